@@ -7,11 +7,13 @@ import logging
 import os
 import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, STATE_FOLDER, SourceObject
+from imgproc_local.archive.process_results import ProcessResults
+from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, ignore
+from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import fsync_folder, rename_to_new, write_atomically
 
@@ -29,15 +31,38 @@ class LocalStore:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
-        page: list[SourceObject] = []
+    def pages(
+        self, exclude: str | None = None, on_results: Callable[[str], None] = ignore
+    ) -> Iterator[list[SourceObject]]:
+        with closing(ProcessResults()) as results:
+            for parent in self._root.resolve().parents:
+                _add_results(results, parent)
+            page: list[SourceObject] = []
+            for found in self._files(exclude, results, on_results):
+                page.append(found)
+                if len(page) == PAGE_KEYS:
+                    yield page
+                    page = []
+            if page:
+                yield page
+
+    def _files(
+        self, exclude: str | None, results: ProcessResults, on_results: Callable[[str], None]
+    ) -> Iterator[SourceObject]:
         for folder, folders, names in os.walk(self._root, onerror=_log_unreadable):
             prefix = Path(folder).relative_to(self._root)
+            if STATE_FOLDER in folders:
+                folders.clear()
+                on_results(prefix.as_posix())
+                continue
+            if MANIFEST_FILE in names:
+                _add_results(results, Path(folder))
+                on_results(prefix.as_posix())
             folders[:] = sorted(
                 name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
             )
             for name in sorted(names):
-                if name.startswith("."):
+                if name.startswith(".") or results.contains(Path(folder, name)):
                     continue
                 try:
                     status = Path(folder, name).stat()
@@ -49,12 +74,7 @@ class LocalStore:
                 if not stat.S_ISREG(status.st_mode):
                     continue
                 version = f"{status.st_size}-{status.st_mtime_ns}"
-                page.append(SourceObject((prefix / name).as_posix(), status.st_size, version))
-                if len(page) == PAGE_KEYS:
-                    yield page
-                    page = []
-        if page:
-            yield page
+                yield SourceObject((prefix / name).as_posix(), status.st_size, version)
 
     def fetch(self, key: str, file: Path) -> str:
         digest = hashlib.sha256()
@@ -121,6 +141,13 @@ class LocalStore:
             yield copy
         finally:
             copy.unlink(missing_ok=True)
+
+
+def _add_results(results: ProcessResults, folder: Path) -> None:
+    try:
+        results.add_folder(folder)
+    except OSError as error:
+        log.warning("%s can't be read (%s). Results that it names may be processed.", error.filename, error.strerror)
 
 
 def _log_unreadable(error: OSError) -> None:

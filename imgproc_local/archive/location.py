@@ -7,6 +7,7 @@ from pathlib import Path
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.object_store import ObjectStore
 from imgproc_local.archive.store import Store
+from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
 from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
 
 
@@ -43,6 +44,23 @@ def require_folder(source: str) -> None:
     """Raises: InvalidRequest, if the source is a path without a folder. A URL is tried when it is listed."""
     if not is_url(source) and not Path(source).is_dir():
         raise InvalidRequest({"source": [f"Expected a folder or a URL as SOURCE, but there is no folder {source}."]})
+
+
+def require_originals(source: str) -> None:
+    """Raises: InvalidRequest, if the source has the results of an earlier run; OSError."""
+    if is_url(source):
+        target: str | Path | None = source if open_store(source).keys(f"{STATE_FOLDER}/parts") else None
+    else:
+        target = archive_target_above(Path(source))
+    if target is not None:
+        raise InvalidRequest(
+            {
+                "source": [
+                    f"Expected originals in SOURCE, but {target} has the results of `archive`, as its folder"
+                    f" {STATE_FOLDER} says. Name the folder that the originals are in."
+                ]
+            }
+        )
 
 
 def inside_source(source: str, target: str) -> str | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from imgproc_local.archive.row import Row
-from imgproc_local.archive.store import STATE_FOLDER
+from imgproc_local.batch.records import STATE_FOLDER
 
 if TYPE_CHECKING:
     import pyarrow

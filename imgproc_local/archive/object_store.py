@@ -10,12 +10,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, is_hidden
+from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, ignore, is_hidden
+from imgproc_local.batch.records import STATE_FOLDER
 from imgproc_local.codecs.picture.formats import FORMATS
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,11 @@ class ObjectStore:
             self._fs, root = fsspec.url_to_fs(url, **S3_OPTIONS if self._is_s3 else {})
         self._root = root.rstrip("/")
 
-    def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
+    def pages(
+        self, exclude: str | None = None, on_results: Callable[[str], None] = ignore
+    ) -> Iterator[list[SourceObject]]:
         page: list[SourceObject] = []
+        results: str | None = None
         objects = self._listed_s3() if self._is_s3 else self._listed()
         while True:
             with _os_errors():
@@ -62,7 +66,16 @@ class ObjectStore:
             if found is None:
                 break
             key = found.key
-            if is_hidden(key) or key.endswith("/") or (exclude is not None and key.startswith(f"{exclude}/")):
+            if exclude is not None and key.startswith(f"{exclude}/"):
+                continue
+            if results is not None and key.startswith(results):
+                continue
+            # S3 lists the state folder before what lies beside it, unless a name begins with one of  !"#$%&'()*+,-
+            if (target := _target_of(key)) is not None:
+                results = target
+                on_results(target.rstrip("/"))
+                continue
+            if is_hidden(key) or key.endswith("/"):
                 continue
             if key.startswith("/") or "//" in key:
                 log.warning("The object %s is not in the archive: its key has an empty part.", key)
@@ -174,12 +187,24 @@ class ObjectStore:
             request["ContinuationToken"] = answer["NextContinuationToken"]
 
     def _listed(self) -> Iterator[SourceObject]:
-        """Every object, folder by folder."""
-        for folder, _, files in self._fs.walk(self._root, detail=True, on_error="raise"):
+        """Every object, folder by folder. Of the target of an earlier run, only those of its state folder."""
+        for folder, folders, files in self._fs.walk(self._root, detail=True, on_error="raise"):
+            if STATE_FOLDER in folders:
+                details = folders[STATE_FOLDER]
+                folders.clear()
+                key = f"{folder}/{STATE_FOLDER}/"[len(self._root) + 1 :]
+                yield SourceObject(key, 0, _version(details))
+                continue
             for name in sorted(files):
                 details = files[name]
                 key = f"{folder}/{name}"[len(self._root) + 1 :]
                 yield SourceObject(key, int(details.get("size") or 0), _version(details))
+
+
+def _target_of(key: str) -> str | None:
+    """The prefix of the target of an earlier run in whose state folder an object lies; None for other objects."""
+    before, found, _ = f"/{key}".partition(f"/{STATE_FOLDER}/")
+    return f"{before}/".removeprefix("/") if found else None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from imgproc_local.archive.cluster import local_cluster, require_protected
 from imgproc_local.archive.connection import NotConnected, connected, dashboard_link
 from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
-from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder
+from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder, require_originals
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
 from imgproc_local.archive.manifest_index import ManifestIndex, open_index
 from imgproc_local.archive.merging import PartMerger
@@ -55,6 +55,9 @@ MAX_LOSSES = 5
 """The run fails after the scheduler was lost this many times in a row, without a finished task between two losses."""
 
 
+MAX_REPORTED_FOLDERS = 20
+
+
 class Arguments(Struct, frozen=True):
     """The arguments of the command. Without `scheduler`, `workers` processes are started on this machine.
 
@@ -74,7 +77,8 @@ class Counts(Struct):
 
     `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
     until all have been counted, and in a run with a limit. `saw_all` is set when the run has compared all of them.
-    `dashboard` is the address of Dask's dashboard, None if there is none.
+    `dashboard` is the address of Dask's dashboard, None if there is none. `result_folders` are the first folders of the
+    source in which results of earlier runs were found.
     """
 
     done: int = 0
@@ -88,6 +92,14 @@ class Counts(Struct):
     saw_all: bool = False
     dashboard: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
+    result_folders: list[str] = field(default_factory=list)
+
+    def report_results(self, folder: str) -> None:
+        """Log once that a folder of the source has results, which are left out."""
+        if folder not in self.result_folders and len(self.result_folders) < MAX_REPORTED_FOLDERS:
+            self.result_folders.append(folder)
+            where = "SOURCE itself" if folder == "." else folder
+            log.warning("Results of an earlier run in %s are not processed again.", where)
 
     @property
     def processed(self) -> int:
@@ -188,7 +200,9 @@ def _locations(arguments: Arguments) -> tuple[str, str, str | None]:
     require_folder(source)
     if arguments.scheduler is not None:
         require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
-    return source, target, inside_source(source, target)
+    key = inside_source(source, target)
+    require_originals(source)
+    return source, target, key
 
 
 @contextmanager
@@ -265,7 +279,7 @@ def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]
 def _pending(spec: RunSpec, exclude: str | None, index: ManifestIndex, counts: Counts) -> Iterator[PendingPicture]:
     """The pictures that this run has to process; `counts` receives the number of unchanged ones."""
     counts.unchanged = 0
-    for page in open_store(spec.source).pages(exclude):
+    for page in open_store(spec.source).pages(exclude, counts.report_results):
         for pending, is_unchanged in index.compared(page, spec.request.options_hash):
             counts.unchanged += is_unchanged
             if pending is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
-STATE_FOLDER = ".imgproc-local-archive"
-"""The folder of the manifest, in the root of the target. It is hidden, so that no command searches it for pictures."""
 PAGE_KEYS = 1000
 """The most objects of one page of a listing, as in S3."""
 HEAD_BYTES = 512
@@ -28,14 +26,23 @@ class SourceObject(Struct, frozen=True):
     version: str
 
 
+def ignore(_: str) -> None:
+    """For a listing of which nothing is reported."""
+
+
 class Store(Protocol):
     """The objects below one root, by key. Every call blocks.
 
     Every method raises OSError, and FileNotFoundError where the object does not exist.
     """
 
-    def pages(self, exclude: str | None = None) -> Iterator[list[SourceObject]]:
-        """The objects in pages, without hidden ones and those below the key `exclude`. Memory is bounded by a page."""
+    def pages(
+        self, exclude: str | None = None, on_results: Callable[[str], None] = ignore
+    ) -> Iterator[list[SourceObject]]:
+        """The objects in pages, without hidden ones, those below the key `exclude`, and results of earlier runs.
+
+        `on_results` is called with the key of each folder in which results are left out. Memory is bounded by a page.
+        """
         ...
 
     def fetch(self, key: str, file: Path) -> str:

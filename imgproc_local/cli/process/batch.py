@@ -22,10 +22,11 @@ from typing import Protocol
 from msgspec import Struct, structs
 
 from imgproc_local import __version__
+from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.output import path_text
 from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.manifest import Record, source_key
+from imgproc_local.cli.process.manifest import source_key
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Finished, Publisher
 from imgproc_local.cli.process.results import Results, StagedFile

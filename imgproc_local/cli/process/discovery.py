@@ -1,7 +1,8 @@
 """Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension.
 
 Results of earlier runs are not processed again. They are recognised by the manifest of their output folder, wherever
-that folder lies, and where they were copied elsewhere, by their content.
+that folder lies, and where they were copied elsewhere, by their content. The target of `archive` is left out as a
+whole.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from imgproc_local.cli.process.manifest import MANIFEST_FILE, Record, read_manifest
+from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above
+from imgproc_local.cli.output import path_text, printable
+from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.probe import detect, opened
 from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.image import Format
@@ -20,6 +23,7 @@ from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import hash_file
 
 OWN_RESULT = "It is a result of an earlier run."
+ARCHIVE_TARGET = "has the results of `archive`."
 MAX_KNOWN_HEADS = 200_000
 """The most files whose first bytes are remembered while a folder is watched."""
 
@@ -136,10 +140,13 @@ class Finder:
         # files first: a file that is both an argument and inside a folder counts as an argument
         for argument in sorted(self._arguments, key=_is_folder):
             is_folder = _is_folder(argument)
+            if is_folder and (target := archive_target_above(argument)) is not None:
+                discovery.skipped.append(RejectedFile(argument, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
+                continue
             if is_folder:
                 self._add_manifests_above(argument)
             # the whole folder is listed first, because a manifest in it says which of the files are results
-            files = list(self._walk(argument, discovery.failed)) if is_folder else [(argument, "")]
+            files = list(self._walk(argument, discovery)) if is_folder else [(argument, "")]
             for file, subfolder in files:
                 real = Path(os.path.realpath(file))  # `resolve` raises RuntimeError for a link to itself
                 if real in seen:
@@ -155,12 +162,18 @@ class Finder:
             if (parent / MANIFEST_FILE).is_file():
                 self.own_results.add_folder(parent)
 
-    def _walk(self, folder: Path, failed: list[RejectedFile]) -> Iterator[tuple[Path, str]]:
+    def _walk(self, folder: Path, discovery: Discovery) -> Iterator[tuple[Path, str]]:
         def report(error: OSError) -> None:
-            failed.append(RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}."))
+            discovery.failed.append(
+                RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}.")
+            )
 
         prefix = folder.resolve().name if self._many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
+            if STATE_FOLDER in folders:
+                folders.clear()
+                discovery.skipped.append(RejectedFile(Path(parent), f"It {ARCHIVE_TARGET}"))
+                continue
             folders[:] = sorted(
                 name
                 for name in folders

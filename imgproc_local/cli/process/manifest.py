@@ -19,61 +19,23 @@ from pathlib import Path
 from typing import IO
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
-from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.records import HEADER, MANIFEST_FILE, MAX_LINE_BYTES, Record, stored_records
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.output import path_text, printable
-from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
 from imgproc_local.system.file_lock import lock_within
 from imgproc_local.system.files import encodable_text, write_atomically
 
 log = logging.getLogger(__name__)
 
-MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 LOCK_FILE = ".imgproc-local.lock"
 LOCK_WAIT_S = 1.0
-MAX_LINE_BYTES = 256 * 1024
-"""The longest record. With ten translations it takes a tenth of this, even in the script that needs the most bytes."""
 MAX_BYTES = 1024 * 1024 * 1024
 """The largest manifest that is read or written: enough for half a million pictures."""
-HEADER = b'{"format":"imgproc-local manifest","version":1}'
-
-
-class Record(Struct, frozen=True):
-    """The result of one picture.
-
-    `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
-    was processed. `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that
-    the original holds and a result does not. An error is a pair of the failed stage and a message; a picture with an
-    error is processed again by the next run.
-    """
-
-    source: str
-    size_bytes: int
-    modified_ns: int
-    sha256: str
-    options: str
-    optimized: ResultFile | None = None
-    converted: ResultFile | None = None
-    sidecar: ResultFile | None = None
-    translations: tuple[Translation, ...] = ()
-    removed: tuple[Removed, ...] = ()
-    errors: tuple[tuple[str | None, str], ...] = ()
-
-    @property
-    def files(self) -> tuple[ResultFile, ...]:
-        return tuple(file for file in (self.optimized, self.converted, self.sidecar) if file is not None)
-
-    @property
-    def needs_text(self) -> bool:
-        """Whether a person has to write one of the alt texts."""
-        return any(text.needs_text for text in self.translations)
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Record).decode
 
 
 def source_key(picture: Path, out: Path) -> str:
@@ -112,19 +74,8 @@ def _records(file: Path) -> Iterator[Record]:
                 f" {size_bytes:,}. Choose another folder with --out, or delete the manifest to process every picture"
                 " again."
             )
-        first = True
-        while line := stream.readline(MAX_LINE_BYTES):
-            if first and line.rstrip() == HEADER:
-                first = False
-                continue
-            first = False
-            try:
-                if not line.endswith(b"\n"):
-                    raise msgspec.DecodeError("cut off")
-                record = _decode(line)
-                if not all(_is_inside(file.path) for file in record.files):
-                    raise msgspec.DecodeError("names a file outside the folder")
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+        for record in stored_records(stream):
+            if record is None:
                 unreadable += 1
             else:
                 yield record
@@ -132,11 +83,6 @@ def _records(file: Path) -> Iterator[Record]:
         log.warning(
             "%d lines of %s can't be read; their pictures are processed again.", unreadable, printable(path_text(file))
         )
-
-
-def _is_inside(path: str) -> bool:
-    """Whether a path of a record stays in the output folder. The folder may come from somebody else."""
-    return ".." not in Path(path).parts and not Path(path).anchor and "\0" not in path
 
 
 class Manifest:

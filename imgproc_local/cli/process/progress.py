@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import duration_text, size_text
-from imgproc_local.cli.process.manifest import Record
 from imgproc_local.cli.progress import REPORT_S, log_above
 from imgproc_local.domain.job import Job, StageName, StageState
 

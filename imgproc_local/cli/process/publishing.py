@@ -7,9 +7,10 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct, structs
 
 from imgproc_local.batch.files import ResultFile, fallback_name
+from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.manifest import Manifest, Record, source_key
+from imgproc_local.cli.process.manifest import Manifest, source_key
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation

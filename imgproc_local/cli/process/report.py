@@ -15,10 +15,10 @@ from imgproc_local.api.wire import StatusSet, status_word, translation_body
 from imgproc_local.batch.alt_table import alt_rows
 from imgproc_local.batch.alt_table import csv_bytes as csv_of_rows
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
 from imgproc_local.cli.process.discovery import RejectedFile
-from imgproc_local.cli.process.manifest import Record
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.privacy import Removed

@@ -14,13 +14,14 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest, price
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.batch import INTERRUPTED, Batch, Jobs, Outcome
 from imgproc_local.cli.process.discovery import Discovery, Finder, Picture, RejectedFile
 from imgproc_local.cli.process.engine_jobs import EngineJobs
-from imgproc_local.cli.process.manifest import Manifest, Record, read_manifest, source_key
+from imgproc_local.cli.process.manifest import Manifest, read_manifest, source_key
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.cli.process.publishing import Publisher
 from imgproc_local.cli.process.results import Results

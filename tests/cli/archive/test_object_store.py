@@ -117,7 +117,16 @@ def test_a_listing_has_every_picture_of_all_pages(
 ) -> None:
     monkeypatch.setattr(object_store, "PAGE_KEYS", 4)
     names = [f"{number % 3}/{number:02}.jpg" for number in range(10)]
-    others = [".imgproc-local-archive/parts/1", "web/1.jpg", "2/", "a/../../b.jpg", "/etc/c.jpg", "d//e.jpg"]
+    others = [
+        ".hidden/1",
+        "old/.imgproc-local-archive/parts/1",
+        "old/2.jpg",
+        "web/1.jpg",
+        "2/",
+        "a/../../b.jpg",
+        "/etc/c.jpg",
+        "d//e.jpg",
+    ]
     for name in names + others:
         bucket.call_s3("put_object", Bucket=BUCKET, Key=f"scans/{name}", Body=b"1")
     bucket.call_s3("put_object", Bucket=BUCKET, Key="scans-of-others/f.jpg", Body=b"1")

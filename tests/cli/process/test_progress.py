@@ -9,8 +9,8 @@ import re
 import pytest
 
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.records import Record
 from imgproc_local.cli.process import progress as module
-from imgproc_local.cli.process.manifest import Record
 from imgproc_local.cli.process.progress import StageProgress
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile

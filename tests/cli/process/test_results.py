@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.records import MANIFEST_FILE, Record
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.process import manifest, results
-from imgproc_local.cli.process.manifest import MANIFEST_FILE, Manifest, Record, read_manifest
+from imgproc_local.cli.process.manifest import Manifest, read_manifest
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 
 TOP = PurePosixPath()

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.cli.process.manifest import HEADER, LOCK_FILE, MANIFEST_FILE
+from imgproc_local.batch.records import HEADER, MANIFEST_FILE
+from imgproc_local.cli.process.manifest import LOCK_FILE
 from imgproc_local.system.file_lock import try_lock
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import assert_empty, names, wait_for

@@ -1,0 +1,58 @@
+"""The results of `process` in a folder that is searched: they are no pictures of the archive.
+
+They are known from the manifests of their output folders. Their paths are in a temporary SQLite file, because a
+manifest may have half a million records.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from imgproc_local.batch.records import MANIFEST_FILE, stored_records
+
+CACHE_KB = 1024
+
+
+class ProcessResults:
+    """The paths of all results that the manifests which were added name."""
+
+    def __init__(self) -> None:
+        # the empty name is that of a temporary file; a generator may be closed by another thread than its own
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+        self._database.execute("CREATE TABLE results (path BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._is_empty = True
+
+    def add_folder(self, folder: Path) -> None:
+        """Add the results of an output folder, if it is one. Raises: OSError, if its manifest can't be read."""
+        real = folder.resolve()
+        try:
+            manifest = (folder / MANIFEST_FILE).open("rb")
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with manifest:
+            self._is_empty = False
+            self._database.execute("BEGIN")
+            self._database.executemany(
+                "INSERT OR IGNORE INTO results VALUES (?)",
+                (
+                    (os.fsencode(real / file.path),)
+                    for record in stored_records(manifest)
+                    if record is not None
+                    for file in record.files
+                ),
+            )
+            self._database.execute("COMMIT")
+
+    def contains(self, file: Path) -> bool:
+        """Whether a file, or what a link leads to, is one of the results."""
+        if self._is_empty:  # saves resolving every path of a source without results
+            return False
+        path = os.fsencode(os.path.realpath(file))
+        return self._database.execute("SELECT 1 FROM results WHERE path = ?", (path,)).fetchone() is not None
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._database.close()

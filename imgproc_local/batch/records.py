@@ -1,0 +1,95 @@
+"""How `process` records its results in an output folder, one line per picture, and how `archive` marks its target.
+
+Both commands read them, so that the results of one never become the pictures of the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.result import Translation
+
+MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
+"""The manifest of `process`, in its output folder. `Record` is one line of it, after `HEADER`."""
+HEADER = b'{"format":"imgproc-local manifest","version":1}'
+MAX_LINE_BYTES = 256 * 1024
+"""The longest record. With ten translations it takes a tenth of this, even in the script that needs the most bytes."""
+STATE_FOLDER = ".imgproc-local-archive"
+"""The folder of the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it for
+pictures. Whatever lies beside it is a result.
+"""
+
+
+class Record(Struct, frozen=True):
+    """The result of one picture.
+
+    `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
+    was processed. `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that
+    the original holds and a result does not. An error is a pair of the failed stage and a message; a picture with an
+    error is processed again by the next run.
+    """
+
+    source: str
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+    options: str
+    optimized: ResultFile | None = None
+    converted: ResultFile | None = None
+    sidecar: ResultFile | None = None
+    translations: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+    errors: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        return tuple(file for file in (self.optimized, self.converted, self.sidecar) if file is not None)
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write one of the alt texts."""
+        return any(text.needs_text for text in self.translations)
+
+
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def stored_records(manifest: IO[bytes]) -> Iterator[Record | None]:
+    """The records in the order of the file; None for a line that can't be read. Memory is bounded by a line."""
+    first = True
+    while line := manifest.readline(MAX_LINE_BYTES):
+        is_header = first and line.rstrip() == HEADER
+        first = False
+        if is_header:
+            continue
+        try:
+            record = _decode(line) if line.endswith(b"\n") else None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            record = None
+        yield record if record is not None and all(_is_inside(file.path) for file in record.files) else None
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path of a record stays in the output folder. The folder may come from somebody else."""
+    return ".." not in Path(path).parts and not Path(path).anchor and "\0" not in path
+
+
+def archive_target_above(folder: Path) -> Path | None:
+    """The target of an earlier run of `archive` that is this folder or contains it; None if there is none."""
+    real = Path(os.path.realpath(folder))
+    return next((each for each in (real, *real.parents) if _is_folder(each / STATE_FOLDER)), None)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a folder above it can't be searched
+        return False
