@@ -50,6 +50,73 @@ def run(folder: Path, *arguments: str) -> str:
     return ended.stdout
 
 
+def fail(folder: Path, *arguments: str) -> str:
+    """What a program prints that has to fail."""
+    ended = subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode != 0, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+READ_FILE = 'import { readFile } from "node:fs/promises";\nconst file = new Blob([await readFile("photo.jpg")]);\n'
+
+
+def program(name: str, service: Running) -> tuple[str, str]:
+    """The interpreter of an example and its whole code; the test is skipped without the interpreter."""
+    code = example(name, service)
+    if name == "shell":
+        command("jq")
+        return command("sh"), code
+    if name == "php":
+        return require_php_curl(), "<?php\n" + code
+    if name == "javascript":
+        return require_fetch(), READ_FILE + code
+    require_requests()
+    return sys.executable, code
+
+
+def example_file(folder: Path) -> Path:
+    return folder / "example.mjs"  # Node needs this suffix for `await`; the other interpreters need none
+
+
+@pytest.mark.parametrize("name", ["shell", "php", "javascript", "python"])
+def test_a_failure_shows_the_message_and_leaves_no_result(service: Running, folder: Path, name: str) -> None:
+    """Each failure comes after a good run in the same folder, whose results must stay as they are."""
+    interpreter, code = program(name, service)
+    example_file(folder).write_text(code, encoding="utf-8")
+    good = (folder / "photo.jpg").read_bytes()
+    run(folder, interpreter, "example.mjs")
+    results = {path: path.read_bytes() for path in folder.glob("*lighthouse*")}
+
+    (folder / "photo.jpg").write_text("a letter")
+    assert "Expected" in fail(folder, interpreter, "example.mjs")
+    (folder / "photo.jpg").write_bytes(good[: len(good) // 2])
+    assert "damaged" in fail(folder, interpreter, "example.mjs")
+    (folder / "photo.jpg").write_bytes(good)
+    example_file(folder).write_text(code.replace(service.key, "imgp_wrong"), encoding="utf-8")
+    assert "Unauthenticated" in fail(folder, interpreter, "example.mjs")
+
+    left = {path.name for path in folder.iterdir()} - {"answer"}
+    assert left == {"photo.jpg", "example.mjs"} | {path.name for path in results}
+    assert all(path.read_bytes() == content for path, content in results.items())
+
+
+def test_the_shell_example_has_the_results_of_the_picture_that_is_there(service: Running, folder: Path) -> None:
+    interpreter, code = program("shell", service)
+    example_file(folder).write_text(code, encoding="utf-8")
+    run(folder, interpreter, "example.mjs")
+    exif = Image.Exif()
+    exif[0x010E] = "A bridge in fog"
+    other = pictures.encoded(pictures.photo(200, 100), "JPEG", quality=92, exif=exif)
+    (folder / "photo.jpg").write_bytes(other)
+    run(folder, interpreter, "example.mjs")
+    for suffix in (".jpg", ".webp"):
+        (result,) = (path for path in folder.glob(f"*bridge*{suffix}"))
+        with Image.open(result) as opened:
+            assert opened.size == (200, 100)
+
+
 def test_php(service: Running, folder: Path) -> None:
     php = require_php_curl()
     (folder / "example.php").write_text("<?php\n" + example("php", service), encoding="utf-8")
@@ -78,6 +145,20 @@ def test_wordpress(service: Running, folder: Path) -> None:
     assert CAPTION in alt_text
 
 
+@pytest.mark.parametrize("content", [b"a letter", pictures.broken_jpeg()], ids=["refused", "failed"])
+def test_wordpress_logs_a_failure_and_does_not_ask_again(service: Running, folder: Path, content: bytes) -> None:
+    php = require_php_curl()
+    (folder / "photo.jpg").write_bytes(content)
+    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
+    code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
+    (folder / "example.php").write_text(code, encoding="utf-8")
+    ended = subprocess.run(
+        [php, "example.php"], cwd=folder, capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
+    )
+    assert ended.stdout == ""
+    assert "Expected" in ended.stderr or "damaged" in ended.stderr
+
+
 def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> None:
     php = require_php_curl()
     describer = GatedDescriber()
@@ -97,8 +178,7 @@ def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> 
 
 def test_javascript(service: Running, folder: Path) -> None:
     node = require_fetch()
-    read_file = 'import { readFile } from "node:fs/promises";\nconst file = new Blob([await readFile("photo.jpg")]);\n'
-    (folder / "example.mjs").write_text(read_file + example("javascript", service), encoding="utf-8")
+    (folder / "example.mjs").write_text(READ_FILE + example("javascript", service), encoding="utf-8")
     alt_text, _, size = run(folder, node, "example.mjs").strip().rpartition(" ")
     assert CAPTION in alt_text
     assert int(size) > 0
