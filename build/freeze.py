@@ -11,8 +11,8 @@ DIR (`dist/` by default):
 
 Intermediate files are in a work folder outside the repository (--work, by default below the user's cache folder): one
 virtual environment per lock and interpreter, reused by later runs. With --reuse-llama-cpp, the environment gets the
-llama.cpp of the interpreter that runs this script, instead of compiling it for four minutes, if it has the locked
-version and no instruction newer than AVX2; the tests use this.
+llama.cpp of the interpreter that runs this script, instead of compiling it for four to eight minutes, if it has the
+locked version and no instruction newer than AVX2; the tests use this.
 
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
 commit, names and hashes have a fixed order, and the project's own compiled code contains no path of the build. Builds
@@ -115,7 +115,7 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        compiling = "" if reused else " Compiling llama.cpp takes about four minutes on two cores."
+        compiling = "" if reused else " Compiling llama.cpp takes four to eight minutes on two cores."
         print(f"Installing the locked packages.{compiling}", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])

@@ -46,7 +46,7 @@ def _sqlite(advice: str) -> Check:
 
 def _libvips(advice: str) -> Check:
     """Encode a small image in every format, because libvips may list a format although its encoder is missing."""
-    from imgproc_local.codecs.container.heic import can_decode
+    from imgproc_local.codecs.container.heic import HOW_TO_INSTALL, can_decode
     from imgproc_local.codecs.picture.formats import FORMATS
 
     try:
@@ -63,13 +63,13 @@ def _libvips(advice: str) -> Check:
             writable.append(row.name)
         except pyvips.Error:
             missing.append(row.name)
-    also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC, which needs imgproc-local[heic]"
+    also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC"
     detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}; reads {also_reads}"
     if missing:
         return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
     if not pyvips.API_mode:
         return Check("libvips", "warning", f"{detail}; pyvips runs in ABI mode, which is slow", advice)
-    return Check("libvips", "ok", detail)
+    return Check("libvips", "ok", detail, None if can_decode() else HOW_TO_INSTALL)
 
 
 def _pillow(advice: str, avif_advice: str) -> Check:

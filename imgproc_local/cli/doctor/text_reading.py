@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imgproc_local.cli.doctor.check import Check
+from imgproc_local.domain.extras import how_to_install
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
 
 NAME = "text"
-INSTALL = "Install imgproc-local[ocr] with pip or uv"
 
 
 def text_reading(config: Config, *, frozen: bool) -> Check:
@@ -23,9 +23,9 @@ def text_reading(config: Config, *, frozen: bool) -> Check:
     if has_libraries and has_networks:
         return Check(NAME, "ok", f"text in pictures is read: {SCRIPTS}")
     if has_networks:
-        return Check(NAME, "warning", "text in pictures is not read: its libraries are missing", f"{INSTALL}.")
+        return Check(NAME, "warning", "text in pictures is not read: its libraries are missing", how_to_install("ocr"))
     if has_libraries:
         advice = "`imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr."
         return Check(NAME, "warning", "text in pictures is not read: its networks are missing", advice)
-    advice = f"To read it: {INSTALL}, then `imgproc-local models pull ocr`."
+    advice = f"To read it: {how_to_install('ocr')} Then run `imgproc-local models pull ocr`."
     return Check(NAME, "ok", "text in pictures is not read", advice)

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, unpack
 from imgproc_local.domain.errors import UnsupportedImage
+from imgproc_local.domain.extras import how_to_install
 from imgproc_local.domain.image import Format, ImageInfo
 
 _HDR_TRANSFERS = (16, 18)
@@ -23,10 +24,10 @@ _PACKAGE = "pillow_heif"
 IS_FROZEN = bool(getattr(sys, "frozen", False))
 HOW_TO_INSTALL = (
     "HEIC can't be read by this edition of imgproc-local, because its decoder has another licence. Install"
-    " imgproc-local with `pip install 'imgproc-local[heic]'` instead, or export the picture as JPEG first."
+    " imgproc-local[heic] with pip, uv or pipx instead, or export the picture as JPEG first."
     if IS_FROZEN
-    else "HEIC can't be read, because its decoder is not installed. Run `pip install 'imgproc-local[heic]'` and start"
-    " imgproc-local again, or export the picture as JPEG first."
+    else f"HEIC can't be read, because its decoder is not installed. {how_to_install('heic')} Then start imgproc-local"
+    " again; or export the picture as JPEG first."
 )
 
 

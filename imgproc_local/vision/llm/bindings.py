@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.extras import how_to_install
 from imgproc_local.vision.llm.cpu import processor_problem
 
 SPIN_COUNT = "1000"
@@ -21,8 +22,8 @@ ERROR_LEVEL = 4
 """The log level of error messages. Source: ggml.h, `enum ggml_log_level`."""
 
 NOT_INSTALLED = (
-    "llama-cpp-python is not installed: install imgproc-local[vision]. "
-    "This compiles llama.cpp, which needs a C++ compiler and takes about four minutes."
+    f"llama-cpp-python is not installed. {how_to_install('vision')}"
+    " This compiles llama.cpp, which needs a C++ compiler and takes four to eight minutes on two cores."
 )
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.extras import how_to_install
 from imgproc_local.vision.llm.selftest import known_problem, passed_self_test
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from imgproc_local.vision.loopback.server import ModelServer
@@ -26,7 +27,7 @@ from imgproc_local.vision.ocr import model_files
 INSTALLED, UNTESTED, UNUSABLE, DAMAGED = "installed", "installed, not tested yet", "does not work here", "damaged"
 """The states of installed models."""
 CAN_BE_PULLED, READS_TEXT = "can be pulled", "reads text in pictures"
-EXTRA_MISSING = "The libraries that read text in pictures are not installed: install imgproc-local[ocr]."
+EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
 
 
 class ModelRow(Struct, frozen=True, kw_only=True):

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.domain.extras import how_to_install
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.files import CHUNK_BYTES, Progress, translate_disk_errors
 
@@ -161,7 +162,7 @@ def _load_library() -> ModuleType:
         import huggingface_hub
         from huggingface_hub import constants, utils
     except ImportError as error:
-        raise ModelUnusable("huggingface_hub is not installed: install imgproc-local[vision].") from error
+        raise ModelUnusable(f"huggingface_hub is not installed. {how_to_install('vision')}") from error
     utils.logging.set_verbosity(logging.ERROR)
     constants.DOWNLOAD_CHUNK_SIZE = CHUNK_BYTES  # a broken connection loses up to this much
     return huggingface_hub

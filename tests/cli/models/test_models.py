@@ -63,7 +63,7 @@ def test_a_model_is_imported_used_listed_and_removed(
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
     assert "In use from the next picture on" in result.stdout
-    assert "llama-cpp-python is not installed: install imgproc-local[vision]" in result.stderr
+    assert "llama-cpp-python is not installed. In a clone" in result.stderr
     mine = listed(program)["mine"]
     assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
     assert models.model("mine").chat.answer_opening == "<think>\n\n</think>"
