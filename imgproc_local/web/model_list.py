@@ -101,6 +101,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         installed = installed_models(store, config.model)
     except ModelUnusable as error:
         folder_problem = error.message
+    runtime_problem = processor_problem() if llama_is_installed() else NOT_INSTALLED
     usable = usable_memory_bytes()
     fitting = [name for name, entry in catalogue.items() if _fits(entry.memory_mb * 1_000_000, usable)]
     task, failures = tasks.progress, tasks.failures
@@ -128,7 +129,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
             size_bytes=row.size_bytes,
             memory_bytes=row.memory_mb * 1_000_000,
             fits_memory=_fits(row.memory_mb * 1_000_000, usable),
-            recommended=row.name in fitting[:1],
+            recommended=runtime_problem is None and row.name in fitting[:1],
             downloaded_bytes=downloaded_bytes,
             licence=row.licence,
             languages=row.languages,
@@ -146,7 +147,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         models_folder=str(config.models_folder),
         air_gapped=config.air_gapped,
         fixed_by_setting=config.model,
-        runtime_problem=processor_problem() if llama_is_installed() else NOT_INSTALLED,
+        runtime_problem=runtime_problem,
         folder_problem=folder_problem,
     )
 

@@ -133,6 +133,18 @@ def test_a_model_is_installed_paused_resumed_used_and_removed(
     assert store.names() == []
 
 
+def test_no_model_can_be_installed_where_none_can_run(
+    service: Running, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
+    desk = open_desk(service)
+    show_view(desk, "models", ".models")
+    assert "No model can run here" in desk.text(".in-use .warning")
+    assert "recommended" not in desk.text(".panel")
+    assert desk.page.get_by_role("button", name="Install known", exact=True).is_disabled()
+    assert desk.page.get_by_role("button", name="Install the reader of text in pictures").is_enabled()
+
+
 def test_a_model_is_imported_and_errors_are_shown(
     service: Running, open_desk: OpenDesk, self_test: SelfTest, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def page(desk: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[h
     """The page on a service without installed models, whose hub is `hub` and whose tests pass every model."""
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
+    monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
     monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
     monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
@@ -142,6 +143,13 @@ def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytes
     assert data["memory_bytes"] == 8 * 10**9
     assert data["free_bytes"] > 0
     assert (data["task"], data["air_gapped"], data["fixed_by_setting"]) == (None, False, "")
+
+
+def test_no_model_is_recommended_where_none_can_run(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
+    data = read(page)
+    assert "llama-cpp-python is not installed" in data["runtime_problem"]
+    assert not any(one["recommended"] for one in data["models"])
 
 
 def test_a_model_is_installed_used_and_removed(page: httpx.Client, desk: Running) -> None:

@@ -356,9 +356,12 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
 
 def _report_installed(config: Config, manifest: Manifest) -> None:
     from imgproc_local.cli.output import size_text
+    from imgproc_local.vision.llm.selftest import llama_is_installed
 
     in_use = (config.model or _model_store(config).selected()) == manifest.name
     use = "In use from the next picture on" if in_use else f"To use it: `imgproc-local models use {manifest.name}`"
+    if in_use and not llama_is_installed():
+        use = "It is selected, but no model can run here: pictures are described from metadata"
     click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}. {use}.")
 
 

@@ -166,10 +166,11 @@ function ModelActions({ model, data, actions }) {
   if (state === "installing" || state === "testing") return null;
   if (NOT_INSTALLED.includes(state)) {
     const missing_bytes = model.size_bytes - model.downloaded_bytes;
+    const cannotRun = !isReader && data.runtime_problem; // tests and pictures would fail
     const verb = !model.downloaded_bytes ? "Install" : state === "failed" && missing_bytes <= 0 ? "Try again" : "Resume";
     return html`
       <div class="actions">
-        <button type="button" class=${model.recommended ? "main" : ""} disabled=${isOccupied || data.air_gapped} aria-label=${verb === "Try again" ? `Try to install ${label} again` : `${verb} ${label}`}
+        <button type="button" class=${model.recommended ? "main" : ""} disabled=${isOccupied || data.air_gapped || cannotRun} aria-label=${verb === "Try again" ? `Try to install ${label} again` : `${verb} ${label}`}
           onClick=${() => actions.install(name)}>${verb}${missing_bytes > 0 && `, ${bytes(missing_bytes)}`}</button>
         ${missing_bytes > data.free_bytes && html`<span class="problem">The disk has only ${bytes(data.free_bytes)} free.</span>`}
       </div>`;

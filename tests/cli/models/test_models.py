@@ -62,7 +62,7 @@ def test_a_model_is_imported_used_listed_and_removed(
     )
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
-    assert "In use from the next picture on" in result.stdout
+    assert "selected, but no model can run here: pictures are described from metadata" in result.stdout
     assert "llama-cpp-python is not installed. In a clone" in result.stderr
     mine = listed(program)["mine"]
     assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
