@@ -30,6 +30,8 @@ TRY_S = 10.0
 """The time-out of one attempt to connect."""
 CLOSE_S = 5.0
 POLL_S = 1.0
+STOP_POLL_S = 0.2
+"""How often an attempt to connect looks whether the run was stopped."""
 NOTICE_S = 5.0
 """How long the first worker may take before the client says that it waits."""
 DASHBOARD_S = 3.0
@@ -70,7 +72,7 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
     known_problem = ""
     open_client: Callable[..., Client] = QuietClient
     while True:
-        problem = _problem(address, tls_arguments)
+        problem = _problem(address, tls_arguments, stop)
         if problem is None:
             try:
                 # the time-out also applies when the scheduler is lost: the tasks are cancelled after it
@@ -133,10 +135,13 @@ def _tls(address: str) -> dict[str, Any]:
     return arguments
 
 
-def _problem(address: str, tls: dict[str, Any]) -> str | None:
-    """Why there is no connection to the scheduler; None if there is one. Raises: ServiceError, if it refuses TLS."""
+def _problem(address: str, tls: dict[str, Any], stop: threading.Event) -> str | None:
+    """Why there is no connection to the scheduler; None if there is one.
+
+    Raises: ServiceError, if it refuses TLS; NotConnected, if `stop` is set meanwhile.
+    """
     try:
-        asyncio.run(_try(address, tls))
+        asyncio.run(_try(address, tls, stop))
     except (OSError, TimeoutError) as error:
         reason = _tls_error(error)
         if reason is None:
@@ -157,11 +162,15 @@ def _problem(address: str, tls: dict[str, Any]) -> str | None:
     return None
 
 
-async def _try(address: str, tls: dict[str, Any]) -> None:
+async def _try(address: str, tls: dict[str, Any], stop: threading.Event) -> None:
     from distributed.comm.core import connect
 
-    comm = await asyncio.wait_for(connect(address, timeout=TRY_S / 2, **tls), TRY_S)
-    comm.abort()
+    connecting = asyncio.create_task(asyncio.wait_for(connect(address, timeout=TRY_S / 2, **tls), TRY_S))
+    while not (await asyncio.wait([connecting], timeout=STOP_POLL_S))[0]:
+        if stop.is_set():
+            connecting.cancel()
+            raise NotConnected
+    connecting.result().abort()
 
 
 def _tls_error(error: BaseException | None) -> str | None:
