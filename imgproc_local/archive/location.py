@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from imgproc_local.archive.local_store import LocalStore
@@ -9,13 +10,52 @@ from imgproc_local.archive.object_store import ObjectStore
 from imgproc_local.archive.store import Store
 from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
 from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
+from imgproc_local.system.files import is_disk_full
+
+MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
+"""A URL with a colon or a slash too few; an absolute path of Windows has one letter before its colon."""
+WRITE_TEST = f"{STATE_FOLDER}/write-test"
 
 
 def absolute(location: str) -> str:
     """The location as workers need it: an absolute path, or a URL without a slash at its end."""
     if location.startswith("file://"):
         location = location.removeprefix("file://")
-    return location.rstrip("/") if is_url(location) else str(Path(location).expanduser().absolute())
+    if is_url(location):
+        protocol, _, rest = location.rstrip("/").partition("://")
+        return f"{protocol.lower()}://{rest}"
+    return str(Path(location).expanduser().absolute())
+
+
+def require_location(name: str, location: str) -> None:
+    """Raises: InvalidRequest, if a location is empty or a misspelt URL. `name` is that of the argument."""
+    if not location:
+        raise InvalidRequest({name.lower(): [f"Expected a folder or a URL as {name}, but it is empty."]})
+    if MISSPELT_URL.match(location):
+        raise InvalidRequest(
+            {
+                name.lower(): [
+                    f"Expected a folder or a URL such as s3://BUCKET/PATH as {name}, received {location}. Write"
+                    f" ./{location} if it is a folder."
+                ]
+            }
+        )
+
+
+def open_target(target: str) -> Store:
+    """The store of the target. Raises: InvalidRequest, if nothing can be stored in it; as `open_store`."""
+    store = open_store(target)
+    try:
+        store.replace(WRITE_TEST, b"")
+        store.remove(WRITE_TEST)
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and (is_disk_full(error) or isinstance(error, PermissionError)):
+            raise
+        reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it is read-only"
+        raise InvalidRequest(
+            {"target": [f"TARGET {target} can't be written ({reason}). Name a folder or an object store."]}
+        ) from error
+    return store
 
 
 def is_url(location: str) -> bool:

@@ -24,7 +24,15 @@ from imgproc_local.archive.cluster import local_cluster, require_protected
 from imgproc_local.archive.connection import NotConnected, connected, dashboard_link
 from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
 from imgproc_local.archive.grouping import Durations, grouped
-from imgproc_local.archive.location import absolute, inside_source, open_store, require_folder, require_originals
+from imgproc_local.archive.location import (
+    absolute,
+    inside_source,
+    open_store,
+    open_target,
+    require_folder,
+    require_location,
+    require_originals,
+)
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
 from imgproc_local.archive.manifest_index import ManifestIndex, open_index
 from imgproc_local.archive.merging import PartMerger
@@ -135,7 +143,7 @@ def run_archive(
     source, target, exclude = _locations(arguments)
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
-    store = open_store(target)
+    store = open_target(target)
     counts, durations, merger = Counts(), Durations(), PartMerger(store)
     began_s = time.monotonic()
     with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
@@ -191,11 +199,14 @@ def run_archive(
             makes_texts=needs_texts(request),
         )
         write_tables(store, index, run_number, _report(spec, store, config, last, report_page))
+        _remove_marks(store)  # a worker of a client that was killed may have written one since the start
     return counts
 
 
 def _locations(arguments: Arguments) -> tuple[str, str, str | None]:
     """SOURCE, TARGET, and the key of TARGET below SOURCE, if it lies there. Raises: InvalidRequest."""
+    require_location("SOURCE", arguments.source)
+    require_location("TARGET", arguments.target)
     source, target = absolute(arguments.source), absolute(arguments.target)
     require_folder(source)
     if arguments.scheduler is not None:

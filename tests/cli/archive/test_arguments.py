@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.archive.cluster import require_protected
-from imgproc_local.archive.location import absolute, inside_source
+from imgproc_local.archive.location import absolute, inside_source, require_location
 from imgproc_local.domain.errors import InvalidRequest
 from tests.cli.conftest import Program
 
@@ -23,17 +23,40 @@ pytest.importorskip("distributed")
         (("source", "target", "--scheduler", "tcp://192.0.2.1:8786"), "Expected a scheduler with TLS"),
         (("source", "target", "--scheduler", "tls://192.0.2.1:8786", "--workers", "2"), "leave out --workers"),
         (("source", "target", "--overwrite"), "--overwrite needs --write-metadata"),
+        (("source", "source/file.txt"), "file.txt can't be written"),
+        (("source", "source/file.txt/target"), "file.txt/target can't be written"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_is_done(
     program: Program, tmp_path: Path, arguments: tuple[str, str], message: str
 ) -> None:
     (tmp_path / "source" / "deeper").mkdir(parents=True)
+    (tmp_path / "source" / "file.txt").write_bytes(b"")
     source, target, *options = arguments
     result = program.in_process("archive", tmp_path / source, tmp_path / target, *options)
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("location", ["", "s3:/bucket/x", "s3//bucket/x", "GS//bucket", "https:/example.org"])
+@pytest.mark.parametrize("name", ["SOURCE", "TARGET"])
+def test_an_empty_or_misspelt_location_is_no_folder(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, location: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = (location, "target") if name == "SOURCE" else (".", location)
+    result = program.in_process("archive", *arguments)
+    assert result.exit_code == 2
+    assert "Expected a folder or a URL" in result.stderr
+    assert f"as {name}, {f'received {location}.' if location else 'but it is empty'}" in result.stderr
+    assert [path for path in tmp_path.iterdir() if path.name != "data"] == []
+
+
+def test_names_with_colons_and_double_slashes_are_folders() -> None:
+    for location in ("C:/pictures", "a:b", "pictures//web", "./s3//x", "/srv/s3:/x"):
+        require_location("TARGET", location)
+    assert absolute("S3://Bucket/x/") == "s3://Bucket/x"
 
 
 @pytest.mark.parametrize("setting", [{"air_gapped": "true"}, {"compression_service": "tinify", "compression_key": "x"}])
