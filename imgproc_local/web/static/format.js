@@ -1,6 +1,6 @@
 // Numbers, sizes and times as text.
 
-const UNITS = ["bytes", "KB", "MB", "GB", "TB"];
+const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
 const whole = new Intl.NumberFormat("en");
 const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 

@@ -97,7 +97,6 @@ async function send() {
   if (working) return;
   working = true;
   let accepted = 0;
-  let notAccepted = 0;
   while (waiting.length > 0) {
     const item = waiting.shift();
     sending = item;
@@ -107,16 +106,14 @@ async function send() {
       accepted += 1;
       item.onAccepted?.();
     } catch (error) {
-      if (error.name !== "AbortError") {
-        notAccepted += 1;
-        refuse(item, error);
-      }
+      if (error.name !== "AbortError") refuse(item, error);
     }
     uploads.set({ ...uploads.value, sent: uploads.value.sent + 1 });
   }
   working = false;
   sending = null;
-  announce(`${counted(accepted, "picture")} sent${notAccepted > 0 ? `, ${notAccepted} not accepted` : ""}.`);
+  const notAdded = refused.value.length; // as the list of these files says
+  announce(`${counted(accepted, "picture")} sent${notAdded > 0 ? `, ${counted(notAdded, "file")} not added` : ""}.`);
   uploads.set(IDLE);
 }
 
