@@ -50,6 +50,25 @@ $after  = $wpdb->get_var( $query );
 $lock->release();
 return array( $before, $after );
 """
+STOPPED_MEANWHILE = """
+global $wpdb;
+$read = fn( $key ) => array_column( $wpdb->get_results(
+    $wpdb->prepare( "SELECT post_id, meta_value FROM $wpdb->postmeta WHERE meta_key = %s", $key )
+), 'meta_value', 'post_id' );
+$during = null;
+add_filter( 'pre_http_request', function ( $answer, $options, $url ) use ( &$during, $read ) {
+    if ( false === strpos( $url, '/images/' ) ) {
+        return new WP_Error( 'later', 'This job is not asked for.' );
+    }
+    Imgproc_Local_Queue::stop();
+    $during = $read( '_imgproc_local_state' );
+    $body   = '{"data": {"job_id": "a", "status": "pending"}}';
+    return array( 'headers' => array(), 'body' => $body, 'response' => array( 'code' => 202 ) );
+}, 99, 3 );
+Imgproc_Local_Queue::add_many( $args['ids'] );
+Imgproc_Local_Worker::run( 1 );
+return array( $during, $read( '_imgproc_local_state' ), $read( '_imgproc_local_due' ) );
+"""
 DEACTIVATED_MEANWHILE = """
 add_filter( 'pre_http_request', function () {
     Imgproc_Local_Background::deactivate();
@@ -229,6 +248,21 @@ def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
 def test_a_deactivation_ends_the_work(site: Site) -> None:
     code = "$lock = new Imgproc_Local_Lock(); $lock->acquire(); Imgproc_Local_Background::deactivate(); return $lock"
     assert site.php(f"{code}->renew();") is False
+
+
+def test_a_stop_leaves_the_picture_that_is_being_sent(site: Site) -> None:
+    ids = site.add_pictures(small(3))
+    configure(site, "http://127.0.0.1:9", "imgp_0")
+    during, after, due = site.php(STOPPED_MEANWHILE, ids=ids)
+    assert during == {str(ids[0]): "sending"}
+    assert after == {str(ids[0]): "sent"}
+    assert list(due) == [str(ids[0])]
+
+
+def test_a_due_time_without_a_state_does_not_keep_the_worker_busy(site: Site) -> None:
+    (number,) = site.add_pictures(small(1))
+    code = "add_post_meta( $args['id'], '_imgproc_local_due', 1 ); Imgproc_Local_Worker::run( 1 );"
+    assert site.php(f"{code} return Imgproc_Local_Queue::next_due();", id=number) is None
 
 
 def test_a_worker_stores_nothing_after_a_deactivation(site: Site) -> None:

@@ -9,7 +9,7 @@ import httpx
 from tests.support.service import Running
 from tests.wordpress.admin import Admin, Uploader
 from tests.wordpress.conftest import SiteDescriber
-from tests.wordpress.library import configure, twelve, wait_finished
+from tests.wordpress.library import configure, states, twelve, wait_finished, wait_until
 from tests.wordpress.site import Site
 
 LONGEST_WAIT_S = 15
@@ -53,7 +53,8 @@ def test_deleting_the_plugin_leaves_nothing(
     wait_finished(site, [uploader.upload(name, content)[0] for name, content in uploads.items()])
     assert len(list(site.uploads.rglob("*.webp"))) > len(uploads)
     describer.open.clear()
-    uploader.upload("unfinished.jpg", twelve()["photo.jpg"])
+    unfinished, _ = uploader.upload("unfinished.jpg", twelve()["photo.jpg"])
+    wait_until(site, lambda: states(site)[unfinished] == "sent", "sent")
 
     admin.open("plugins.php")
     admin.page.on("dialog", lambda dialog: dialog.accept())

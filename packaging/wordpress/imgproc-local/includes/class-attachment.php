@@ -218,6 +218,7 @@ final class Imgproc_Local_Attachment {
 		if ( '' === $alt || 'attachment' !== get_post_type( $attachment_id ) ) {
 			return new WP_Error( 'refused', __( 'An alt text of an attachment was expected.', 'imgproc-local' ) );
 		}
+		wp_cache_delete( $attachment_id, 'post_meta' );
 		$state = Imgproc_Local_Queue::state( $attachment_id );
 
 		$state['texts'][ $language ] = array_merge(

@@ -85,7 +85,7 @@ final class Imgproc_Local_Images {
 					),
 				);
 			case 'waiting':
-				return self::in_state( array( 'waiting', 'sent' ) );
+				return self::in_state( array( 'waiting', Imgproc_Local_Queue::SENDING, 'sent' ) );
 			case 'failed':
 			case 'skipped':
 				return self::in_state( array( $filter ) );

@@ -24,6 +24,11 @@ final class Imgproc_Local_Queue {
 	const META_SAVED      = '_imgproc_local_saved';
 
 	/**
+	 * State in META_STATE of a waiting attachment that is just being sent.
+	 */
+	const SENDING = 'sending';
+
+	/**
 	 * Option: reason, message, until and count of a pause.
 	 */
 	const PAUSE = 'imgproc_local_pause';
@@ -67,6 +72,10 @@ final class Imgproc_Local_Queue {
 		}
 		$state = self::state( $attachment_id );
 		if ( 'sent' === $state['state'] ) {
+			if ( ! metadata_exists( 'post', $attachment_id, self::META_DUE ) ) {
+				self::save( $attachment_id, $state, time() );
+				Imgproc_Local_Background::start();
+			}
 			return true;
 		}
 		if ( 'waiting' === $state['state'] && array() === $args && array() === $state['args'] && 0 === $state['attempts'] ) {
@@ -111,13 +120,15 @@ final class Imgproc_Local_Queue {
 	 * @return int How many were removed.
 	 */
 	public static function stop( int $limit = PHP_INT_MAX ): int {
+		global $wpdb;
 		$ids = self::due( 'waiting', PHP_INT_MAX, $limit );
 		foreach ( $ids as $id ) {
+			$taken = $wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->postmeta WHERE post_id = %d AND meta_key = %s AND meta_value = 'waiting'", $id, self::META_STATE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+			if ( ! $taken ) {
+				continue; // The worker has claimed it.
+			}
 			wp_cache_delete( $id, 'post_meta' );
 			$state = self::state( $id );
-			if ( 'waiting' !== $state['state'] ) {
-				continue;
-			}
 			if ( ! empty( $state['done_at'] ) ) {
 				self::finish( $id, $state, 'done' );
 			} else {
@@ -125,6 +136,32 @@ final class Imgproc_Local_Queue {
 			}
 		}
 		return count( $ids );
+	}
+
+	/**
+	 * Marks a waiting attachment as being sent. Then stop() leaves it alone, which would else remove a part of what is
+	 * stored when it has been sent.
+	 *
+	 * @param int $id Attachment.
+	 * @return bool False if it was taken back meanwhile.
+	 */
+	public static function claim( $id ) {
+		return self::change_state( $id, 'waiting', self::SENDING ) || self::SENDING === get_post_meta( $id, self::META_STATE, true );
+	}
+
+	/**
+	 * Changes META_STATE if it has a certain value.
+	 *
+	 * @param int    $id   Attachment.
+	 * @param string $from Value that is expected.
+	 * @param string $to   New value.
+	 * @return bool Whether it was changed.
+	 */
+	public static function change_state( $id, $from, $to ) {
+		global $wpdb;
+		$changed = $wpdb->query( $wpdb->prepare( "UPDATE $wpdb->postmeta SET meta_value = %s WHERE post_id = %d AND meta_key = %s AND meta_value = %s", $to, $id, self::META_STATE, $from ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		wp_cache_delete( $id, 'post_meta' );
+		return (bool) $changed;
 	}
 
 	/**
@@ -140,7 +177,7 @@ final class Imgproc_Local_Queue {
 			return isset( $counts[ $state ] ) ? (int) $counts[ $state ]->number : 0;
 		};
 		return array(
-			'waiting'        => $number( 'waiting' ),
+			'waiting'        => $number( 'waiting' ) + $number( self::SENDING ),
 			'running'        => $number( 'sent' ),
 			'done'           => $number( 'done' ),
 			'failed'         => $number( 'failed' ),
@@ -193,12 +230,27 @@ final class Imgproc_Local_Queue {
 			return;
 		}
 		update_post_meta( $attachment_id, self::META, wp_slash( $state ) );
-		update_post_meta( $attachment_id, self::META_STATE, $state['state'] );
+		$is_sending = 'waiting' === $state['state'] && Imgproc_Local_Worker::$working_on === $attachment_id;
+		update_post_meta( $attachment_id, self::META_STATE, $is_sending ? self::SENDING : $state['state'] );
 		if ( 0 === $due ) {
 			delete_post_meta( $attachment_id, self::META_DUE );
 		} elseif ( null !== $due ) {
 			update_post_meta( $attachment_id, self::META_DUE, $due );
 		}
+	}
+
+	/**
+	 * Removes due times of attachments that are not queued, as a request that was ended can leave them.
+	 */
+	public static function drop_lost() {
+		global $wpdb;
+		$wpdb->query( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- one query for all of them.
+			$wpdb->prepare(
+				"DELETE due FROM $wpdb->postmeta AS due LEFT JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s AND state.meta_value IN ('waiting', %s, 'sent')
+				WHERE due.meta_key = %s AND state.meta_id IS NULL",
+				array( self::META_STATE, self::SENDING, self::META_DUE )
+			)
+		);
 	}
 
 	/**
@@ -333,11 +385,12 @@ final class Imgproc_Local_Queue {
 		$ids = $wpdb->get_col( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache; WP_Query would load whole posts.
 			$wpdb->prepare(
 				"SELECT due.post_id FROM $wpdb->postmeta AS due JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s
-				WHERE due.meta_key = %s AND state.meta_value = %s AND CAST(due.meta_value AS UNSIGNED) <= %d
+				WHERE due.meta_key = %s AND state.meta_value IN (%s, %s) AND CAST(due.meta_value AS UNSIGNED) <= %d
 				ORDER BY CAST(due.meta_value AS UNSIGNED), due.post_id LIMIT %d",
 				self::META_STATE,
 				self::META_DUE,
 				$state,
+				'waiting' === $state ? self::SENDING : $state,
 				$before,
 				$limit
 			)

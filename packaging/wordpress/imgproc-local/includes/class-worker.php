@@ -118,10 +118,14 @@ final class Imgproc_Local_Worker {
 		if ( ! $ids ) { // A picture waits, but the jobs of others are not due: poll them now.
 			$ids = Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, 1 );
 		}
+		if ( ! $ids ) {
+			Imgproc_Local_Queue::drop_lost();
+			return;
+		}
 		$id = (int) reset( $ids );
 		wp_cache_delete( $id, 'post_meta' );
 		wp_cache_delete( $id, 'posts' );
-		if ( ! $id || ! Imgproc_Local_Queue::exists( $id ) ) {
+		if ( ! Imgproc_Local_Queue::exists( $id ) ) {
 			delete_post_meta( $id, Imgproc_Local_Queue::META_DUE );
 			return;
 		}
@@ -131,13 +135,17 @@ final class Imgproc_Local_Worker {
 			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
 			return;
 		}
+		if ( 'sent' !== $state['state'] && ! Imgproc_Local_Queue::claim( $id ) ) {
+			return;
+		}
+		self::$working_on = $id;
 		++$state['attempts']; // Stored before the work, so that a picture that ends PHP is not tried for ever.
 		Imgproc_Local_Queue::save( $id, $state, time() + self::RETRY_S[ min( $state['attempts'], count( self::RETRY_S ) ) - 1 ] );
-		self::$working_on = $id;
 		if ( 'sent' === $state['state'] ) {
 			self::poll( $id, $state, $wait_s );
 		} else {
 			self::send( $id, $state );
+			Imgproc_Local_Queue::change_state( $id, Imgproc_Local_Queue::SENDING, 'waiting' ); // Unless it was sent or finished.
 		}
 		self::$working_on = 0;
 	}
