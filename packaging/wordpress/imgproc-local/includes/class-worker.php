@@ -130,12 +130,14 @@ final class Imgproc_Local_Worker {
 			return;
 		}
 		$state = Imgproc_Local_Queue::state( $id );
+		// A request that was ended may have stored one of both only.
+		$state['state'] = 'sent' === get_post_meta( $id, Imgproc_Local_Queue::META_STATE, true ) ? 'sent' : 'waiting';
 		if ( $state['attempts'] >= self::MAX_ATTEMPTS ) {
 			$state['error'] = '' !== $state['error'] ? $state['error'] : __( 'PHP was ended repeatedly while it worked on this file.', 'imgproc-local' );
 			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
 			return;
 		}
-		if ( 'sent' !== $state['state'] && ! Imgproc_Local_Queue::claim( $id ) ) {
+		if ( 'waiting' === $state['state'] && ! Imgproc_Local_Queue::claim( $id ) ) {
 			return;
 		}
 		self::$working_on = $id;
