@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from imgproc_local import compose
-from imgproc_local.api import body as body_reader
+from imgproc_local.api import json_body as body_reader
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
