@@ -20,6 +20,7 @@ from imgproc_local.domain.addresses import Network, parse_networks, parse_origin
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
+from imgproc_local.domain.spelling import suggested_setting
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.catalogue import Entry, check_name
@@ -319,7 +320,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
     unknown = sorted(set(values) - set(SETTINGS))
     if unknown:
-        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}. Known: {', '.join(SETTINGS)}.")
+        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}.{suggested_setting(unknown[0], SETTINGS)}")
     return values
 
 
@@ -327,7 +328,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     known = {ENV_PREFIX + name.upper() for name in SETTINGS} | {CONFIG_VARIABLE}
     unknown = sorted(name for name in environ if name.startswith(ENV_PREFIX) and name not in known)
     if unknown:
-        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}. Known: {', '.join(sorted(known))}.")
+        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}.{suggested_setting(unknown[0], known)}")
 
 
 def _check(name: str, value: Any, origin: str) -> None:

@@ -44,6 +44,14 @@ def test_an_unknown_setting_in_the_file_is_refused(program: Program, tmp_path: P
     result = program.in_process("config", "show", config=file)
     assert result.exit_code == 2
     assert "'ports'" in result.stderr
+    assert "Did you mean port?" in result.stderr
+    assert "rate_limit" not in result.stderr, "not a list of all settings"
+
+
+def test_a_mistyped_variable_is_refused_with_the_name_that_may_be_meant(program: Program) -> None:
+    result = program.in_process("config", "show", prot=8485)
+    assert result.exit_code == 2
+    assert "IMGPROC_PROT. Did you mean IMGPROC_PORT?" in result.stderr
 
 
 def test_a_secret_is_shown_only_as_set_or_not_set(program: Program) -> None:
