@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, exit_command
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, exit_command
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
@@ -103,16 +103,15 @@ def command(
     run.find()
     if dry_run:
         _print_plan(run, as_json)
-        return
+        ctx.exit(EXIT_PROBLEM if run.discovery.failed else 0)
     try:
         asyncio.run(run.process())
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
     _report(run, flags.convert_to, as_json, watch)
-    if csv_file is not None:
-        _write_csv(run, csv_file)
-    exit_command(ctx, run.exit_code, run.has_unstopped_threads)
+    is_written = csv_file is None or _write_csv(run, csv_file)
+    exit_command(ctx, run.exit_code if is_written else run.exit_code or EXIT_PROBLEM, run.has_unstopped_threads)
 
 
 def _print_plan(run: Run, as_json: bool) -> None:
@@ -159,8 +158,19 @@ def _report(run: Run, convert_to: str, as_json: bool, is_already_printed: bool) 
         )
 
 
-def _write_csv(run: Run, csv_file: Path) -> None:
+def _write_csv(run: Run, csv_file: Path) -> bool:
+    """Write the table. False, with a message, where that is not possible: the pictures are done all the same."""
+    from imgproc_local.cli.output import path_text, printable
     from imgproc_local.cli.process.report import csv_bytes
     from imgproc_local.system.files import write_atomically
 
-    write_atomically(csv_file, csv_bytes(run.outcomes))
+    try:
+        write_atomically(csv_file, csv_bytes(run.outcomes))
+    except OSError as error:
+        click.echo(
+            f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}. Run the same command again"
+            " with another --csv: finished pictures are skipped.",
+            err=True,
+        )
+        return False
+    return True

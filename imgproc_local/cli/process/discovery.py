@@ -190,8 +190,8 @@ class Finder:
         rejected = discovery.skipped if is_in_folder else discovery.failed
         try:
             status = file.stat()
-            problem = self._problem(file, status.st_size, status.st_mtime_ns)
-            is_result = problem is None and self.own_results.contains(real, status.st_size)
+            is_result = self.own_results.contains(real, status.st_size)
+            problem = None if is_result else self._problem(file, status.st_size, status.st_mtime_ns)
         except FileNotFoundError:
             discovery.failed.append(RejectedFile(file, "No such file or folder."))
         except OSError as error:

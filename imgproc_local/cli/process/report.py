@@ -18,7 +18,7 @@ from imgproc_local.batch.files import ResultFile
 from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome
-from imgproc_local.cli.process.discovery import RejectedFile
+from imgproc_local.cli.process.discovery import OWN_RESULT, RejectedFile
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.privacy import Removed
@@ -254,7 +254,10 @@ def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
 def problems(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
 ) -> Iterator[str]:
-    """The lines for failed files with the reason of each, and those for skipped files."""
+    """The lines for failed files with the reason of each, and those for skipped files.
+
+    Results of earlier runs are only counted.
+    """
     for outcome in outcomes:
         if outcome.interrupted:
             continue
@@ -263,10 +266,14 @@ def problems(
             yield f"Failed: {printable(path_text(outcome.picture))}: {where}{printable(message)}"
     for one in failed:
         yield f"Failed: {printable(path_text(one.path))}: {printable(one.reason)}"
-    for one in skipped[:MAX_SKIPPED_LISTED]:
+    results = sum(one.reason == OWN_RESULT for one in skipped)
+    listed = [one for one in skipped if one.reason != OWN_RESULT or results == 1]
+    for one in listed[:MAX_SKIPPED_LISTED]:
         yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
-    if len(skipped) > MAX_SKIPPED_LISTED:
-        yield f"Skipped: {len(skipped) - MAX_SKIPPED_LISTED} more; --json lists them all."
+    if len(listed) > MAX_SKIPPED_LISTED:
+        yield f"Skipped: {len(listed) - MAX_SKIPPED_LISTED} more; --json lists them all."
+    if results > 1:
+        yield f"Skipped: {results:,} results of earlier runs; --json lists them."
 
 
 def _picture_count(pictures: int) -> str:

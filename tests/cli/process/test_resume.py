@@ -173,6 +173,30 @@ def test_a_dry_run_writes_nothing(program: Program, folder: Path, tmp_path: Path
     assert "2 to process, 2 unchanged since an earlier run" in shown.stdout
 
 
+def test_a_dry_run_with_a_missing_argument_ends_with_1(program: Program, folder: Path, tmp_path: Path) -> None:
+    shown = program.in_process("process", folder, "de", "--out", tmp_path / "out", "--dry-run")
+    assert shown.exit_code == 1
+    assert "Failed: de: No such file or folder." in shown.stderr
+    assert "4 to process" in shown.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder in which nobody can create a file")
+def test_a_table_that_can_not_be_written_is_reported(program: Program, folder: Path, tmp_path: Path) -> None:
+    shown = program.in_process("process", folder / "a", "--out", tmp_path / "out", "--csv", "/proc/texts.csv")
+    assert shown.exit_code == 1
+    assert shown.exception is None or isinstance(shown.exception, SystemExit)
+    assert "The table /proc/texts.csv can't be written" in shown.stderr
+    assert "2 done" in shown.stdout
+
+
+def test_every_result_of_another_output_folder_is_known_as_one(program: Program, folder: Path, tmp_path: Path) -> None:
+    program.in_process("process", folder, "--out", folder / "web", "--format", "avif")
+    shown = program.in_process("process", folder, "--out", tmp_path / "out", "--dry-run")
+    assert "4 to process" in shown.stdout
+    assert "AVIF" not in shown.stderr
+    assert shown.stderr == "Skipped: 8 results of earlier runs; --json lists them.\n"
+
+
 def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> None:
     out, table = tmp_path / "out", tmp_path / "alt.csv"
     (folder / "=1+1.jpg").write_bytes(pictures.jpeg(64, 48))
