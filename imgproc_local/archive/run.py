@@ -64,6 +64,8 @@ MAX_LOSSES = 5
 
 
 MAX_REPORTED_FOLDERS = 20
+MAX_FAILED_PICTURES = 20
+"""The most failed pictures that are named at the end; the report and the tables have more."""
 
 
 class Arguments(Struct, frozen=True):
@@ -86,7 +88,7 @@ class Counts(Struct):
     `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
     until all have been counted, and in a run with a limit. `saw_all` is set when the run has compared all of them.
     `dashboard` is the address of Dask's dashboard, None if there is none. `result_folders` are the first folders of the
-    source in which results of earlier runs were found.
+    source in which results of earlier runs were found. `failed_pictures` are the first that failed, with their reasons.
     """
 
     done: int = 0
@@ -100,6 +102,7 @@ class Counts(Struct):
     saw_all: bool = False
     dashboard: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
+    failed_pictures: list[tuple[str, str]] = field(default_factory=list)
     result_folders: list[str] = field(default_factory=list)
 
     def report_results(self, folder: str) -> None:
@@ -119,6 +122,8 @@ class Counts(Struct):
         elif summary.outcome == "failed":
             self.failed += 1
             self.failures[summary.failure] = self.failures.get(summary.failure, 0) + 1
+            if len(self.failed_pictures) < MAX_FAILED_PICTURES:
+                self.failed_pictures.append((summary.key, summary.reason))
         else:
             self.skipped += 1
         self.needing_text += summary.needs_text

@@ -23,6 +23,7 @@ from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
 from imgproc_local.archive.picture import PendingPicture, Tools, describe_picture, process_picture
 from imgproc_local.archive.row import FailureKind, Row
 from imgproc_local.archive.store import SourceObject
+from imgproc_local.archive.summary import MAX_MESSAGE_CHARS
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
@@ -60,7 +61,10 @@ class RunSpec(Struct, frozen=True):
 
 
 class PictureSummary(Struct, frozen=True):
-    """What the client receives about a picture; the rest is in the manifest. `key` is that of the source."""
+    """What the client receives about a picture; the rest is in the manifest.
+
+    `key` is that of the source. `reason` is the first problem of a picture that failed.
+    """
 
     key: str
     outcome: str
@@ -69,6 +73,7 @@ class PictureSummary(Struct, frozen=True):
     optimized_bytes: int | None
     needs_text: bool
     total_s: float
+    reason: str = ""
 
 
 def shared_settings(config: Config) -> dict[str, Any]:
@@ -130,7 +135,10 @@ def model_identity(config: Config) -> str:
 
 def summary_of(row: Row) -> PictureSummary:
     optimized = row.optimized.size_bytes if row.optimized is not None else None
-    return PictureSummary(row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s)
+    reason = row.problems[0].message[:MAX_MESSAGE_CHARS] if row.outcome == "failed" and row.problems else ""
+    return PictureSummary(
+        row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s, reason
+    )
 
 
 class _Current:

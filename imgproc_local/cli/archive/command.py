@@ -14,6 +14,7 @@ import click
 from imgproc_local.cli.archive.progress import ArchiveProgress
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 from imgproc_local.system.files import is_disk_full
 
@@ -102,11 +103,15 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)
-    click.echo(_closing_line(counts))
+    for line in _failure_lines(counts):
+        click.echo(line, err=True)
+    for line in _closing_lines(counts, target):
+        click.echo(line)
     if stop.is_set():
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)
     if not (counts.done or counts.failed or counts.unchanged):
+        click.echo("There is no picture in SOURCE.", err=True)
         ctx.exit(EXIT_REFUSED)
     ctx.exit(EXIT_PROBLEM if counts.failed else 0)
 
@@ -119,7 +124,7 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        click.echo("Finishing the running tasks. Press Ctrl+C again to stop at once.", err=True)
+        click.echo("Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.", err=True)
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -129,8 +134,18 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _closing_line(counts: Counts) -> str:
-    return (
+def _failure_lines(counts: Counts) -> Iterator[str]:
+    for key, reason in counts.failed_pictures:
+        yield printable(f"Failed: {key}: {reason}")
+    if counts.failed > len(counts.failed_pictures):
+        yield f"{counts.failed - len(counts.failed_pictures):,} more pictures failed; see report.html."
+
+
+def _closing_lines(counts: Counts, target: str) -> Iterator[str]:
+    yield (
         f"{counts.done:,} done, {counts.unchanged:,} unchanged since an earlier run, {counts.failed:,} failed,"
-        f" {counts.skipped:,} skipped, {counts.needing_text:,} in need of a text."
+        f" {counts.skipped:,} skipped."
     )
+    if counts.needing_text:
+        yield f"Pictures of this run in need of a text: {counts.needing_text:,}."
+    yield printable(f"The results, report.html, alt.csv and archive.parquet are in {target}.")

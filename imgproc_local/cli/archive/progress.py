@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from imgproc_local.archive.run import Counts
 
 
+FAILURES = {"picture": "unusable", "source": "unreadable", "target": "not written", "worker": "ended their workers"}
+"""What a number of failed pictures is called, by `FailureKind`."""
+
+
 class ArchiveProgress:
     """Shows the counts of a run on `stream` while `shown` is active. `clock` returns seconds."""
 
@@ -63,14 +67,14 @@ def progress_text(counts: Counts, elapsed_s: float) -> str:
     """
     seen = counts.processed + counts.unchanged
     total = f" of {counts.listed:,}" if counts.listed is not None else ""
-    parts = [f"{seen:,}{total} pictures"]
+    parts = [f"{seen:,}{total} {'picture' if (counts.listed or seen) == 1 else 'pictures'}"]
     if counts.processed and elapsed_s > 0:
         per_s = counts.processed / elapsed_s
         parts.append(f"{per_s * 60:,.0f} a minute" if per_s < 10 else f"{per_s:,.0f} a second")
         if counts.listed is not None:
             parts.append(f"at most {duration_text(max(0, counts.listed - seen) / per_s)} left")
     if counts.failed:
-        kinds = ", ".join(f"{kind} {number:,}" for kind, number in sorted(counts.failures.items()))
+        kinds = ", ".join(f"{number:,} {FAILURES[kind]}" for kind, number in sorted(counts.failures.items()))
         parts.append(f"{counts.failed:,} failed ({kinds})")
     if counts.before_bytes > counts.after_bytes:
         parts.append(f"{size_text(counts.before_bytes - counts.after_bytes)} saved")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,10 @@ def test_the_results_are_those_of_process(
     ended = program("archive", source, target, "--workers", workers, *FLAGS, timeout_s=TIMEOUT_S)
     assert ended.stdout.startswith("6 done, 0 unchanged since an earlier run, 1 failed, 2 skipped"), ended.stderr
     assert ended.returncode == 1
+    assert ended.stdout.splitlines()[-1].endswith(f"archive.parquet are in {target}.")
+    failed = [line for line in ended.stderr.splitlines() if line.startswith("Failed: ")]
+    assert len(failed) == 1
+    assert re.fullmatch(r"Failed: west wing/damaged\.jpg: \w.+\.", failed[0])
     files = tree(target)
     assert sorted(files) == sorted([*processed.files, *BOOKKEEPING])
     assert [name for name in processed.files if files[name] != processed.files[name]] == []

@@ -14,7 +14,10 @@ from tests.support import pictures
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-from imgproc_local.archive.manifest import MARKS_FOLDER
+from imgproc_local.archive import run
+from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.manifest import MARKS_FOLDER, mark_key
+from tests.cli.conftest import Program
 from tests.ordeals.archive import Archive
 
 
@@ -46,14 +49,25 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
     running = archive.start()
     wait_for(lambda: any((tmp_path / "target" / MARKS_FOLDER).glob("*")))
     running.send_signal(signal.SIGINT)
-    wait_for(lambda: "Finishing" in archive.output.read_text())
+    wait_for(lambda: "Ending after" in archive.output.read_text())
     running.send_signal(signal.SIGINT)
     assert running.wait(120) == 130
     lines = archive.output.read_text().splitlines()
     assert [line for line in lines if not line.startswith("Waiting up to")] == [  # on a busy machine
-        "Finishing the running tasks. Press Ctrl+C again to stop at once.",
+        "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.",
         "Interrupted. The same command again continues the run.",
     ]
+
+
+def test_a_mark_that_a_worker_of_a_killed_client_writes_late_is_deleted(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "source").mkdir()
+    target = LocalStore(tmp_path / "target")
+    monkeypatch.setattr(run, "write_tables", lambda *_: target.replace(mark_key("000001-0"), b"a.jpg"))
+    ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
+    assert "There is no picture in SOURCE." in ended.stderr
+    assert target.keys(MARKS_FOLDER) == []
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

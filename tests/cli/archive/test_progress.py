@@ -22,14 +22,15 @@ MB = 1024 * 1024
         (Counts(unchanged=2000, listed=2000), 5.0, "2,000 of 2,000 pictures"),
         (Counts(done=600, unchanged=400, listed=1800), 60.0, "1,000 of 1,800 pictures, 10 a second, at most 80 s left"),
         (Counts(done=60, listed=60 * 61), 60.0, "60 of 3,660 pictures, 60 a minute, at most 60 min left"),
+        (Counts(done=1, listed=1), 60.0, "1 of 1 picture, 1 a minute, at most 0 s left"),
         (Counts(done=30, listed=10), 60.0, "30 of 10 pictures, 30 a minute, at most 0 s left"),
         (
             Counts(done=7, failed=3, failures={"source": 1, "picture": 2}, before_bytes=1, after_bytes=2),
             60.0,
-            "10 pictures, 10 a minute, 3 failed (picture 2, source 1)",
+            "10 pictures, 10 a minute, 3 failed (2 unusable, 1 unreadable)",
         ),
     ],
-    ids=["none", "saved", "unchanged", "left", "hour", "source changed", "failures"],
+    ids=["none", "saved", "unchanged", "left", "hour", "one", "source changed", "failures"],
 )
 def test_the_line_has_what_is_known(counts: Counts, elapsed_s: float, text: str) -> None:
     assert progress_text(counts, elapsed_s) == text
@@ -61,7 +62,7 @@ def test_on_a_terminal_the_line_is_below_the_messages_and_removed_at_the_end() -
         logging.getLogger("imgproc_local.test").warning("The scheduler was lost.")
         progress.update(Counts(done=4))
     lines = terminal.getvalue().split("\r")
-    assert "The scheduler was lost.\n1 pictures, 1 a minute" in lines
+    assert "The scheduler was lost.\n1 picture, 1 a minute" in lines
     assert [line.strip() for line in lines[-3:]] == ["4 pictures, 2 a minute", "", ""]
 
 
