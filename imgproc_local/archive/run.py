@@ -231,6 +231,8 @@ def _cluster(
         if address is None:
             environment = {"IMGPROC_DATA_DIR": str(config.data_dir)}
             address = opened.enter_context(local_cluster(arguments.workers, 1 if has_model else 0, environment))
+        else:
+            log.warning("Connecting to the scheduler at %s.", address)
         yield opened.enter_context(connected(address, timeout_s, stop))
 
 

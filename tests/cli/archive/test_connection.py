@@ -86,6 +86,17 @@ def test_a_run_that_is_stopped_does_not_wait() -> None:
         pass
 
 
+def test_the_scheduler_is_named_before_the_first_attempt_to_connect(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ServiceError("not connected")
+
+    monkeypatch.setattr("imgproc_local.archive.run.connected", refuse)
+    program.in_process("archive", tmp_path, tmp_path / "web", "--scheduler", "tcp://127.0.0.1:1")
+    assert caplog.messages == ["Connecting to the scheduler at tcp://127.0.0.1:1."]
+
+
 def test_an_attempt_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "TRY_S", 60.0)
     stop = threading.Event()
