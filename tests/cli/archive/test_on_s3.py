@@ -22,6 +22,7 @@ s3fs = pytest.importorskip("s3fs")
 werkzeug_app = pytest.importorskip("moto.moto_server.werkzeug_app")
 moto_server = pytest.importorskip("moto.moto_server.threaded_moto_server")
 s3_models = pytest.importorskip("moto.s3.models")
+moto_state = pytest.importorskip("moto.moto_api._internal.models")
 serving = pytest.importorskip("werkzeug.serving")
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -114,6 +115,7 @@ def store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TroubledS
     yield troubled
     server.shutdown()
     server.server_close()
+    moto_state.moto_api_backend.reset()  # its buckets are global in this process
 
 
 @pytest.fixture
