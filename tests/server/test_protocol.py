@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from imgproc_local.api import requests
+from imgproc_local.api import uploads
 from imgproc_local.server.limits import Limits
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, error_of, exchange, receive_all, receive_until, statuses
@@ -208,8 +208,8 @@ def test_a_connection_serves_requests_until_its_idle_time_is_over(service: Runni
 def test_an_upload_may_be_slow_but_not_without_end(
     service: Running, monkeypatch: pytest.MonkeyPatch, bytes_per_packet: int, status: int
 ) -> None:
-    monkeypatch.setattr(requests, "SLOW_UPLOAD_S", 0.5)
-    monkeypatch.setattr(requests, "SLOW_UPLOAD_BYTES_PER_S", 1000)
+    monkeypatch.setattr(uploads, "SLOW_UPLOAD_S", 0.5)
+    monkeypatch.setattr(uploads, "SLOW_UPLOAD_BYTES_PER_S", 1000)
     request = service.client.build_request(
         "POST", "/images/optimize", files={"image": ("a.jpg", pictures.jpeg(90, 60))}
     )
