@@ -26,6 +26,8 @@ class Admin:
         self.page.on("pageerror", lambda error: self.problems.append(f"{error} {error.stack}"))
         self.page.on("request", self._check_request)
         self.open("../wp-login.php")
+        # the page moves the focus to its first field 0.2 s after it was loaded, wherever text is entered then
+        self.page.wait_for_function("document.activeElement.id === 'user_login'")
         self.page.fill("#user_login", USER)
         self.page.fill("#user_pass", PASSWORD)
         self.page.click("#wp-submit")
