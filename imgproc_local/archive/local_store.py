@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from imgproc_local.archive.process_results import ProcessResults
-from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, ignore
+from imgproc_local.archive.store import HEAD_BYTES, SourceObject, ignore, in_pages
 from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import fsync_folder, rename_to_new, write_atomically
@@ -37,14 +37,7 @@ class LocalStore:
         with closing(ProcessResults()) as results:
             for parent in self._root.resolve().parents:
                 _add_results(results, parent)
-            page: list[SourceObject] = []
-            for found in self._files(exclude, results, on_results):
-                page.append(found)
-                if len(page) == PAGE_KEYS:
-                    yield page
-                    page = []
-            if page:
-                yield page
+            yield from in_pages(self._files(exclude, results, on_results))
 
     def _files(
         self, exclude: str | None, results: ProcessResults, on_results: Callable[[str], None]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, ignore, is_hidden
+from imgproc_local.archive.store import HEAD_BYTES, PAGE_KEYS, SourceObject, ignore, in_pages, is_hidden
 from imgproc_local.batch.records import STATE_FOLDER
 from imgproc_local.codecs.picture.formats import FORMATS
 
@@ -57,35 +57,7 @@ class ObjectStore:
     def pages(
         self, exclude: str | None = None, on_results: Callable[[str], None] = ignore
     ) -> Iterator[list[SourceObject]]:
-        page: list[SourceObject] = []
-        results: str | None = None
-        objects = self._listed_s3() if self._is_s3 else self._listed()
-        while True:
-            with _os_errors():
-                found = next(objects, None)
-            if found is None:
-                break
-            key = found.key
-            if exclude is not None and key.startswith(f"{exclude}/"):
-                continue
-            if results is not None and key.startswith(results):
-                continue
-            # S3 lists the state folder before what lies beside it, unless a name begins with one of  !"#$%&'()*+,-
-            if (target := _target_of(key)) is not None:
-                results = target
-                on_results(target.rstrip("/"))
-                continue
-            if is_hidden(key) or key.endswith("/"):
-                continue
-            if key.startswith("/") or "//" in key:
-                log.warning("The object %s is not in the archive: its key has an empty part.", key)
-                continue
-            page.append(found)
-            if len(page) == PAGE_KEYS:
-                yield page
-                page = []
-        if page:
-            yield page
+        return in_pages(self._originals(exclude, on_results))
 
     def fetch(self, key: str, file: Path) -> str:
         for _ in range(MAX_FETCHES - 1):
@@ -172,6 +144,31 @@ class ObjectStore:
                 if not chunk:
                     return
                 yield chunk
+
+    def _originals(self, exclude: str | None, on_results: Callable[[str], None]) -> Iterator[SourceObject]:
+        results: str | None = None
+        objects = self._listed_s3() if self._is_s3 else self._listed()
+        while True:
+            with _os_errors():
+                found = next(objects, None)
+            if found is None:
+                return
+            key = found.key
+            if exclude is not None and key.startswith(f"{exclude}/"):
+                continue
+            if results is not None and key.startswith(results):
+                continue
+            # S3 lists the state folder before what lies beside it, unless a name begins with one of  !"#$%&'()*+,-
+            if (target := _target_of(key)) is not None:
+                results = target
+                on_results(target.rstrip("/"))
+                continue
+            if is_hidden(key) or key.endswith("/"):
+                continue
+            if key.startswith("/") or "//" in key:
+                log.warning("The object %s is not in the archive: its key has an empty part.", key)
+                continue
+            yield found
 
     def _listed_s3(self) -> Iterator[SourceObject]:
         """Every object, page by page."""

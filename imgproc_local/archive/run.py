@@ -61,9 +61,8 @@ POLL_S = 1.0
 """How often `_counted` looks for the first result."""
 MAX_LOSSES = 5
 """The run fails after the scheduler was lost this many times in a row, without a finished task between two losses."""
-
-
 MAX_REPORTED_FOLDERS = 20
+"""The most folders with results of earlier runs that are reported."""
 MAX_FAILED_PICTURES = 20
 """The most failed pictures that are named at the end; the report and the tables have more."""
 

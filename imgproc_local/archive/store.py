@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -28,6 +29,12 @@ class SourceObject(Struct, frozen=True):
 
 def ignore(_: str) -> None:
     """For a listing of which nothing is reported."""
+
+
+def in_pages(objects: Iterator[SourceObject]) -> Iterator[list[SourceObject]]:
+    """The objects in lists of `PAGE_KEYS`; the last one may be shorter."""
+    while page := list(islice(objects, PAGE_KEYS)):
+        yield page
 
 
 class Store(Protocol):

@@ -13,6 +13,7 @@ import pytest
 from msgspec import structs
 
 from imgproc_local.archive import object_store
+from imgproc_local.archive import store as store_module
 from imgproc_local.archive.object_store import MAX_ATTEMPTS, ObjectStore
 from imgproc_local.archive.store import Store
 from tests.cli.archive.test_picture import JPEG, KEY, Bench
@@ -115,7 +116,8 @@ def test_a_large_file_is_stored_in_parts_and_replaces_nothing(
 def test_a_listing_has_every_picture_of_all_pages(
     store: ObjectStore, bucket: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "PAGE_KEYS", 4)
+    for module in (object_store, store_module):
+        monkeypatch.setattr(module, "PAGE_KEYS", 4)
     names = [f"{number % 3}/{number:02}.jpg" for number in range(10)]
     others = [
         ".hidden/1",
