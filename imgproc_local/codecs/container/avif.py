@@ -423,7 +423,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(None if exif == _NO_EXIF else exif, None if xmp == _NO_XMP else xmp, None, found.get("icc"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
     """The file with the contents of its EXIF and XMP items replaced by these, or emptied.
 
     Thumbnails and other items that are no pictures are emptied; private boxes and free space are removed.

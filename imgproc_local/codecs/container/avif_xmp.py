@@ -16,7 +16,7 @@ _TABLES = frozenset((b"iinf", b"iloc", b"iref"))
 _TYPE = b"application/rdf+xml\0"
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
     """The file with this XMP packet in place of its own, or in a new item that describes the picture.
 
     Raises: BrokenImage; StageFailed for a file whose tables can't hold a further item.

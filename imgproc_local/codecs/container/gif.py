@@ -161,7 +161,7 @@ def _first_sub_block(data: Data, start: int, at: int) -> bytes:
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
-def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
     """The file with these metadata blocks and no others; frames, delays and loop count are copied bit for bit.
 
     GIF can't store EXIF, IPTC-IIM or a profile in a way that programs read: only the XMP packet and comments are
@@ -191,7 +191,7 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
     return b"".join(out)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
     """The file with this XMP packet in place of its own, or after its last block; all others are copied bit for bit."""
     start = end = _first_block(data)
     for block in blocks(data):

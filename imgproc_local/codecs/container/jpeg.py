@@ -68,7 +68,7 @@ def segments(data: Data) -> Iterator[Segment]:
             continue
         (length,) = unpack(">H", data, at, "header")
         if length < 2 or at + length > len(data):
-            raise BrokenImage("The JPEG is cut off or damaged in its header: a segment is longer than the file.")
+            raise BrokenImage("The JPEG is cut off or damaged in its header: a segment ends after the end of the file.")
         yield Segment(marker, found.end() - 2, at + 2, at + length)
         if marker == SOS:
             return
@@ -262,7 +262,7 @@ def segment_bytes(marker: int, payload: bytes) -> bytes:
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
     """The file with these metadata blocks and no others; frame headers, tables and scans are copied bit for bit.
 
     Segments between scans and everything after EOI are removed, and with them previews and appended videos.

@@ -329,7 +329,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return b"".join(out)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
     """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit."""
     start, end = _xmp_place(data)
     return b"".join([data[:start], chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp), data[end:]])

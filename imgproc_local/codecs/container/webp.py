@@ -36,7 +36,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
 
     Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
     """
-    limit = MAX_WEBP_CHUNKS if end is None else MAX_CHUNKS_IN_FRAME
+    limit, whole = (MAX_WEBP_CHUNKS, "file") if end is None else (MAX_CHUNKS_IN_FRAME, "frame")
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -50,10 +50,10 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
             return
         (length,) = unpack("<I", data, offset + 4, "chunk header")
         if offset + 8 + length > end:
-            raise BrokenImage("The WebP is damaged: a chunk is longer than the file.")
+            raise BrokenImage(f"The WebP is damaged: a chunk ends after the end of its {whole}.")
         yield Chunk(data[offset : offset + 4], offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
-    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if limit < MAX_WEBP_CHUNKS else ''}.")
+    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if whole == 'frame' else ''}.")
 
 
 def _u24(data: Data, offset: int) -> int:
@@ -61,7 +61,7 @@ def _u24(data: Data, offset: int) -> int:
     return low | high << 16
 
 
-def _bitstream_size(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
+def _bitstream_header(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
     """Width, height and whether there is alpha, from a VP8 or VP8L chunk."""
     if chunk.kind == b"VP8L":
         signature, bits = unpack("<BI", data, chunk.payload, "picture data")
@@ -84,32 +84,32 @@ def read_header(data: Data) -> ImageInfo:
     Raises: BrokenImage.
     """
     canvas: tuple[int, int] | None = None
-    picture: tuple[int, int, bool] | None = None
+    bitstream: tuple[int, int, bool] | None = None
     flags, frames, duration_ms, orientation = 0, 0, 0, 0
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
             (flags,) = unpack("<B", data, chunk.payload, "header")
             canvas = _u24(data, chunk.payload + 4) + 1, _u24(data, chunk.payload + 7) + 1
-        elif chunk.kind in (b"VP8 ", b"VP8L") and picture is None:
-            picture = _bitstream_size(data, chunk)
+        elif chunk.kind in (b"VP8 ", b"VP8L") and bitstream is None:
+            bitstream = _bitstream_header(data, chunk)
         elif chunk.kind == b"ANMF":
             frames += 1
             duration_ms += played_delay_ms(_u24(data, chunk.payload + 12))
         elif chunk.kind == b"EXIF" and not orientation:
             orientation = exif.orientation(_exif(data, chunk))
-    if canvas is None and picture is None:
+    if canvas is None and bitstream is None:
         raise BrokenImage("The WebP holds no picture.")
-    if frames == 0 and picture is None:
+    if frames == 0 and bitstream is None:
         raise BrokenImage("The WebP is declared as an animation but has no frames.")
-    if canvas and picture and not frames and canvas != picture[:2]:
+    if canvas and bitstream and not frames and canvas != bitstream[:2]:
         raise BrokenImage(
             f"The WebP is damaged: its header says {canvas[0]}×{canvas[1]} pixels, its picture has"
-            f" {picture[0]}×{picture[1]}."
+            f" {bitstream[0]}×{bitstream[1]}."
         )
-    width, height = canvas or (picture or (0, 0, False))[:2]
+    width, height = canvas or (bitstream or (0, 0, False))[:2]
     if not width or not height:
         raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
-    alpha = bool(flags & ALPHA_FLAG) or bool(picture and picture[2])
+    alpha = bool(flags & ALPHA_FLAG) or bool(bitstream and bitstream[2])
     return ImageInfo(
         Format.WEBP, width, height, max(1, frames), orientation or 1, alpha, 8, duration_ms if frames > 1 else 0
     )
@@ -141,6 +141,7 @@ def is_lossless(data: Data) -> bool:
 
 
 def read_blocks(data: Data) -> Blocks:
+    """The metadata blocks, the first of each kind."""
     found: dict[bytes, bytes] = {}
     for chunk in chunks(data):
         if chunk.kind in (b"EXIF", b"XMP ", b"ICCP") and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:
@@ -149,7 +150,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
     """The file with these metadata blocks and no others; the frames are copied bit for bit.
 
     WebP can't store IPTC-IIM: `blocks.iptc` is not written.
@@ -177,9 +178,11 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return _riff(body)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001
-    """The file with this XMP packet in place of its own, or after its last chunk; all other chunks are copied bit for
-    bit. A file without the header that announces XMP gets one.
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+    """The file with this XMP packet in place of its own, or after its last chunk.
+
+    The VP8X header is added if it is missing, and its XMP flag is set. All other chunks are copied bit for bit, and so
+    is what follows them.
     """
     new, parts = _chunk(b"XMP ", xmp), []
     for number, chunk in enumerate(chunks(data)):
@@ -205,37 +208,38 @@ def _extended_header(info: ImageInfo, flags: int) -> bytes:
 
 
 def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
-    """The payload of a frame without unknown chunks."""
+    """The payload of an ANMF chunk, without the unknown chunks in it."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 
 
 def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:
-    """The animation with frames restored that the encoder merged with the identical frame before.
+    """The animation, with the frames restored that the encoder merged with an identical preceding frame.
 
-    Each is restored as a transparent frame of 40 bytes with its own delay. The animation is returned unchanged if a
-    delay in it is not a sum of consecutive `delays_ms`. `has_alpha` sets the alpha flag in the header: encoders omit it
-    if no frame has alpha, even if a disposed frame leaves the canvas transparent.
+    Each is restored as a transparent frame of 40 bytes with its own delay, which needs the alpha flag in the header.
+    `delays_ms` are those of all frames. No frame is restored unless each delay in `data` is a sum of consecutive ones
+    of them. `has_alpha` sets the flag in any case: encoders omit it if no frame has alpha, even if a disposed frame
+    leaves the canvas transparent.
     """
     if has_alpha and data[12:16] == b"VP8X":
         data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]
     out: list[tuple[bytes, bytes]] = []
-    at, merged = 0, False
+    used, merged = 0, False
     for chunk in chunks(data):
         payload = data[chunk.payload : chunk.end]
         if chunk.kind != b"ANMF":
             out.append((chunk.kind, payload))
             continue
-        shown_ms, merged_ms = _u24(payload, 12), list(delays_ms[at : at + 1])
-        while sum(merged_ms) < shown_ms and at + len(merged_ms) < len(delays_ms):
-            merged_ms.append(delays_ms[at + len(merged_ms)])
+        shown_ms, merged_ms = _u24(payload, 12), list(delays_ms[used : used + 1])
+        while sum(merged_ms) < shown_ms and used + len(merged_ms) < len(delays_ms):
+            merged_ms.append(delays_ms[used + len(merged_ms)])
         if sum(merged_ms) != shown_ms:
             return data
-        at += len(merged_ms)
+        used += len(merged_ms)
         merged = merged or len(merged_ms) > 1
         out += [(b"ANMF", frame) for frame in _split_frame(payload, merged_ms)]
-    if at != len(delays_ms) or not merged:
+    if used != len(delays_ms) or not merged:
         return data
     body = b"".join(
         _chunk(kind, bytes((payload[0] | ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
@@ -249,14 +253,14 @@ def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
     flags = frame[15]
     if len(delays_ms) == 1:
         return [frame]
-    undisposed = flags & ~_DISPOSE_BACKGROUND
-    found = [frame[:12] + struct.pack("<I", delays_ms[0])[:3] + bytes((undisposed,)) + frame[16:]]
+    flags_without_disposal = flags & ~_DISPOSE_BACKGROUND
+    frames = [frame[:12] + struct.pack("<I", delays_ms[0])[:3] + bytes((flags_without_disposal,)) + frame[16:]]
     for delay in delays_ms[1:-1]:
-        found.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _transparent(1, 1))
+        frames.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _transparent(1, 1))
     place = frame[:12] if flags & _DISPOSE_BACKGROUND else bytes(12)
     width, height = _u24(place, 6) + 1, _u24(place, 9) + 1
     last = struct.pack("<I", delays_ms[-1])[:3] + bytes((flags & _DISPOSE_BACKGROUND,))
-    return [*found, place + last + _transparent(width, height)]
+    return [*frames, place + last + _transparent(width, height)]
 
 
 def _transparent(width: int, height: int) -> bytes:
