@@ -16,10 +16,10 @@ from tests.support import pictures
 from tests.support.service import Running, running
 
 WAIT_S = 20
-COUNT = 8
-NEEDING = ["4.jpg", "8.jpg"]
-"""The describer leaves every fourth picture without a text."""
-OTHERS = ["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg"]
+PICTURE_COUNT = 8
+WITHOUT_TEXT = ["4.jpg", "8.jpg"]
+"""`NumberedDescriber` leaves every fourth picture without a text."""
+WITH_TEXT = ["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg"]
 
 
 class NumberedDescriber:
@@ -40,8 +40,11 @@ class NumberedDescriber:
         pass
 
 
-class Desk:
-    """The page in a tab that is signed in to `service`. `problems` are errors of its scripts, and foreign requests."""
+class Tab:
+    """The local page in a browser tab, signed in to `service`.
+
+    `problems` are the errors of its scripts, and its requests to other servers.
+    """
 
     def __init__(self, service: Running, context: Any) -> None:
         self.service = service
@@ -53,7 +56,7 @@ class Desk:
         self.page.on("request", self._check_request)
         self.page.on("console", self._check_console)
         self.page.goto(f"{service.root}/?token={service.page_token()}")
-        self.wait("document.querySelector('.desk')")
+        self.wait("document.querySelector('.pictures-view')")
 
     def _check_request(self, request: Any) -> None:
         if not request.url.startswith(self.service.root + "/"):
@@ -125,28 +128,28 @@ class Desk:
         assert self.problems == []
 
 
-OpenDesk = Callable[..., Desk]
+OpenTab = Callable[..., Tab]
 
 
 @pytest.fixture
-def open_desk(chromium: Any) -> Iterator[OpenDesk]:
+def open_tab(chromium: Any) -> Iterator[OpenTab]:
     """Opens the page of a service in a browser profile of its own. `options` are Playwright's: `color_scheme` …"""
-    opened: list[Desk] = []
+    opened: list[Tab] = []
 
-    def open_it(service: Running, width: int = 1280, height: int = 800, **options: Any) -> Desk:
+    def open_it(service: Running, width: int = 1280, height: int = 800, **options: Any) -> Tab:
         context = chromium.new_context(
             viewport={"width": width, "height": height}, locale="en-GB", accept_downloads=True, **options
         )
-        opened.append(Desk(service, context))
+        opened.append(Tab(service, context))
         return opened[-1]
 
     yield open_it
-    for desk in opened:
-        desk.close()
+    for tab in opened:
+        tab.close()
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Running]:
+def empty_service(tmp_path: Path) -> Iterator[Running]:
     """A service without pictures, for one test."""
     with running(tmp_path / "data", NumberedDescriber, max_upload_bytes=1024 * 1024) as service:
         yield service
@@ -156,16 +159,16 @@ def empty(tmp_path: Path) -> Iterator[Running]:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service with finished pictures in two languages, the last of them in a project of its own."""
     with running(tmp_path_factory.mktemp("data"), NumberedDescriber) as started:
-        for number in range(1, COUNT + 1):
-            project = "Other" if number == COUNT else "Shop"
+        for number in range(1, PICTURE_COUNT + 1):
+            project = "Other" if number == PICTURE_COUNT else "Shop"
             form = {"languages": ["en", "de"], "project_name": project}
             started.process("process", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", **form)
         yield started
 
 
 @pytest.fixture
-def desk(service: Running, open_desk: OpenDesk) -> Desk:
-    opened = open_desk(service)
+def tab(service: Running, open_tab: OpenTab) -> Tab:
+    opened = open_tab(service)
     opened.wait_for_count("All", len(jobs(service)))
     opened.wait("document.querySelector('[data-alt]')")
     return opened
@@ -182,18 +185,18 @@ def translation(service: Running, name: str, code: str = "en") -> dict[str, Any]
     return next(text for text in texts if text["language_code"] == code)
 
 
-def show(desk: Desk, name: str) -> None:
+def show(tab: Tab, name: str) -> None:
     """Choose a picture in the list."""
-    desk.page.locator(".tile", has=desk.page.get_by_text(name, exact=True)).click()
-    desk.wait(f"document.querySelector('#detail-title').textContent === {json.dumps(name)}")
+    tab.page.locator(".tile", has=tab.page.get_by_text(name, exact=True)).click()
+    tab.wait(f"document.querySelector('#detail-title').textContent === {json.dumps(name)}")
 
 
-def alt_text(desk: Desk, code: str = "en") -> str:
-    return str(desk.page.locator(f"[data-alt={code}]").input_value())
+def alt_text(tab: Tab, code: str = "en") -> str:
+    return str(tab.page.locator(f"[data-alt={code}]").input_value())
 
 
-def wait_for_text(desk: Desk, text: str, code: str = "en") -> None:
-    desk.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
+def wait_for_text(tab: Tab, text: str, code: str = "en") -> None:
+    tab.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
 
 
 def wait_until_stored(service: Running, name: str, text: str) -> None:

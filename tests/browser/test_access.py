@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import WAIT_S, Desk, NumberedDescriber, OpenDesk
+from tests.browser.conftest import WAIT_S, NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.service import Running, running
 
 VIEWS = ["pictures", "models", "access", "storage", "settings"]
-COUNT = 6
+PICTURE_COUNT = 6
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with running(tmp_path_factory.mktemp("data"), NumberedDescriber) as started:
-        for number in range(1, COUNT + 1):
+        for number in range(1, PICTURE_COUNT + 1):
             started.dispatch("process", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", languages=["en", "de"])
         cut = pictures.jpeg(96, 64)[:1500]
         started.final(started.dispatch("process", cut, "broken.jpg")["job_id"])
@@ -34,84 +34,86 @@ def axe() -> str:
     return (Path(module.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 
 
-def violations(desk: Desk, axe: str) -> list[Any]:
+def violations(tab: Tab, axe: str) -> list[Any]:
     """What axe-core finds in the page as it is shown: rule, and the elements that break it."""
-    desk.page.evaluate(axe)
-    found: list[Any] = desk.page.evaluate(
+    tab.page.evaluate(axe)
+    found: list[Any] = tab.page.evaluate(
         "axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>"
         " violations.map(({ id, nodes }) => [id, nodes.map(({ target, failureSummary }) => [target, failureSummary])]))"
     )
     return found
 
 
-def show_view(desk: Desk, view: str) -> None:
-    desk.page.evaluate(f"location.hash = {json.dumps(view)}")
-    desk.wait(f"document.querySelector('main').classList.contains('view-{view}')")
-    desk.page.wait_for_timeout(400)
+def show_view(tab: Tab, view: str) -> None:
+    tab.page.evaluate(f"location.hash = {json.dumps(view)}")
+    tab.wait(f"document.querySelector('main').classList.contains('view-{view}')")
+    tab.page.wait_for_timeout(400)
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 360)])
 def test_axe_finds_no_violation_in_any_view(
-    service: Running, open_desk: OpenDesk, axe: str, scheme: str, width: int
+    service: Running, open_tab: OpenTab, axe: str, scheme: str, width: int
 ) -> None:
-    desk = open_desk(service, width=width, height=900, color_scheme=scheme)
-    desk.wait_for_count("All", COUNT + 1)
+    tab = open_tab(service, width=width, height=900, color_scheme=scheme)
+    tab.wait_for_count("All", PICTURE_COUNT + 1)
     found = {view: [] for view in VIEWS}
     for view in VIEWS:
-        show_view(desk, view)
-        found[view] = violations(desk, axe)
-    show_view(desk, "pictures")
-    desk.page.get_by_role("button", name="List", exact=True).click()
-    found["list"] = violations(desk, axe)
+        show_view(tab, view)
+        found[view] = violations(tab, axe)
+    show_view(tab, "pictures")
+    tab.page.get_by_role("button", name="List", exact=True).click()
+    found["list"] = violations(tab, axe)
     for key, name in {"n": "add", "e": "export", "?": "help"}.items():
-        desk.press(key)
-        desk.page.wait_for_timeout(500)
-        found[name] = violations(desk, axe)
-        desk.press("Escape")
-    desk.page.locator(".tile").first.click()
-    desk.wait("document.querySelector('[data-alt]')")
-    found["detail"] = violations(desk, axe)
+        tab.press(key)
+        tab.page.wait_for_timeout(500)
+        found[name] = violations(tab, axe)
+        tab.press("Escape")
+    tab.page.locator(".tile").first.click()
+    tab.wait("document.querySelector('[data-alt]')")
+    found["detail"] = violations(tab, axe)
     assert {name: broken for name, broken in found.items() if broken} == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation_at_the_first_run(empty: Running, open_desk: OpenDesk, axe: str, scheme: str) -> None:
-    desk = open_desk(empty, color_scheme=scheme)
-    desk.wait("document.querySelector('.empty-desk') && document.querySelector('.welcome')")
-    assert violations(desk, axe) == []
+def test_axe_finds_no_violation_at_the_first_run(
+    empty_service: Running, open_tab: OpenTab, axe: str, scheme: str
+) -> None:
+    tab = open_tab(empty_service, color_scheme=scheme)
+    tab.wait("document.querySelector('.no-pictures') && document.querySelector('.welcome')")
+    assert violations(tab, axe) == []
 
 
-def test_no_view_is_wider_than_360_pixels(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service, width=360, height=740)
-    desk.wait_for_count("All", COUNT + 1)
+def test_no_view_is_wider_than_360_pixels(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service, width=360, height=740)
+    tab.wait_for_count("All", PICTURE_COUNT + 1)
 
     def width() -> int:
-        return int(desk.page.evaluate("document.documentElement.scrollWidth"))
+        return int(tab.page.evaluate("document.documentElement.scrollWidth"))
 
     for view in VIEWS:
-        show_view(desk, view)
+        show_view(tab, view)
         assert width() <= 360, view
-    show_view(desk, "pictures")
-    assert desk.page.evaluate("document.querySelectorAll('.tile')[1].getBoundingClientRect().right") <= 360
-    desk.page.locator(".tile").first.click()
-    desk.wait("document.querySelector('[data-alt]')")
+    show_view(tab, "pictures")
+    assert tab.page.evaluate("document.querySelectorAll('.tile')[1].getBoundingClientRect().right") <= 360
+    tab.page.locator(".tile").first.click()
+    tab.wait("document.querySelector('[data-alt]')")
     assert width() <= 360
     # the browser's back button returns to the list
-    desk.page.go_back()
-    desk.wait("document.querySelector('.list').checkVisibility()")
-    assert not desk.page.evaluate("document.querySelector('.desk-detail').checkVisibility()")
+    tab.page.go_back()
+    tab.wait("document.querySelector('.list').checkVisibility()")
+    assert not tab.page.evaluate("document.querySelector('.pictures-detail').checkVisibility()")
 
 
-def test_a_4k_screen_is_used(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service, width=3840, height=2160)
-    desk.wait("document.querySelector('.compare') && document.querySelector('.tile')")
-    columns = desk.page.evaluate(
+def test_a_4k_screen_is_used(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service, width=3840, height=2160)
+    tab.wait("document.querySelector('.compare') && document.querySelector('.tile')")
+    columns = tab.page.evaluate(
         "new Set([...document.querySelectorAll('.tile')].map((tile) => tile.getBoundingClientRect().left)).size"
     )
     assert columns >= 6
-    compared = desk.page.evaluate("document.querySelector('.compare').getBoundingClientRect().width")
+    compared = tab.page.evaluate("document.querySelector('.compare').getBoundingClientRect().width")
     assert compared >= 1000
-    texts = desk.page.evaluate("document.querySelector('.detail-texts').getBoundingClientRect().left")
+    texts = tab.page.evaluate("document.querySelector('.detail-texts').getBoundingClientRect().left")
     assert texts > 1000 + compared, "the texts are beside the picture"
 
 
@@ -127,66 +129,66 @@ def sources(texts: dict[str, dict[str, dict[str, Any]]], name: str) -> set[str]:
     return {text["source"] for text in texts[name].values()}
 
 
-def test_pictures_are_named_and_exported_by_keyboard_alone(empty: Running, open_desk: OpenDesk) -> None:
+def test_pictures_are_named_and_exported_by_keyboard_alone(empty_service: Running, open_tab: OpenTab) -> None:
     for number in range(1, 6):
-        empty.process("process", pictures.jpeg(64, 48, seed=number), f"{number}.jpg", languages=["en", "de"])
-    desk = open_desk(empty)
-    desk.wait("document.querySelector('[data-alt]')")
-    assert desk.names()[0] == "4.jpg"
+        empty_service.process("process", pictures.jpeg(64, 48, seed=number), f"{number}.jpg", languages=["en", "de"])
+    tab = open_tab(empty_service)
+    tab.wait("document.querySelector('[data-alt]')")
+    assert tab.names()[0] == "4.jpg"
     # Enter goes to the text that a person has to write; Enter in a text accepts it and goes on
-    desk.press("Enter")
-    desk.wait("document.activeElement.dataset.alt === 'en'")
-    desk.press("Control+a")
-    desk.page.keyboard.type("A quay.")
-    desk.press("Enter", "Control+a")
-    desk.wait("document.activeElement.dataset.alt === 'de'")
-    desk.page.keyboard.type("Ein Kai.")
-    desk.press("Enter")
-    desk.wait("document.querySelector('#detail-title').textContent === '1.jpg'")
-    desk.wait_for_count("Needs text", 0)
+    tab.press("Enter")
+    tab.wait("document.activeElement.dataset.alt === 'en'")
+    tab.press("Control+a")
+    tab.page.keyboard.type("A quay.")
+    tab.press("Enter", "Control+a")
+    tab.wait("document.activeElement.dataset.alt === 'de'")
+    tab.page.keyboard.type("Ein Kai.")
+    tab.press("Enter")
+    tab.wait("document.querySelector('#detail-title').textContent === '1.jpg'")
+    tab.wait_for_count("Needs text", 0)
     # the texts of the next pictures are accepted without a change
-    desk.press("Escape", "Enter")
-    desk.wait("document.querySelector('#detail-title').textContent === '2.jpg'")
-    desk.press("j", "k", "j")
-    desk.wait("document.querySelector('#detail-title').textContent === '3.jpg'")
+    tab.press("Escape", "Enter")
+    tab.wait("document.querySelector('#detail-title').textContent === '2.jpg'")
+    tab.press("j", "k", "j")
+    tab.wait("document.querySelector('#detail-title').textContent === '3.jpg'")
     deadline = time.monotonic() + WAIT_S
-    while sources(texts := stored_texts(empty), "1.jpg") != {"person"}:
+    while sources(texts := stored_texts(empty_service), "1.jpg") != {"person"}:
         assert time.monotonic() < deadline, texts["1.jpg"]
         time.sleep(0.05)
     assert texts["4.jpg"]["en"]["seo_alt_text"] == "A quay."
     assert texts["4.jpg"]["de"]["seo_alt_text"] == "Ein Kai."
     assert sources(texts, "2.jpg") == {"vision"}
     # the export, from the shortcut to the button
-    desk.press("e")
-    desk.wait("document.querySelector('dialog [role=status]').textContent.includes('5 files')")
+    tab.press("e")
+    tab.wait("document.querySelector('dialog [role=status]').textContent.includes('5 files')")
     for _ in range(30):
-        if desk.page.evaluate("document.activeElement.textContent") == "Download ZIP":
+        if tab.page.evaluate("document.activeElement.textContent") == "Download ZIP":
             break
-        desk.press("Tab")
-    with desk.page.expect_download():
-        desk.press("Enter")
+        tab.press("Tab")
+    with tab.page.expect_download():
+        tab.press("Enter")
 
 
-def test_the_list_is_one_tab_stop_with_a_named_active_option(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service)
-    desk.wait("document.querySelector('.tile')")
-    listbox = desk.page.get_by_role("listbox", name="Pictures")
+def test_the_list_is_one_tab_stop_with_a_named_active_option(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service)
+    tab.wait("document.querySelector('.tile')")
+    listbox = tab.page.get_by_role("listbox", name="Pictures")
     listbox.focus()
-    desk.press("Home", "ArrowRight")
+    tab.press("Home", "ArrowRight")
     active = listbox.get_attribute("aria-activedescendant")
-    option = desk.page.locator(f"[id='{active}']")
+    option = tab.page.locator(f"[id='{active}']")
     assert option.get_attribute("aria-posinset") == "2"
-    assert option.get_attribute("aria-setsize") == str(COUNT + 1)
+    assert option.get_attribute("aria-setsize") == str(PICTURE_COUNT + 1)
     assert option.get_attribute("aria-selected") == "false"
-    desk.press("Space")
+    tab.press("Space")
     assert option.get_attribute("aria-selected") == "true"
     assert ".jpg" in option.inner_text()
 
 
-def test_motion_is_reduced_where_the_user_asks_for_it(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service, reduced_motion="reduce")
-    desk.wait("document.querySelector('.status')")
-    names = desk.page.evaluate(
+def test_motion_is_reduced_where_the_user_asks_for_it(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service, reduced_motion="reduce")
+    tab.wait("document.querySelector('.status')")
+    names = tab.page.evaluate(
         "[...document.querySelectorAll('*')].filter((node) => getComputedStyle(node).animationName !== 'none').length"
     )
     assert names == 0

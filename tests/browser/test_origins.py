@@ -1,6 +1,6 @@
-"""A page of another origin in the same browser, which is signed in: it can neither read nor change anything.
+"""A page of another origin can neither read nor change anything, although its browser is signed in.
 
-The other page is on another port of the same host. Browsers send it the session cookie, which ignores the port.
+It is on another port of the same host. Cookies ignore the port, so its requests are sent with the session cookie.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import OpenDesk
+from tests.browser.conftest import OpenTab
 from tests.support import pictures
 from tests.support.service import Running
 
@@ -40,15 +40,15 @@ def other_origin() -> Iterator[str]:
 
 
 def test_a_page_of_another_origin_neither_reads_nor_changes_anything(
-    empty: Running, open_desk: OpenDesk, other_origin: str
+    empty_service: Running, open_tab: OpenTab, other_origin: str
 ) -> None:
-    job = empty.process("process", pictures.jpeg(64, 48), "private.jpg")
-    desk = open_desk(empty)
-    desk.wait_for_count("Done", 1)
-    keys = empty.run(empty.services.store.keys.all())
-    own_image = f"{empty.root}/local/images/{job['image']['id']}/original"
-    assert desk.page.evaluate(f"fetch('{own_image}').then((response) => response.ok)")
-    page = desk.context.new_page()
+    job = empty_service.process("process", pictures.jpeg(64, 48), "private.jpg")
+    tab = open_tab(empty_service)
+    tab.wait_for_count("Done", 1)
+    keys = empty_service.run(empty_service.services.store.keys.all())
+    own_image = f"{empty_service.root}/local/images/{job['image']['id']}/original"
+    assert tab.page.evaluate(f"fetch('{own_image}').then((response) => response.ok)")
+    page = tab.context.new_page()
     page.goto(other_origin)
     outcome = page.evaluate(
         """async ({ root, key, jobId, image }) => {
@@ -73,10 +73,10 @@ def test_a_page_of_another_origin_neither_reads_nor_changes_anything(
             creation: await send("/local/keys", { method: "POST", body: stranger }),
           };
         }""",
-        {"root": empty.root, "key": empty.key, "jobId": job["job_id"], "image": own_image},
+        {"root": empty_service.root, "key": empty_service.key, "jobId": job["job_id"], "image": own_image},
     )
     assert outcome.pop("creation") in ("sent", "refused"), "the answer can't be read either way"
     assert set(outcome.values()) == {"refused"}, outcome
-    assert empty.run(empty.services.store.keys.all()) == keys
-    assert empty.job(job["job_id"])["status"] == "completed"
+    assert empty_service.run(empty_service.services.store.keys.all()) == keys
+    assert empty_service.job(job["job_id"])["status"] == "completed"
     page.close()

@@ -16,7 +16,7 @@ from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
-from tests.browser.conftest import Desk, NumberedDescriber, OpenDesk
+from tests.browser.conftest import NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
@@ -66,144 +66,144 @@ def service(tmp_path: Path) -> Iterator[Running]:
         yield started
 
 
-def show_view(desk: Desk, view: str, element: str) -> None:
-    desk.page.evaluate(f"location.hash = {json.dumps(view)}")
-    desk.wait(f"document.querySelector({json.dumps(element)})")
+def show_view(tab: Tab, view: str, element: str) -> None:
+    tab.page.evaluate(f"location.hash = {json.dumps(view)}")
+    tab.wait(f"document.querySelector({json.dumps(element)})")
 
 
-def press_button(desk: Desk, name: str) -> None:
-    desk.page.get_by_role("button", name=name, exact=True).click()
+def press_button(tab: Tab, name: str) -> None:
+    tab.page.get_by_role("button", name=name, exact=True).click()
 
 
-def announced(desk: Desk, text: str) -> str:
+def announced(tab: Tab, text: str) -> str:
     """The JavaScript condition that assistive technology was told `text`."""
     return f"document.querySelector('p.visually-hidden[role=status]').textContent === {json.dumps(text)}"
 
 
 def test_the_first_run_installs_the_model_that_fits(
-    service: Running, open_desk: OpenDesk, hub: Hub, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
+    service: Running, open_tab: OpenTab, hub: Hub, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("imgproc_local.web.model_list.usable_memory_bytes", lambda: 10_000_000)
     self_test.is_open = False
-    desk = open_desk(service)
-    desk.wait("document.querySelector('.welcome button.main')")
-    assert "Everything stays on this computer" in desk.text(".welcome h2")
-    desk.page.locator(".welcome button.main", has_text="Install known").click()
-    desk.wait("document.querySelector('.welcome .task')?.textContent.includes('Testing')")
+    tab = open_tab(service)
+    tab.wait("document.querySelector('.welcome button.main')")
+    assert "Everything stays on this computer" in tab.text(".welcome h2")
+    tab.page.locator(".welcome button.main", has_text="Install known").click()
+    tab.wait("document.querySelector('.welcome .task')?.textContent.includes('Testing')")
     self_test.is_open = True
-    desk.wait("document.querySelector('.welcome .done')")
-    assert "known is installed" in desk.text(".welcome .done")
+    tab.wait("document.querySelector('.welcome .done')")
+    assert "known is installed" in tab.text(".welcome .done")
     assert ModelStore(service.services.config.models_folder).selected() == "known"
-    press_button(desk, "Close this introduction")
-    desk.page.reload()
-    desk.wait("document.querySelector('.empty-desk')")
-    assert desk.text(".welcome") == ""
+    press_button(tab, "Close this introduction")
+    tab.page.reload()
+    tab.wait("document.querySelector('.no-pictures')")
+    assert tab.text(".welcome") == ""
 
 
-def test_the_first_run_ends_with_the_first_picture(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service)
-    desk.wait("document.querySelector('.welcome')")
-    desk.drop({"1.jpg": pictures.jpeg(64, 48)})
-    desk.wait("!document.querySelector('.welcome')")
+def test_the_first_run_ends_with_the_first_picture(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service)
+    tab.wait("document.querySelector('.welcome')")
+    tab.drop({"1.jpg": pictures.jpeg(64, 48)})
+    tab.wait("!document.querySelector('.welcome')")
 
 
 def test_a_model_is_installed_paused_resumed_used_and_removed(
-    service: Running, open_desk: OpenDesk, hub: Hub, self_test: SelfTest
+    service: Running, open_tab: OpenTab, hub: Hub, self_test: SelfTest
 ) -> None:
     store = ModelStore(service.services.config.models_folder)
-    desk = open_desk(service)
-    show_view(desk, "models", ".models")
+    tab = open_tab(service)
+    show_view(tab, "models", ".models")
     self_test.is_open = False
-    press_button(desk, "Install known")
-    desk.wait("document.querySelector('.task')?.textContent.includes('Testing')")
-    assert desk.page.get_by_role("button", name="Install qwen3-vl-2b").is_disabled(), "one at a time"
-    press_button(desk, "Pause")
-    desk.wait("!document.querySelector('.task')")
+    press_button(tab, "Install known")
+    tab.wait("document.querySelector('.task')?.textContent.includes('Testing')")
+    assert tab.page.get_by_role("button", name="Install qwen3-vl-2b").is_disabled(), "one at a time"
+    press_button(tab, "Pause")
+    tab.wait("!document.querySelector('.task')")
     assert store.names() == []
     self_test.is_open = True
-    press_button(desk, "Resume known")
-    desk.wait(announced(desk, "known is installed."))
-    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: known'")
-    press_button(desk, "Use no model")
-    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: no model'")
+    press_button(tab, "Resume known")
+    tab.wait(announced(tab, "known is installed."))
+    tab.wait("document.querySelector('#in-use-title').textContent === 'In use: known'")
+    press_button(tab, "Use no model")
+    tab.wait("document.querySelector('#in-use-title').textContent === 'In use: no model'")
     assert store.selected() == "none"
-    press_button(desk, "Remove known")
-    desk.page.locator("dialog").get_by_role("button", name="Remove", exact=True).click()
-    desk.wait(announced(desk, "known was removed."))
+    press_button(tab, "Remove known")
+    tab.page.locator("dialog").get_by_role("button", name="Remove", exact=True).click()
+    tab.wait(announced(tab, "known was removed."))
     assert store.names() == []
 
 
 def test_no_model_can_be_installed_where_none_can_run(
-    service: Running, open_desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
+    service: Running, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
-    desk = open_desk(service)
-    show_view(desk, "models", ".models")
-    assert "No model can run here" in desk.text(".in-use .warning")
-    assert "recommended" not in desk.text(".panel")
-    assert desk.page.get_by_role("button", name="Install known", exact=True).is_disabled()
-    assert desk.page.get_by_role("button", name="Install the reader of text in pictures").is_enabled()
+    tab = open_tab(service)
+    show_view(tab, "models", ".models")
+    assert "No model can run here" in tab.text(".in-use .warning")
+    assert "recommended" not in tab.text(".panel")
+    assert tab.page.get_by_role("button", name="Install known", exact=True).is_disabled()
+    assert tab.page.get_by_role("button", name="Install the reader of text in pictures").is_enabled()
 
 
 def test_a_model_is_imported_and_errors_are_shown(
-    service: Running, open_desk: OpenDesk, self_test: SelfTest, tmp_path: Path
+    service: Running, open_tab: OpenTab, self_test: SelfTest, tmp_path: Path
 ) -> None:
     text, mmproj = write_pair(tmp_path / "pair")
-    desk = open_desk(service)
-    show_view(desk, "models", ".import-form")
-    paths = desk.page.get_by_label("Paths, one per line")
+    tab = open_tab(service)
+    show_view(tab, "models", ".import-form")
+    paths = tab.page.get_by_label("Paths, one per line")
     paths.fill(str(tmp_path / "nothing"))
-    press_button(desk, "Import")
-    desk.wait("document.querySelector('.problem')?.textContent.includes('There is no file or folder')")
+    press_button(tab, "Import")
+    tab.wait("document.querySelector('.problem')?.textContent.includes('There is no file or folder')")
     paths.fill(f"{text}\n{mmproj}")
-    desk.page.get_by_label("Name (if").fill("mine")
-    press_button(desk, "Import")
-    desk.wait("document.querySelector('#in-use-title').textContent === 'In use: mine'")
+    tab.page.get_by_label("Name (if").fill("mine")
+    press_button(tab, "Import")
+    tab.wait("document.querySelector('#in-use-title').textContent === 'In use: mine'")
 
 
-def test_a_key_is_created_shown_once_and_revoked(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service)
-    show_view(desk, "access", ".new-key")
-    desk.page.get_by_label("Name of the new key").fill("Shop")
-    desk.page.get_by_label("Requests per minute").fill("7")
-    press_button(desk, "Create key")
-    desk.wait("document.querySelector('.created-key')?.contains(document.activeElement)")
-    secret = desk.text(".created-key .secret code")
+def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service)
+    show_view(tab, "access", ".new-key")
+    tab.page.get_by_label("Name of the new key").fill("Shop")
+    tab.page.get_by_label("Requests per minute").fill("7")
+    press_button(tab, "Create key")
+    tab.wait("document.querySelector('.created-key')?.contains(document.activeElement)")
+    secret = tab.text(".created-key .secret code")
     with service.client_for(secret) as client:
         answer = client.get("/credits/balance")
         assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, "7")
-        press_button(desk, "I have stored the key")
-        desk.wait("!document.querySelector('.created-key')")
-        assert secret not in desk.page.content()
-        press_button(desk, "Revoke Shop")
-        desk.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
-        desk.wait(announced(desk, "Shop was revoked."))
+        press_button(tab, "I have stored the key")
+        tab.wait("!document.querySelector('.created-key')")
+        assert secret not in tab.page.content()
+        press_button(tab, "Revoke Shop")
+        tab.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
+        tab.wait(announced(tab, "Shop was revoked."))
         assert client.get("/credits/balance").status_code == 401
 
 
-def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Running, open_desk: OpenDesk) -> None:
+def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Running, open_tab: OpenTab) -> None:
     for number in (1, 2):
         service.process("optimize", pictures.jpeg(64, 48, seed=number), f"{number}.jpg")
-    desk = open_desk(service)
-    desk.wait_for_count("All", 2)
-    show_view(desk, "storage", ".prune")
-    desk.page.get_by_label("Uploaded more than this many days ago").fill("0")
-    desk.wait("document.querySelector('.prune [role=status]').textContent.startsWith('This removes 2 pictures')")
-    press_button(desk, "Remove…")
-    press_button(desk, "Cancel")
+    tab = open_tab(service)
+    tab.wait_for_count("All", 2)
+    show_view(tab, "storage", ".prune")
+    tab.page.get_by_label("Uploaded more than this many days ago").fill("0")
+    tab.wait("document.querySelector('.prune [role=status]').textContent.startsWith('This removes 2 pictures')")
+    press_button(tab, "Remove…")
+    press_button(tab, "Cancel")
     assert len(service.client.get("/jobs").json()["data"]) == 2
-    press_button(desk, "Remove…")
-    desk.page.locator("dialog button.danger").click()
-    desk.wait("document.querySelector('.prune .done')")
+    press_button(tab, "Remove…")
+    tab.page.locator("dialog button.danger").click()
+    tab.wait("document.querySelector('.prune .done')")
     assert service.client.get("/jobs").json()["data"] == []
-    show_view(desk, "pictures", ".empty-desk")
+    show_view(tab, "pictures", ".no-pictures")
 
 
-def test_settings_and_health_are_shown(service: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(service)
-    show_view(desk, "settings", ".setting")
-    assert desk.page.locator(".setting").count() == len(SETTINGS)
-    desk.page.get_by_label("Find a setting").fill("retention_jobs days")
-    desk.wait("document.querySelectorAll('.setting').length === 1")
-    desk.wait("document.querySelector('.health-check')")
-    assert "checks in order" in desk.text(".health")
+def test_settings_and_health_are_shown(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service)
+    show_view(tab, "settings", ".setting")
+    assert tab.page.locator(".setting").count() == len(SETTINGS)
+    tab.page.get_by_label("Find a setting").fill("retention_jobs days")
+    tab.wait("document.querySelectorAll('.setting').length === 1")
+    tab.wait("document.querySelector('.health-check')")
+    assert "checks in order" in tab.text(".health")

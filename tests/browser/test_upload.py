@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import OpenDesk
+from tests.browser.conftest import OpenTab
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running
 
@@ -29,57 +29,59 @@ TOTAL = 300
 ACCEPTED = {f"IMG_{number}.jpg": pictures.jpeg(64, 48, seed=number) for number in range(1, 25)}
 
 
-def test_the_first_run_says_what_works_and_offers_to_add_pictures(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
-    desk.wait("document.querySelector('.welcome')")
-    assert "Everything stays on this computer" in desk.text(".welcome")
-    assert "Drop pictures or folders here" in desk.text(".empty-desk")
+def test_the_first_run_says_what_works_and_offers_to_add_pictures(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    tab.wait("document.querySelector('.welcome')")
+    assert "Everything stays on this computer" in tab.text(".welcome")
+    assert "Drop pictures or folders here" in tab.text(".no-pictures")
     # a button of the keyboard opens the browser's own dialog
-    with desk.page.expect_file_chooser() as chosen:
-        desk.page.get_by_role("button", name="Choose pictures…").press("Enter")
+    with tab.page.expect_file_chooser() as chosen:
+        tab.page.get_by_role("button", name="Choose pictures…").press("Enter")
     chosen.value.set_files([{"name": "first.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}])
-    desk.wait_for_count("Done", 1)
-    assert desk.text(".welcome") == ""
-    assert desk.names() == ["first.jpg"]
+    tab.wait_for_count("Done", 1)
+    assert tab.text(".welcome") == ""
+    assert tab.names() == ["first.jpg"]
 
 
-def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
+def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
     mixed = {**{name: content for name, (content, _) in REFUSED.items()}, **dict(reversed(ACCEPTED.items()))}
-    desk.drop(mixed)
-    desk.wait_for_count("All", len(ACCEPTED))
-    desk.wait("!document.querySelector('.upload-status')")
-    refused = desk.page.locator(".refused li").all_inner_texts()
+    tab.drop(mixed)
+    tab.wait_for_count("All", len(ACCEPTED))
+    tab.wait("!document.querySelector('.upload-status')")
+    refused = tab.page.locator(".refused li").all_inner_texts()
     assert len(refused) == len(REFUSED)
     announced = f"{len(ACCEPTED)} pictures sent, {len(REFUSED)} files not added."
-    desk.wait(f"[...document.querySelectorAll('p[role=status]')].some((each) => each.textContent === '{announced}')")
+    tab.wait(f"[...document.querySelectorAll('p[role=status]')].some((each) => each.textContent === '{announced}')")
     for name, (_, reason) in REFUSED.items():
         assert any(text.startswith(name) and reason in text for text in refused), (name, refused)
-    jobs = empty.client.get("/jobs", params={"limit": 100}).json()["data"]
+    jobs = empty_service.client.get("/jobs", params={"limit": 100}).json()["data"]
     uploaded = [job["image"]["original_filename"] for job in reversed(jobs)]
     assert uploaded == list(ACCEPTED), "the files are uploaded in the order of the folder: numbers by value"
     for job in jobs:
-        empty.final(job["job_id"])
-    desk.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} of {len(ACCEPTED)}')")
-    desk.page.get_by_role("button", name="Close", exact=True).click()
-    assert desk.text(".refused") == ""
+        empty_service.final(job["job_id"])
+    tab.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} of {len(ACCEPTED)}')")
+    tab.page.get_by_role("button", name="Close", exact=True).click()
+    assert tab.text(".refused") == ""
 
 
-def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
+def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(
+    empty_service: Running, open_tab: OpenTab
+) -> None:
+    tab = open_tab(empty_service)
     first = pictures.jpeg(64, 48)
-    desk.drop({"a.jpg": first})
-    desk.wait_for_count("Done", 1)
-    desk.drop({"a.jpg": first, "b.jpg": pictures.jpeg(64, 48)})
-    desk.wait_for_count("Done", 2)
-    assert desk.text(".refused summary") == "1 file not added"
-    assert "in the list already" in desk.text(".refused li")
-    desk.page.get_by_role("button", name="Add duplicates too").click()
-    desk.wait_for_count("Done", 3)
-    assert desk.names() == ["a.jpg", "b.jpg", "a.jpg"]
+    tab.drop({"a.jpg": first})
+    tab.wait_for_count("Done", 1)
+    tab.drop({"a.jpg": first, "b.jpg": pictures.jpeg(64, 48)})
+    tab.wait_for_count("Done", 2)
+    assert tab.text(".refused summary") == "1 file not added"
+    assert "in the list already" in tab.text(".refused li")
+    tab.page.get_by_role("button", name="Add duplicates too").click()
+    tab.wait_for_count("Done", 3)
+    assert tab.names() == ["a.jpg", "b.jpg", "a.jpg"]
 
 
-def test_a_dropped_folder_is_added_in_its_order(empty: Running, open_desk: OpenDesk, tmp_path: Path) -> None:
+def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab: OpenTab, tmp_path: Path) -> None:
     folder = tmp_path / "Harbour"
     (folder / "Day 2").mkdir(parents=True)
     for place, name in enumerate(("10.jpg", "9.jpg", "Day 2/1.jpg")):
@@ -87,19 +89,19 @@ def test_a_dropped_folder_is_added_in_its_order(empty: Running, open_desk: OpenD
     (folder / "raw.NEF").write_bytes(bytes(100))
     (folder / "notes.txt").write_text("not a picture")
     (folder / ".hidden.jpg").write_bytes(bytes(100))
-    desk = open_desk(empty)
-    devtools = desk.page.context.new_cdp_session(desk.page)
+    tab = open_tab(empty_service)
+    devtools = tab.page.context.new_cdp_session(tab.page)
     dragged = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
     for kind in ("dragEnter", "dragOver", "drop"):
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
-    desk.wait_for_count("Done", 3)
-    assert desk.names() == ["9.jpg", "10.jpg", "1.jpg"]
-    assert desk.page.locator(".refused li strong").all_inner_texts() == ["Harbour/raw.NEF"]
+    tab.wait_for_count("Done", 3)
+    assert tab.names() == ["9.jpg", "10.jpg", "1.jpg"]
+    assert tab.page.locator(".refused li strong").all_inner_texts() == ["Harbour/raw.NEF"]
 
 
-def test_a_picture_is_pasted(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty, permissions=["clipboard-read", "clipboard-write"])
-    desk.page.evaluate(
+def test_a_picture_is_pasted(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service, permissions=["clipboard-read", "clipboard-write"])
+    tab.page.evaluate(
         """async () => {
           const canvas = new OffscreenCanvas(64, 48);
           canvas.getContext("2d").fillRect(8, 8, 30, 20);
@@ -107,60 +109,60 @@ def test_a_picture_is_pasted(empty: Running, open_desk: OpenDesk) -> None:
           await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
         }"""
     )
-    desk.press("Control+v")
-    desk.wait_for_count("Done", 1)
-    (job,) = empty.client.get("/jobs", params={"include": "details"}).json()["data"]
+    tab.press("Control+v")
+    tab.wait_for_count("Done", 1)
+    (job,) = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"]
     assert job["image"]["details"]["format"] == "png"
     assert (job["image"]["details"]["width_px"], job["image"]["details"]["height_px"]) == (64, 48)
 
 
-def test_options_of_an_upload_reach_the_service(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
-    desk.page.get_by_label("Project").first.fill("Harbour")
-    desk.page.locator(".languages summary").click()
-    desk.page.get_by_label("Find a language").fill("german")
-    desk.page.get_by_label("German").check()
-    desk.page.get_by_label("AVIF (smaller, takes longer)").check()
-    desk.page.get_by_label("Longest side of the results").select_option("1280")
-    desk.page.locator(".file-input").set_input_files(
+def test_options_of_an_upload_reach_the_service(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    tab.page.get_by_label("Project").first.fill("Harbour")
+    tab.page.locator(".languages summary").click()
+    tab.page.get_by_label("Find a language").fill("german")
+    tab.page.get_by_label("German").check()
+    tab.page.get_by_label("AVIF (smaller, takes longer)").check()
+    tab.page.get_by_label("Longest side of the results").select_option("1280")
+    tab.page.locator(".file-input").set_input_files(
         [{"name": "quay.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}]
     )
-    desk.wait_for_count("All", 1)
-    (job,) = empty.client.get("/jobs", params={"include": "details"}).json()["data"]
+    tab.wait_for_count("All", 1)
+    (job,) = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"]
     details = job["image"]["details"]
     assert details["project"]["name"] == "Harbour"
     assert details["languages"] == ["en", "de"]
     assert (details["max_width_px"], details["max_height_px"]) == (1280, 1280)
-    assert empty.final(job["job_id"])["image"]["converted_format"] == "avif"
+    assert empty_service.final(job["job_id"])["image"]["converted_format"] == "avif"
 
 
-def test_a_tiff_is_accepted_by_the_page(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
-    desk.drop({"scan.tif": pictures.encoded(pictures.photo(64, 48), "TIFF")})
-    desk.wait_for_count("Done", 1)
+def test_a_tiff_is_accepted_by_the_page(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    tab.drop({"scan.tif": pictures.encoded(pictures.photo(64, 48), "TIFF")})
+    tab.wait_for_count("Done", 1)
     # browsers can't show the original: the result is shown alone
     # until the result is loaded, another note says that there is nothing to show
-    desk.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
-    names = desk.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
+    tab.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
+    names = tab.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
     assert names == ["scan.tif", "picture-1-en.jpg", "picture-1-en.webp"]
 
 
-def test_a_heic_is_accepted_by_the_page(empty: Running, open_desk: OpenDesk) -> None:
+def test_a_heic_is_accepted_by_the_page(empty_service: Running, open_tab: OpenTab) -> None:
     pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
     content = io.BytesIO()
     # 10 bits per sample, and turned by the camera
     pixels = np.linspace(0, 65535, 64 * 96 * 3).astype(np.uint16).reshape(64, 96, 3)
     pillow_heif.options.SAVE_HDR_TO_12_BIT = False
     pillow_heif.from_bytes("RGB;16", (96, 64), pixels.tobytes()).save(content, exif=exif_with_orientation(6))
-    desk = open_desk(empty)
-    desk.drop({"lake.heic": content.getvalue()})
-    desk.wait_for_count("Done", 1)
+    tab = open_tab(empty_service)
+    tab.drop({"lake.heic": content.getvalue()})
+    tab.wait_for_count("Done", 1)
     # until the result is loaded, another note says that there is nothing to show
-    desk.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
-    names = desk.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
+    tab.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
+    names = tab.page.evaluate("[...document.querySelectorAll('.sizes a')].map((link) => link.download)")
     assert names == ["lake.heic", "picture-1-en.jpg", "picture-1-en.webp"]
-    (job,) = empty.client.get("/jobs").json()["data"]
-    result = Image.open(io.BytesIO(empty.client.get(f"/images/{job['image']['id']}/optimized").content))
+    (job,) = empty_service.client.get("/jobs").json()["data"]
+    result = Image.open(io.BytesIO(empty_service.client.get(f"/images/{job['image']['id']}/optimized").content))
     assert result.size == (64, 96)
 
 
@@ -171,34 +173,34 @@ def exif_with_orientation(orientation: int) -> bytes:
 
 
 def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
-    gated: Running, describer: GatedDescriber, open_desk: OpenDesk
+    gated: Running, describer: GatedDescriber, open_tab: OpenTab
 ) -> None:
     describer.open.clear()
-    desk = open_desk(gated)
-    desk.drop(dict(list(ACCEPTED.items())[:6]))
-    desk.wait_for_count("All", 6)
-    desk.wait("!document.querySelector('.upload-status')")
-    before = desk.names()
-    desk.page.reload()
-    desk.wait_for_count("In progress", 6)
-    assert desk.names() == before
-    desk.wait("document.querySelector('.totals')?.textContent.includes('0 of 6')")
+    tab = open_tab(gated)
+    tab.drop(dict(list(ACCEPTED.items())[:6]))
+    tab.wait_for_count("All", 6)
+    tab.wait("!document.querySelector('.upload-status')")
+    before = tab.names()
+    tab.page.reload()
+    tab.wait_for_count("In progress", 6)
+    assert tab.names() == before
+    tab.wait("document.querySelector('.totals')?.textContent.includes('0 of 6')")
     describer.open.set()
-    desk.wait_for_count("Done", 6)
-    desk.page.reload()
-    desk.wait_for_count("Done", 6)
-    assert desk.names() == before
+    tab.wait_for_count("Done", 6)
+    tab.page.reload()
+    tab.wait_for_count("Done", 6)
+    assert tab.names() == before
 
 
 def test_the_page_is_never_more_than_a_second_behind_the_service(
-    gated: Running, describer: GatedDescriber, open_desk: OpenDesk
+    gated: Running, describer: GatedDescriber, open_tab: OpenTab
 ) -> None:
     describer.open.clear()
     picture = pictures.jpeg(48, 32)
     for number in range(TOTAL):
         gated.dispatch("analyze", picture, f"{number}.jpg")
-    desk = open_desk(gated)
-    desk.wait_for_count("In progress", TOTAL)
+    tab = open_tab(gated)
+    tab.wait_for_count("In progress", TOTAL)
     describer.open.set()
     compared: list[tuple[int, int, int]] = []
     deadline = time.monotonic() + 120
@@ -206,16 +208,16 @@ def test_the_page_is_never_more_than_a_second_behind_the_service(
         assert time.monotonic() < deadline, compared
         before = completed(gated)
         time.sleep(1)
-        compared.append((before, desk.count("Done"), completed(gated)))
+        compared.append((before, tab.count("Done"), completed(gated)))
     assert [sample for sample in compared if not sample[0] <= sample[1] <= sample[2]] == []
     assert any(0 < before < TOTAL for before, _, _ in compared), "the comparison was made while the engine worked"
-    assert desk.count("All") == TOTAL
+    assert tab.count("All") == TOTAL
 
 
-def test_the_time_left_changes_gradually(empty: Running, open_desk: OpenDesk) -> None:
-    desk = open_desk(empty)
+def test_the_time_left_changes_gradually(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
     # 30 pictures that take 15 to 25 s each, in a time of its own
-    samples = desk.page.evaluate(
+    samples = tab.page.evaluate(
         """async () => {
           const { Progress } = await import("/static/progress.js");
           const ends = [];

@@ -84,9 +84,9 @@ export function AddDialog({ app, languages, onFiles, onClose }) {
 }
 
 /** What is shown instead of the list before the first picture. */
-export function EmptyDesk({ app, languages, onFiles }) {
+export function NoPictures({ app, languages, onFiles }) {
   return html`
-    <div class="empty-desk">
+    <div class="no-pictures">
       <div class="drop large">
         <h2>Drop pictures or folders here</h2>
         <p class="hint">JPEG, PNG, GIF, WebP, TIFF, and HEIC where its support is installed. They stay on this computer.</p>

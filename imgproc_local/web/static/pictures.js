@@ -1,7 +1,7 @@
 // The view "Pictures": the list of pictures, the details of one, and the keyboard shortcuts.
 
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { AddDialog, EmptyDesk, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
+import { AddDialog, NoPictures, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
 import { fileUrl } from "./files.js";
@@ -21,7 +21,7 @@ const NARROW = matchMedia("(max-width: 899px)");
 /** Whether the keys of `event` belong to a field, a menu or a dialog. */
 const isTyping = ({ target }) => target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog, [contenteditable]") !== null;
 
-/** Shows the desk. `app` has the functions of the page, see app.js; `path` has the identifier of the open picture, if any. */
+/** The list of pictures and the details of the chosen one. `app` has the functions of the page, see app.js; `path` has the identifier of the open picture, if any. */
 export function PicturesView({ app, path }) {
   const [languages, setLanguages] = useState([]);
   const [dialog, setDialog] = useState(null); // add, export, help or null
@@ -189,8 +189,8 @@ export function PicturesView({ app, path }) {
   const exported = dialog === "export" ? chosenPictures() : [];
   const showDetail = currentId !== null && (path[0] !== undefined || !NARROW.matches);
   return html`
-    <div class=${`desk${counts.all > 0 ? " with-detail" : ""}${path[0] === undefined ? "" : " opened"}${dragging ? " dragging" : ""}`}>
-      <div class="desk-list">
+    <div class=${`pictures-view${counts.all > 0 ? " with-detail" : ""}${path[0] === undefined ? "" : " opened"}${dragging ? " dragging" : ""}`}>
+      <div class="pictures-list">
         ${counts.all > 0 && html`
           <${Toolbar} languages=${languages} searchRef=${search} onAdd=${() => setDialog("add")} onExport=${() => setDialog("export")}
             onDelete=${() => remove(chosenPictures())} onHelp=${() => setDialog("help")} />`}
@@ -199,10 +199,10 @@ export function PicturesView({ app, path }) {
         ${counts.all > 0 ? html`
           ${pictures.length === 0 && html`<p class="nothing">${isFiltered(filters.value) ? "No picture passes the filters." : ""}</p>`}
           <${PictureList} onOpen=${open} onEnter=${() => accept(false)} />`
-        : loaded && languages.length > 0 && html`<${EmptyDesk} app=${app} languages=${languages} onFiles=${addFound} />`}
+        : loaded && languages.length > 0 && html`<${NoPictures} app=${app} languages=${languages} onFiles=${addFound} />`}
       </div>
       ${counts.all > 0 && html`
-        <div class="desk-detail">
+        <div class="pictures-detail">
           ${showDetail ? html`
             <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onRepeat=${repeat} onAccepted=${() => accept(true)}
               focusTexts=${focusTexts} view=${view} onView=${(change) => setView((old) => ({ ...old, ...change }))} />`

@@ -4,7 +4,7 @@ renderer, first paint, open connections. Linux only; needs Playwright and Chromi
 An empty page of the same size is scrolled before and after, because without a GPU the browser draws on the processor,
 which the engine uses too: no page can scroll faster than that one on the same machine.
 
-`python -m tests.bench.desk [--pictures 5000] [--busy 60]`
+`python -m tests.bench.page [--pictures 5000] [--busy 60]`
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def scroll_empty(browser: Any, path: Path) -> float:
 def run(count: int, busy: int) -> int:
     from playwright.sync_api import sync_playwright
 
-    with tempfile.TemporaryDirectory(prefix="desk-bench-") as name:
+    with tempfile.TemporaryDirectory(prefix="page-bench-") as name:
         folder = Path(name) / "data"
         asyncio.run(fill(folder, count))
         work = [file.read_bytes() for file in jpegs(Path(name), min(busy, 12))]
