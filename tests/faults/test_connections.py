@@ -1,4 +1,4 @@
-"""Many and slow connections to a server with few file handles, and stops in the middle of them."""
+"""Many, slow and malformed connections, with few file handles, and orderly stops while they are open."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.faults.server_process import SOURCE, ServerProcess, serving
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, receive_all, statuses
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file handles, nor SIGTERM")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no file handles and has no SIGTERM")
 
-STOP_S = 3.0
-"""On a busy machine. uvicorn alone waits 5 seconds for connections that are answering."""
+MAX_STOP_S = 3.0
+"""The longest that a stop may take, even on a busy machine. uvicorn itself would wait 5 seconds for open responses."""
 
 
 def with_handles(count: int) -> tuple[str | Path, ...]:
-    """The program with at most `count` file handles."""
+    """The command of the program, limited to `count` file handles."""
     return ("sh", "-c", f'ulimit -n {count}; exec "$@"', "sh", *SOURCE)
 
 
 @contextlib.contextmanager
 def opened(root: str, count: int, begin: bytes = b"") -> Iterator[list[socket.socket]]:
-    """`count` connections on which `begin` was sent."""
+    """`count` connections to the service at `root`, on each of which `begin` was sent."""
     with contextlib.ExitStack() as stack:
         connections = []
         for _ in range(count):
@@ -63,7 +63,7 @@ def test_uploads_and_polls_go_on_while_idle_and_slow_connections_use_all_handles
         assert len(server.output()) < 20_000
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="changes the limits of a running process, as Linux can")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can change the limits of a running process")
 def test_a_server_without_any_handle_left_still_answers(folder: Path, key: str) -> None:
     import resource
 
@@ -103,13 +103,13 @@ def test_a_stop_does_not_wait_for_clients(folder: Path, key: str, case: str) -> 
     }[case]
     with serving(folder) as server, opened(server.wait_ready(), 5, begin) as connections:
         time.sleep(0.2)
-        assert stop_s(server) < STOP_S
+        assert seconds_to_stop(server) < MAX_STOP_S
         for connection in connections:
             receive_all(connection)
 
 
-def stop_s(server: ServerProcess) -> float:
-    """How long an orderly stop takes, in seconds."""
+def seconds_to_stop(server: ServerProcess) -> float:
+    """Stop the server in order, and return how long that took."""
     began_s = time.monotonic()
     assert server.terminate() == 0, server.output()
     assert "Traceback" not in server.output(), server.output()
