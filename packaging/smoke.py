@@ -80,7 +80,7 @@ class Smoke:
         self._commands()
         key = json.loads(self._on_data("keys", "create", "--name", "smoke", "--rate-limit", "0", "--json"))["key"]
         with self._serving() as server:
-            with check("start to the first 200"):
+            with check("start to the first response"):
                 client = Client(server.wait_ready(), key)
             self._public_interface(client)
             with check("no secret is printed to a file"):

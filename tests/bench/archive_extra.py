@@ -28,7 +28,7 @@ SETTLE_S = 1.0
 
 
 class Measured(Struct, frozen=True):
-    """One start: seconds to the first 200, and CPU time and memory of the idle service."""
+    """One start: seconds to the first response, and CPU time and memory of the idle service."""
 
     start_s: float
     cpu_s: float
@@ -74,7 +74,7 @@ def main() -> None:
     print_table(
         f"The service without and with the extra cluster, medians of {rounds} starts",
         [
-            ("serve to its first 200", f"{without.start_s:.2f} s, {with_extra.start_s:.2f} s", ""),
+            ("serve to its first response", f"{without.start_s:.2f} s, {with_extra.start_s:.2f} s", ""),
             ("CPU time of the start", f"{without.cpu_s:.2f} s, {with_extra.cpu_s:.2f} s", ""),
             ("idle memory (RSS)", f"{without.idle_mib:.1f} MiB, {with_extra.idle_mib:.1f} MiB", ""),
             ("more CPU time", f"{more_cpu_s:+.2f} s", verdict(more_cpu_s, MAX_MORE_CPU_S, "s")),

@@ -1,4 +1,6 @@
-"""Compares a frozen program with its source: size, start, memory, requests and pictures. Linux only.
+"""Compares a frozen program with the same program run from source: size, start, memory, requests and pictures.
+
+Linux only.
 
 Both are measured alternately for several rounds, and the medians are compared, so that other load on the machine
 affects both. The CPU time of the server is the most reliable value, because other load affects it least. For a cold
@@ -27,9 +29,10 @@ STARTS = 5
 POSTS = 30
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 MAX_ONE_FOLDER_MB, MAX_ONE_FILE_MB = 75, 35
+"""Limits for the size of the frozen program, in one folder and in one file."""
 Program = tuple[str | Path, ...]
 Values = dict[str, tuple[list[float], list[float]]]
-"""By the name of a value, what was measured of the source, and of the frozen program."""
+"""By name, the measurements of the program run from source, and those of the frozen program."""
 
 
 def size_bytes(binary: Path) -> int:
@@ -53,11 +56,11 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
-    """How many `GET /jobs/{id}` an idle server answers within `seconds`, over `CONNECTIONS` connections at once."""
+    """How many `GET /jobs/{id}` an otherwise idle server answers within `seconds`, over `CONNECTIONS` connections."""
     count = 0
     ends_at = time.perf_counter() + seconds
 
-    async def one() -> None:
+    async def poll() -> None:
         nonlocal count
         connection = await Connection.open(root, key)
         while time.perf_counter() < ends_at:
@@ -67,12 +70,12 @@ async def count_polls(root: str, key: str, job_id: str, seconds: float) -> int:
             count += 1
         connection.close()
 
-    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+    await asyncio.gather(*(poll() for _ in range(CONNECTIONS)))
     return count
 
 
 async def first_post_milliseconds(root: str, key: str, picture: bytes) -> float:
-    """Time from the first byte of the first upload since the server's start to its 202."""
+    """Time from the first byte of the first upload after the server's start until the 202 response."""
     connection = await Connection.open(root, key)
     started_at = time.perf_counter()
     job_id = await submit(connection, "process", picture)
@@ -83,7 +86,7 @@ async def first_post_milliseconds(root: str, key: str, picture: bytes) -> float:
 
 
 async def post_milliseconds(root: str, key: str) -> float:
-    """Median time from the first byte of a 3 MB upload to its 202."""
+    """Median time from the first byte of a 3 MB upload until the 202 response."""
     picture = jpeg_of_bytes(3 * MIB)
     connection = await Connection.open(root, key)
     times_ms = []
@@ -111,7 +114,7 @@ async def picture_milliseconds(root: str, key: str, pictures: list[bytes]) -> fl
 
 
 def measure_serving(program: Program, place: Path, pictures: list[bytes], seconds: float) -> dict[str, float]:
-    """Measures one server: idle, then polled, then processing pictures."""
+    """Measures one server: its idle memory, then uploads, polls and the processing of pictures."""
     folder = place / "data"
     key = make_key(folder)
     with serving(folder, program=program) as server:
@@ -138,52 +141,53 @@ def measure_serving(program: Program, place: Path, pictures: list[bytes], second
         cpu_s.append(cpu_seconds(server.pid))
     return {
         "idle memory, MB": idle_mb,
-        "first POST after the start to its 202, ms": first_ms,
+        "first upload after the start, until its response, ms": first_ms,
         "GET /jobs/{id}, per second": polls / seconds,
         "  CPU time of one, ms": (cpu_s[1] - cpu_s[0]) * 1000 / polls,
-        "POST of 3 MB to its 202, ms": post_ms,
-        "  with its analysis, CPU time, ms": (cpu_s[2] - cpu_s[1]) * 1000 / POSTS,
-        "process of a 1.4-megapixel JPEG, ms": picture_ms,
+        "upload of 3 MB, until its response, ms": post_ms,
+        "  CPU time of one, with its analysis, ms": (cpu_s[2] - cpu_s[1]) * 1000 / POSTS,
+        "`process` of a 1.4-megapixel JPEG, ms": picture_ms,
         "  CPU time of one picture, ms": (cpu_s[3] - cpu_s[2]) * 1000 / len(pictures),
     }
 
 
 def measure(binary: Path, rounds: int, seconds: float, picture_count: int) -> Values:
-    """Each value of the source and of the frozen program."""
+    """Measures both programs in alternation."""
     values: Values = {}
     programs: tuple[Program, Program] = (SOURCE, (binary.resolve(),))
 
-    def note(name: str, which: int, value: float) -> None:
-        values.setdefault(name, ([], []))[which].append(value)
+    def record(name: str, program_index: int, value: float) -> None:
+        values.setdefault(name, ([], []))[program_index].append(value)
 
     def starts(name: str, start: Callable[[Path, Program], float], folder: Path) -> None:
         for _ in range(STARTS):
-            for which, program in enumerate(programs):
-                note(name, which, start(folder, program))
+            for program_index, program in enumerate(programs):
+                record(name, program_index, start(folder, program))
 
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary)
         files = [file.read_bytes() for file in jpegs(place, 6)]
         pictures = [files[number % len(files)] for number in range(picture_count)]
-        starts("start to the first 200, warm, s", start_seconds, place / "starts")
+        starts("warm start to the first response, s", start_seconds, place / "starts")
         if os.access(DROP_CACHES, os.W_OK):
-            starts("start to the first 200, cold, s", cold_start_seconds, place / "starts")
+            starts("cold start to the first response, s", cold_start_seconds, place / "starts")
         for number in range(rounds):
-            for which, program in enumerate(programs):
-                here = place / f"{number}-{which}"
+            for program_index, program in enumerate(programs):
+                here = place / f"{number}-{program_index}"
                 here.mkdir()
-                for what, value in measure_serving(program, here, pictures, seconds).items():
-                    note(what, which, value)
+                for name, value in measure_serving(program, here, pictures, seconds).items():
+                    record(name, program_index, value)
     return values
 
 
 LIMITS = {
-    "start to the first 200, warm, s": 0.6,
-    "start to the first 200, cold, s": 1.5,
+    "warm start to the first response, s": 0.6,
+    "cold start to the first response, s": 1.5,
     "idle memory, MB": 60.0,
 }
-MAX_MORE_CPU_SHARE = 0.05
-"""The share by which the CPU time of the frozen program may exceed that of the source."""
+"""Limits for the medians of a frozen program in one folder. Those of a program in one file are not limited."""
+MAX_EXTRA_CPU_SHARE = 0.05
+"""The share by which the CPU time of the frozen program may exceed that of the program run from source."""
 
 
 def main() -> None:
@@ -205,14 +209,14 @@ def main() -> None:
         if name in LIMITS:
             limit = f"≤ {LIMITS[name]}: {_verdict_text(frozen_median <= LIMITS[name])}" if one_folder else ""
         elif "CPU time" in name:
-            limit = f"≤ {MAX_MORE_CPU_SHARE:.0%} more: {_verdict_text(ratio <= 1 + MAX_MORE_CPU_SHARE)}"
-        rows.append((name, _text(source), _text(frozen), f"{ratio:.3f}", limit))
+            limit = f"≤ {MAX_EXTRA_CPU_SHARE:.0%} more: {_verdict_text(ratio <= 1 + MAX_EXTRA_CPU_SHARE)}"
+        rows.append((name, _summary(source), _summary(frozen), f"{ratio:.3f}", limit))
     print(
         f"\n{arguments.binary}  ({os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}); median (minimum to maximum)\n"
     )
-    heads = ("what", "source", "frozen", "ratio", "limit")
-    widths = [max(len(row[column]) for row in [heads, *rows]) for column in range(len(heads))]
-    for row in (heads, tuple("-" * width for width in widths), *rows):
+    headings = ("what", "source", "frozen", "ratio", "limit")
+    widths = [max(len(row[column]) for row in [headings, *rows]) for column in range(len(headings))]
+    for row in (headings, tuple("-" * width for width in widths), *rows):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |")
 
 
@@ -220,7 +224,7 @@ def _verdict_text(met: bool) -> str:
     return "met" if met else "MISSED"
 
 
-def _text(values: list[float]) -> str:
+def _summary(values: list[float]) -> str:
     digits = 3 if max(values) < 10 else 1
     median, minimum, maximum = (
         f"{value:.{digits}f}" for value in (statistics.median(values), min(values), max(values))

@@ -59,7 +59,7 @@ async def poll(root: str, key: str, job_ids: list[str], seconds: float) -> list[
 
 
 async def post(root: str, key: str, count: int) -> list[float]:
-    """Milliseconds from the first byte of a 3 MB upload to its 202, each on an idle server."""
+    """Milliseconds from the first byte of a 3 MB upload until the 202 response, each on an idle server."""
     picture = jpeg_of_bytes(3 * MIB)
     connection = await Connection.open(root, key)
     times_ms: list[float] = []
@@ -152,7 +152,7 @@ def measure(seconds: float, posts: int) -> None:
         ("  jobs still waiting afterwards", f"{waiting} of {QUEUED}", "> 0"),
         ("client against an empty server, idle: p50, p99", _pair(own_idle_ms), ""),
         ("client against an empty server, queue busy: p50, p99", _pair(own_busy_ms), ""),
-        ("POST of a 3 MB JPEG to its 202, idle: p50", f"{percentile(post_ms, 50):.1f} ms", ""),
+        ("upload of a 3 MB JPEG until its response, idle: p50", f"{percentile(post_ms, 50):.1f} ms", ""),
         ("  p90", f"{percentile(post_ms, 90):.1f} ms", ""),
     ]
     rows[7] = (*rows[7][:2], verdict(percentile(post_ms, 50), 40, "ms"))

@@ -30,7 +30,7 @@ LAST_BYTES = 64 * 1024
 
 
 def start_seconds(folder: Path, program: tuple[str | Path, ...] = SOURCE) -> float:
-    """Seconds from the start of the process to its first 200."""
+    """Seconds from the start of the process to its first response with status 200."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     started_at = time.perf_counter()
@@ -56,7 +56,7 @@ async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: b
     first_answer = asyncio.Event()
     statuses: list[int] = []
 
-    async def one() -> None:
+    async def upload() -> None:
         connection = await Connection.open(root, key)
         request = connection.upload_parts("/api/v1/images/analyze", picture, {"languages": language})
         for at in range(0, len(request) - LAST_BYTES, PIECE_BYTES):
@@ -72,7 +72,7 @@ async def uploads_at_once(server: ServerProcess, root: str, key: str, picture: b
         connection.close()
 
     reset_peak(server.pid)
-    sending = [asyncio.create_task(one()) for _ in range(UPLOADS)]
+    sending = [asyncio.create_task(upload()) for _ in range(UPLOADS)]
     await arrived.wait()
     await asyncio.sleep(0.2)
     all_in = memory_bytes(server.pid, "VmHWM")
@@ -114,7 +114,7 @@ def main() -> None:
         f"Memory and start, {UPLOADS} uploads of {len(picture) / MIB:.1f} MiB",
         [
             ("idle memory (RSS)", f"{idle / MIB:.1f} MiB", verdict(idle / MIB, 60, "MiB")),
-            (f"serve to its first 200, median of {starts}", f"{start_s:.2f} s", verdict(start_s, 1.2, "s")),
+            (f"serve to its first response, median of {starts}", f"{start_s:.2f} s", verdict(start_s, 1.2, "s")),
             (
                 "refused uploads: growth, all but the last bytes received",
                 f"{grown[0]:.1f} MiB",
@@ -126,7 +126,7 @@ def main() -> None:
                 f"{grown[2]:.1f} MiB",
                 verdict(grown[2], 64, "MiB"),
             ),
-            ("accepted uploads: growth until the first 202", f"{grown[3]:.1f} MiB", verdict(grown[3], 64, "MiB")),
+            ("accepted uploads: growth until the first response", f"{grown[3]:.1f} MiB", verdict(grown[3], 64, "MiB")),
         ],
     )
 
