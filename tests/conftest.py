@@ -1,4 +1,4 @@
-"""Fixtures that start the service, a double of a program with models, or a browser, for tests that send requests."""
+"""Fixtures that start the service, a test double of a local model server, or a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def describer() -> GatedDescriber:
 
 @pytest.fixture
 def gated(tmp_path: Path, describer: GatedDescriber) -> Iterator[Running]:
-    """A service for one test, which controls the analyze stage by `describer`."""
+    """A service for one test. Its analyze stage waits while `describer.open` is not set."""
     with running(tmp_path / "data", lambda: describer) as started:
         yield started
         describer.open.set()
@@ -40,15 +40,15 @@ def gated(tmp_path: Path, describer: GatedDescriber) -> Iterator[Running]:
 
 @pytest.fixture(params=PROGRAMS)
 def double(request: pytest.FixtureRequest) -> Iterator[ModelServerDouble]:
-    """A double of each program that offers models over loopback, in turn."""
-    with model_server(request.param) as running:
-        yield running
+    """A test double of a program that serves models over loopback; the test runs with each program in turn."""
+    with model_server(request.param) as started:
+        yield started
 
 
 @pytest.fixture
 def ollama() -> Iterator[ModelServerDouble]:
-    with model_server("ollama") as running:
-        yield running
+    with model_server("ollama") as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,8 @@
-"""The result files of one picture: what the manifests know of each, and what follows the name."""
+"""The result files of one picture: what a manifest records of each, and how their names are made.
+
+A name is made from the texts or from the picture's own name. Each file adds its ending, such as `.webp`,
+`-converted.webp` or `.xmp`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ SIDECAR_ENDING = ".xmp"
 
 
 class ResultFile(Struct, frozen=True):
-    """A file of the output folder. `path` is relative to it, with `/` between the parts."""
+    """A file in the output. `path` is relative to its root, with `/` between the parts. A sidecar has no `format`."""
 
     path: str
     sha256: str
@@ -24,29 +28,29 @@ class ResultFile(Struct, frozen=True):
     format: Format | None = None
 
 
-def optimized_ending(picture: PurePath, result: Format) -> str:
-    """The picture's extension in lower case if the format of the result uses it, else the usual one of that format."""
+def optimized_ending(picture: PurePath, result_format: Format) -> str:
+    """The picture's extension in lower case if `result_format` uses it, else the usual extension of that format."""
     ending = picture.suffix.lower()
-    extensions = FORMATS[result].extensions
+    extensions = FORMATS[result_format].extensions
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 
-def converted_ending(result: Format, beside: str | None) -> str:
-    """What follows the name of the converted file; `beside` is the ending of the optimized file, None without one.
+def converted_ending(result_format: Format, optimized: str | None) -> str:
+    """The ending of the converted file; `optimized` is that of the optimized file, None if there is no such file.
 
     A WebP that is converted to WebP has two results, which need different names.
     """
-    ending = f".{FORMATS[result].extensions[0]}"
-    return f"-converted{ending}" if ending == beside else ending
+    ending = f".{FORMATS[result_format].extensions[0]}"
+    return f"-converted{ending}" if ending == optimized else ending
 
 
 def fallback_name(picture: PurePath, language: str) -> str:
-    """The name of the results of a picture without texts, made from its own name."""
+    """The name for the results of a picture that has no texts, made from the name of its file."""
     return make_slug(picture.stem, language) or "image"
 
 
 def sidecar_content(texts: Sequence[Translation]) -> bytes | None:
-    """The XMP file of the texts; None if a person has to write all of them."""
+    """The content of the XMP file with the texts; None if a person still has to write every one of them."""
     from imgproc_local.codecs.words import sidecar, words_of
 
     words = words_of(texts)

@@ -1,4 +1,4 @@
-"""Pictures prepared for WebP's chroma of half the resolution."""
+"""Pictures are prepared for WebP, which stores chroma at half the resolution."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_flat_colours_are_unchanged(colour: tuple[int, int, int], bands: int) ->
 
 
 @needs_c
-def test_alpha_and_the_last_odd_row_and_column_are_unchanged() -> None:
+def test_alpha_and_the_last_row_and_column_of_odd_sizes_are_unchanged() -> None:
     pixels = random.Random(1).randbytes(7 * 5 * 4)
     adjusted = _webp_chroma.adjusted(pixels, 7, 5, 4)
     assert adjusted != pixels
@@ -54,13 +54,15 @@ def test_small_pictures_have_the_same_size_afterwards(width_px: int, height_px: 
     ("length", "width_px", "height_px", "bands"),
     [(11, 2, 2, 3), (12, 0, 2, 3), (12, 2, -1, 3), (12, 2, 3, 2), (13, 2, 2, 3), (24, 2, 2, 3)],
 )
-def test_pixels_of_another_size_are_refused(length: int, width_px: int, height_px: int, bands: int) -> None:
+def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
+    length: int, width_px: int, height_px: int, bands: int
+) -> None:
     with pytest.raises(ValueError, match="expected"):
         _webp_chroma.adjusted(bytes(length), width_px, height_px, bands)
 
 
 @needs_c
-def test_prepared_picture_scores_higher_at_the_same_quality() -> None:
+def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
     original = pyvips.Image.new_from_memory(coloured_stripes(), 256, 256, 3, "uchar").copy(interpretation="srgb")
     prepared, options = webp_still.with_sharp_chroma(original)
     assert options == {}

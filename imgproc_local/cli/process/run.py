@@ -155,7 +155,7 @@ class Run:
             self.discovery = await asyncio.to_thread(self._finder.find)
             pending, unchanged = await asyncio.to_thread(self._divide, manifest.records)
             outcomes = {outcome.picture: outcome for outcome in unchanged} | outcomes
-            ready = complete_pictures.complete(pending)
+            ready = complete_pictures.among(pending)
             scan_s = time.monotonic() - began_s
             if ready:
                 await self._require_credits(store, len(ready))

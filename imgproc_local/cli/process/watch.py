@@ -23,8 +23,11 @@ class CompletePictures:
         self._unchanged_since: dict[Path, tuple[int, int, float]] = {}
         self._failed: dict[Path, tuple[int, int]] = {}
 
-    def complete(self, pictures: Sequence[Picture]) -> list[Picture]:
-        """Those of `pictures`, the result of the latest search, that are complete and did not fail as they are now."""
+    def among(self, pictures: Sequence[Picture]) -> list[Picture]:
+        """Those of `pictures`, the result of the latest search, that are complete.
+
+        A picture that failed is left out until it changes.
+        """
         now = self._clock()
         unchanged_since: dict[Path, tuple[int, int, float]] = {}
         complete = []

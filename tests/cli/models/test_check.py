@@ -142,7 +142,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
     assert ended.is_set()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to a single process there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
 def test_ctrl_c_ends_it_at_once_and_saves_no_grade(program: Program, models: ModelStore) -> None:
     with program.start("models", "check", "tiny") as process:
         assert process.stderr is not None

@@ -385,7 +385,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> N
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_writes_finished_pictures_and_no_job_remains(
     program: Program, tmp_path: Path, number: signal.Signals

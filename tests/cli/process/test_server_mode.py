@@ -49,7 +49,7 @@ def assert_nothing_is_left(program: Program) -> None:
     assert program.in_process_json("sessions", "list") == [], "sessions are left"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
 def test_a_killed_run_continues_with_and_without_a_server_and_writes_the_same(
     program: Program, folder: Path, tmp_path: Path
 ) -> None:

@@ -22,25 +22,25 @@ from tests.support import pictures
 
 def test_only_files_that_have_not_changed_for_a_while_are_complete() -> None:
     now = 0.0
-    watched = CompletePictures(lambda: now)
+    complete_pictures = CompletePictures(lambda: now)
 
     def picture(name: str, size_bytes: int) -> Picture:
         return Picture(Path(name), PurePosixPath(), size_bytes, 7)
 
-    assert watched.complete([picture("a", 1), picture("b", 1)]) == []
+    assert complete_pictures.among([picture("a", 1), picture("b", 1)]) == []
     now = SETTLED_S / 2
-    assert watched.complete([picture("a", 1), picture("b", 2)]) == []
+    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == []
     now = SETTLED_S
-    assert watched.complete([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
-    watched.mark_failed(picture("a", 1))
+    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
+    complete_pictures.mark_failed(picture("a", 1))
     now = 2 * SETTLED_S
-    assert watched.complete([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
-    assert watched.complete([picture("a", 3)]) == []
+    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
+    assert complete_pictures.among([picture("a", 3)]) == []
     now = 4 * SETTLED_S
-    assert watched.complete([picture("a", 3)]) == [picture("a", 3)]
+    assert complete_pictures.among([picture("a", 3)]) == [picture("a", 3)]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
 def test_a_watched_folder_is_processed_as_it_fills_and_its_results_are_not_input(
     program: Program, tmp_path: Path
 ) -> None:
@@ -84,20 +84,22 @@ def test_texts_are_written_into_the_results_and_beside_them(program: Program, tm
         assert all(text in xmp for text in texts)
     sidecar = file.with_suffix(".xmp").read_text(encoding="utf-8")
     assert all(text in sidecar for text in texts)
-    # a text that a person has to write is in no file
-    unknown = Path(images["IMG_1.jpg"]["optimized_file"])
-    assert b"AltTextAccessibility" not in unknown.read_bytes()
-    assert not unknown.with_suffix(".xmp").exists()
+    # an alt text that only names kind and colours is written into no file
+    without_text = Path(images["IMG_1.jpg"]["optimized_file"])
+    assert b"AltTextAccessibility" not in without_text.read_bytes()
+    assert not without_text.with_suffix(".xmp").exists()
     assert json.dumps([image["status"] for image in program.in_process_json(*arguments)]).count("unchanged") == 2
     plain = program.in_process_json(*arguments[:-2])
     assert b"AltTextAccessibility" not in Path(plain[0]["optimized_file"]).read_bytes()
-    assert len(names(out)) == 4, "the old results and the sidecar are replaced"
+    assert len(names(out)) == 4, "the old results are replaced, and the sidecar is removed"
 
 
 @pytest.mark.parametrize(
     "arguments", [("--overwrite",), ("--only", "optimize", "--write-metadata"), ("--only", "convert", "--sidecar")]
 )
-def test_contradicting_options_are_refused(program: Program, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_options_that_would_have_no_effect_are_refused(
+    program: Program, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     (tmp_path / "a.jpg").write_bytes(pictures.jpeg(64, 48))
     result = program.in_process("process", tmp_path, *arguments)
     assert result.exit_code == 2
