@@ -56,13 +56,13 @@ def describer() -> GatedDescriber:
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory, describer: GatedDescriber) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("desk"), lambda: describer, catalogue={"known": entry()}) as service:
-        yield service
+def service(tmp_path_factory: pytest.TempPathFactory, describer: GatedDescriber) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("data"), lambda: describer, catalogue={"known": entry()}) as started:
+        yield started
 
 
 @pytest.fixture
-def page(desk: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
     """The page on a service without installed models, whose hub is `hub` and whose tests pass every model."""
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
@@ -71,17 +71,17 @@ def page(desk: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[h
     monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
     monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
     monkeypatch.setattr("imgproc_local.vision.models.hub.RETRY_PAUSE_S", 0)
-    desk.services.models._failures.clear()
+    service.services.models._failures.clear()
     hub.cut_after.clear()
     hub.requests.clear()
-    store = store_of(desk)
+    store = store_of(service)
     for name in store.names():
         store.remove(name)
     for path in store.partial_folder.glob("*"):
         path.unlink()
     (store.folder / "in-use.json").unlink(missing_ok=True)
     with httpx.Client(
-        base_url=desk.root, headers={**desk.page_cookie(), "Origin": desk.root}, timeout=TIMEOUT_S
+        base_url=service.root, headers={**service.page_cookie(), "Origin": service.root}, timeout=TIMEOUT_S
     ) as client:
         yield client
 
@@ -152,20 +152,20 @@ def test_no_model_is_recommended_where_none_can_run(page: httpx.Client, monkeypa
     assert not any(one["recommended"] for one in data["models"])
 
 
-def test_a_model_is_installed_used_and_removed(page: httpx.Client, desk: Running) -> None:
+def test_a_model_is_installed_used_and_removed(page: httpx.Client, service: Running) -> None:
     assert page.post("/local/models/known/install").status_code == 202
     assert ended(page)["failures"] == {}
     assert model(page)["in_use"], "the first model is used at once"
-    assert store_of(desk).selected() == "known"
+    assert store_of(service).selected() == "known"
     again = page.post("/local/models/known/install")
     assert (again.status_code, "installed already" in again.json()["message"]) == (409, True)
     refused = page.delete("/local/models/known")
     assert (refused.status_code, "is in use" in refused.json()["message"]) == (409, True)
-    assert store_of(desk).names() == ["known"]
+    assert store_of(service).names() == ["known"]
     assert page.post("/local/models/none/use").status_code == 202
     assert not model(page)["in_use"]
     assert page.delete("/local/models/known").status_code == 204
-    assert store_of(desk).names() == []
+    assert store_of(service).names() == []
 
 
 def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_a_cancelled_installation_is_paused_and_resumed(
 
 
 def test_a_model_that_fails_its_test_is_not_installed(
-    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise ModelUnusable("The model 'known' does not work here: it is blind.")
@@ -223,11 +223,11 @@ def test_a_model_that_fails_its_test_is_not_installed(
     monkeypatch.setattr(selftest, "require_self_test", fail)
     page.post("/local/models/known/install")
     assert "it is blind" in ended(page)["failures"]["known"]
-    assert store_of(desk).names() == []
+    assert store_of(service).names() == []
     assert model(page)["state"] == "failed"
 
 
-def test_a_model_is_imported_from_a_path(page: httpx.Client, desk: Running, tmp_path: Path) -> None:
+def test_a_model_is_imported_from_a_path(page: httpx.Client, service: Running, tmp_path: Path) -> None:
     text, mmproj = write_pair(tmp_path / "pair")
     answer = page.post("/local/models/import", json={"paths": [str(text), f' "{mmproj}" '], "name": "mine"})
     assert answer.status_code == 202, answer.text
@@ -235,7 +235,7 @@ def test_a_model_is_imported_from_a_path(page: httpx.Client, desk: Running, tmp_
     assert model(page, "mine")["in_use"]
     page.post("/local/models/import", json={"paths": [str(text)], "name": "half"})
     assert "one text model and the vision encoder" in ended(page)["failures"]["half"]
-    assert store_of(desk).names() == ["mine"]
+    assert store_of(service).names() == ["mine"]
 
 
 @pytest.mark.parametrize(
@@ -267,9 +267,9 @@ def test_an_import_from_the_network_is_refused(page: httpx.Client, monkeypatch: 
 
 
 def test_a_model_is_tested_before_it_is_used(
-    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = store_of(desk)
+    store = store_of(service)
     install(store, "first")
     install(store, "second", seed=1)
     tested = []
@@ -289,11 +289,11 @@ def test_a_model_is_tested_before_it_is_used(
 
 
 def test_the_model_in_use_is_unloaded_while_another_one_is_tested(
-    page: httpx.Client, desk: Running, describer: GatedDescriber
+    page: httpx.Client, service: Running, describer: GatedDescriber
 ) -> None:
-    install(store_of(desk), "first")
-    install(store_of(desk), "second", seed=1)
-    desk.process("analyze", pictures.jpeg(64, 48))
+    install(store_of(service), "first")
+    install(store_of(service), "second", seed=1)
+    service.process("analyze", pictures.jpeg(64, 48))
     describer.closed = False
     page.post("/local/models/second/use")
     ended(page)
@@ -308,9 +308,9 @@ def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, n
 
 
 def test_a_model_that_is_being_tested_is_not_removed(
-    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = store_of(desk)
+    store = store_of(service)
     install(store, "first")
     install(store, "second", seed=1)
     released = threading.Event()
@@ -326,18 +326,18 @@ def test_a_model_that_is_being_tested_is_not_removed(
 
 
 def test_a_model_in_another_program_is_listed_and_used(
-    page: httpx.Client, desk: Running, monkeypatch: pytest.MonkeyPatch
+    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = ModelRow(name="ollama:hf.co/someone/model:q4", state="in Ollama", size_bytes=5)
     monkeypatch.setattr(endpoints, "models_in_programs", lambda _: [row])
     monkeypatch.setattr(compose, "loopback_problem", lambda *_: None)
-    endpoints_state = desk.app.state
+    endpoints_state = service.app.state
     endpoints_state["offered_models"] = 0.0, ()
     shown = model(page, row.name)
     assert (shown["state"], shown["program"], shown["in_use"]) == ("in-program", "Ollama", False)
     twice = quote(quote(row.name, safe=""), safe="")
     assert page.post(f"/local/models/{twice}/use").status_code == 202
-    assert store_of(desk).selected() == row.name
+    assert store_of(service).selected() == row.name
     assert model(page, row.name)["in_use"]
     endpoints_state["offered_models"] = 0.0, ()
 
@@ -386,9 +386,9 @@ def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, t
         ("DELETE", "/known"),
     ],
 )
-def test_a_session_and_the_own_origin_are_required(desk: Running, method: str, path: str) -> None:
-    url = f"{desk.root}/local/models{path}"
-    assert httpx.request(method, url, headers={"Origin": desk.root}).status_code == 401
+def test_a_session_and_the_own_origin_are_required(service: Running, method: str, path: str) -> None:
+    url = f"{service.root}/local/models{path}"
+    assert httpx.request(method, url, headers={"Origin": service.root}).status_code == 401
     if method != "GET":
         for origin in ({}, {"Origin": "http://localhost:1"}):
-            assert httpx.request(method, url, headers={**desk.page_cookie(), **origin}).status_code == 403
+            assert httpx.request(method, url, headers={**service.page_cookie(), **origin}).status_code == 403
