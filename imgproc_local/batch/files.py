@@ -51,7 +51,7 @@ def fallback_name(picture: PurePath, language: str) -> str:
 
 def sidecar_content(texts: Sequence[Translation]) -> bytes | None:
     """The content of the XMP file with the texts; None if a person still has to write every one of them."""
-    from imgproc_local.codecs.words import sidecar, words_of
+    from imgproc_local.codecs.alt_texts import sidecar, texts_to_write
 
-    words = words_of(texts)
-    return sidecar(words) if words.alt_texts else None
+    file_texts = texts_to_write(texts)
+    return sidecar(file_texts) if file_texts.alt_texts else None

@@ -30,10 +30,10 @@ class TextsWork(Struct, frozen=True):
 
 def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
     """The picture with its texts as XMP. Runs in a worker."""
-    from imgproc_local.codecs.words import words_of, write_words
+    from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 
     path = Path(os.fsdecode(work.path))
-    data = write_words(path, _info(work), words_of(work.translations), check_stop, overwrite=work.overwrite)
+    data = write_alt_texts(path, _info(work), texts_to_write(work.translations), check_stop, overwrite=work.overwrite)
     return Output(data=data, format=work.format)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.embedded import private_kinds, read_embedded
@@ -19,7 +20,6 @@ from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
-from imgproc_local.codecs.words import words_of, write_words
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.result import Translation
 from imgproc_local.vision.describer import Hints
@@ -101,7 +101,7 @@ def with_texts(folder: Path, result: bytes, source_name: str) -> bytes:
     """A result into which the texts of its source are written."""
     path = pictures.write(folder, result, "result")
     texts = described(folder, source(source_name))
-    out = write_words(path, probe(path, MAX_PIXELS), words_of(texts), never_stop)
+    out = write_alt_texts(path, probe(path, MAX_PIXELS), texts_to_write(texts), never_stop)
     assert len(out) > len(result)
     assert all(escaped(text.seo_alt_text).encode() in out for text in texts)
     return out

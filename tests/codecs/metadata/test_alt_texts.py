@@ -1,6 +1,7 @@
-"""Alt texts are written into files as other programs read them, and nothing else in the files changes.
+"""Alt texts are written into files in the form that other programs read, and nothing else in the files changes.
 
-The packets are read by Pillow and the standard library's XML parser, and by exiftool where it is installed.
+The packets are found by Pillow (in GIFs and animated AVIFs by the project's own reader) and parsed by the standard
+library. Where exiftool is installed, it reads them as well.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ import pytest
 from PIL import Image
 from PIL.MpoImagePlugin import MpoImageFile
 
+from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.words import Words, sidecar, words_of, write_words
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
@@ -50,7 +51,7 @@ ALT_TEXTS = {
     "ko": "빨간 배",
     "en": "A red boat &amp; &#65; %41 \\n",
 }
-WORDS = Words(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
+TEXTS = FileTexts(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
 EXTENSIONS = {"jpeg": "jpg", "png": "png", "apng": "png", "webp": "webp", "avif": "avif", "gif": "gif"}
 
 
@@ -67,19 +68,19 @@ def with_packet(xmp: bytes) -> bytes:
     return source[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp) + source[2:]
 
 
-def written(folder: Path, data: bytes, words: Words = WORDS, *, overwrite: bool = False) -> bytes:
-    """The file with the words, after checking that writing them again changes nothing."""
+def written(folder: Path, data: bytes, texts: FileTexts = TEXTS, *, overwrite: bool = False) -> bytes:
+    """The file with the texts, after checking that writing them again changes nothing."""
     path = pictures.write(folder, data)
     info = probe(path, MAX_PIXELS)
-    out = write_words(path, info, words, never_stop, overwrite=overwrite)
+    out = write_alt_texts(path, info, texts, never_stop, overwrite=overwrite)
     path = pictures.write(folder, out)
     assert probe(path, MAX_PIXELS) == info
-    assert write_words(path, info, words, never_stop, overwrite=overwrite) == out
+    assert write_alt_texts(path, info, texts, never_stop, overwrite=overwrite) == out
     return out
 
 
 def stored_packet(data: bytes) -> bytes:
-    """The packet that Pillow finds; where it searches none, in GIFs and animated AVIFs, the one that exiftool finds."""
+    """The packet that Pillow finds. In GIFs and animated AVIFs, where Pillow looks for none, `read_blocks` finds it."""
     with Image.open(io.BytesIO(data)) as image:
         image.load()
         if image.format == "GIF" or (image.format == "AVIF" and getattr(image, "n_frames", 1) > 1):
@@ -108,7 +109,7 @@ def pixels(data: bytes) -> list[np.ndarray]:
 
 @cache
 def sources() -> dict[str, bytes]:
-    """Files of every format without metadata, animations among them, and with all of it."""
+    """Stills and animations of every format without metadata; a lossless WebP; AVIFs with a profile and in tiles."""
     found = {kind: plain(kind) for kind in KINDS}
     found["lossless webp"] = pictures.saved(pictures.graphic(64, 48), "WEBP", lossless=True)
     found["avif with a profile"] = pictures.saved(
@@ -138,7 +139,7 @@ def test_exiftool_reads_every_language_from_every_format(tmp_path: Path) -> None
     for kind, source in sources().items():
         names.append(tmp_path / f"{kind}.{EXTENSIONS.get(kind.split()[-1], kind.split()[0])}")
         names[-1].write_bytes(written(tmp_path, source))
-    (tmp_path / "sidecar.xmp").write_bytes(sidecar(WORDS))
+    (tmp_path / "sidecar.xmp").write_bytes(sidecar(TEXTS))
     command = ["exiftool", "-j", "-validate", "-warning", "-error", "-XMP-iptcCore:all", *map(str, names)]
     answer = subprocess.run([*command, str(tmp_path / "sidecar.xmp")], capture_output=True, check=True, timeout=60)
     found = json.loads(answer.stdout)
@@ -161,14 +162,14 @@ def test_exiftool_reads_every_language_from_every_format(tmp_path: Path) -> None
 def test_a_text_in_the_file_is_replaced_only_on_request(tmp_path: Path, stored: str, tag: str) -> None:
     inner = stored.format(tag, "Own words")
     source = with_packet(packet(f"<Iptc4xmpCore:AltTextAccessibility>{inner}</Iptc4xmpCore:AltTextAccessibility>"))
-    words = Words({"en": "A boat", "de": "Ein Boot"})
+    texts = FileTexts({"en": "A boat", "de": "Ein Boot"})
     added = {"x-default": "Own words", "en": "A boat", "de": "Ein Boot"}
     if tag == "DE":
         added = {"x-default": "A boat", "DE": "Own words", "en": "A boat"}
-    assert texts_in(stored_packet(written(tmp_path, source, words))) == added
+    assert texts_in(stored_packet(written(tmp_path, source, texts))) == added
     replaced = {"x-default": "A boat", "en": "A boat", "de": "Ein Boot"}
-    assert texts_in(stored_packet(written(tmp_path, source, words, overwrite=True))) == replaced
-    assert written(tmp_path, source, Words({})) == source
+    assert texts_in(stored_packet(written(tmp_path, source, texts, overwrite=True))) == replaced
+    assert written(tmp_path, source, FileTexts({})) == source
 
 
 TITLE = "<dc:title><rdf:Alt><rdf:li xml:lang='x-default'>Harbour &amp;amp; <!-- a > b --></rdf:li></rdf:Alt></dc:title>"
@@ -194,11 +195,11 @@ PACKETS = {
 
 
 @pytest.mark.parametrize("name", PACKETS)
-def test_every_notation_of_a_packet_is_extended_and_its_other_properties_are_preserved(
+def test_texts_are_added_to_every_notation_of_a_packet_and_other_properties_are_preserved(
     tmp_path: Path, name: str
 ) -> None:
     stored = PACKETS[name]
-    out = stored_packet(written(tmp_path, with_packet(stored), Words({"en": "A boat"})))
+    out = stored_packet(written(tmp_path, with_packet(stored), FileTexts({"en": "A boat"})))
     own = "own" in stored.decode("utf-16" if name == "UTF-16" else "utf-8").lower()
     assert texts_in(out) == {"x-default": 'Own "words"' if own else "A boat", "en": "A boat"}
     prefix = b"r:" if "prefix" in name else b"rdf:"
@@ -211,7 +212,7 @@ def test_every_notation_of_a_packet_is_extended_and_its_other_properties_are_pre
     assert len(out) < len(stored) + 1000
 
 
-def test_texts_in_the_extension_of_a_jpegs_packet_are_extended_there(tmp_path: Path) -> None:
+def test_texts_are_added_to_the_extended_xmp_of_a_jpeg_that_has_the_property(tmp_path: Path) -> None:
     own = '<Iptc4xmpCore:AltTextAccessibility><rdf:Alt><rdf:li xml:lang="de">Eigenes</rdf:li></rdf:Alt>'
     long = "<acme:Long>" + "abcdefghi " * 9000 + "</acme:Long>"
     extension = packet(f"{own}</Iptc4xmpCore:AltTextAccessibility>{long}")
@@ -226,8 +227,8 @@ def test_texts_in_the_extension_of_a_jpegs_packet_are_extended_there(tmp_path: P
     at = source.index(b"\xff\xe0")
     source = source[:at] + pieces + source[at:]
     for overwrite, text in ((False, "Eigenes"), (True, "Ein Boot")):
-        words = Words({"de": "Ein Boot", "en": "A boat"})
-        blocks = jpeg_container.read_blocks(written(tmp_path, source, words, overwrite=overwrite))
+        texts = FileTexts({"de": "Ein Boot", "en": "A boat"})
+        blocks = jpeg_container.read_blocks(written(tmp_path, source, texts, overwrite=overwrite))
         assert blocks.xmp is not None
         assert blocks.more_xmp is not None
         assert texts_in(blocks.more_xmp) == {"x-default": text, "de": text, "en": "A boat"}
@@ -247,7 +248,7 @@ def test_texts_in_the_extension_of_a_jpegs_packet_are_extended_there(tmp_path: P
     ],
     ids=["compressed", "raw profile"],
 )
-def test_compressed_xmp_of_a_png_is_extended(tmp_path: Path, chunk: bytes) -> None:
+def test_texts_are_added_to_the_compressed_xmp_of_a_png(tmp_path: Path, chunk: bytes) -> None:
     other = pictures.chunk(b"tEXt", b"Comment\0by hand") + pictures.chunk(b"prVt", b"private")
     out = written(tmp_path, pictures.with_png_chunks(plain("png"), other, chunk))
     assert TITLE.encode() in stored_packet(out)
@@ -256,7 +257,7 @@ def test_compressed_xmp_of_a_png_is_extended(tmp_path: Path, chunk: bytes) -> No
     assert chunk not in out
 
 
-def test_a_gain_map_is_still_found(tmp_path: Path) -> None:
+def test_a_gain_map_is_found_after_texts_were_written(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, ultra_hdr("attributes"))
     source = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert source is not None
@@ -286,7 +287,7 @@ def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, xmp: bytes, 
     source = with_packet(xmp) if len(xmp) < 65_500 else pictures.with_png_chunks(plain("png"), chunk)
     path = pictures.write(tmp_path, source)
     with pytest.raises(StageFailed, match=message):
-        write_words(path, probe(path, MAX_PIXELS), WORDS, never_stop)
+        write_alt_texts(path, probe(path, MAX_PIXELS), TEXTS, never_stop)
 
 
 @pytest.mark.parametrize(
@@ -305,30 +306,30 @@ def test_the_time_is_linear_in_the_length_of_a_packet(tmp_path: Path, inner: str
     chunk = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + stored)
     path = pictures.write(tmp_path, pictures.with_png_chunks(plain("png"), chunk))
     start_s = time.process_time()
-    out = write_words(path, probe(path, MAX_PIXELS), WORDS, never_stop)
+    out = write_alt_texts(path, probe(path, MAX_PIXELS), TEXTS, never_stop)
     assert time.process_time() - start_s < 2
     assert ALT_TEXTS["ko"].encode() in out
 
 
 def test_an_edited_text_replaces_that_of_the_file(tmp_path: Path) -> None:
-    before = Words({"en": "A ship", "de": "Ein Schiff"})
+    before = FileTexts({"en": "A ship", "de": "Ein Schiff"})
     edited = [
         Translation("de", "boot", "Ein Boot", TextSource.FACTS),
         Translation("en", "boat", "A boat", TextSource.PERSON),
         Translation("fr", "bateau", "Un bateau", TextSource.VISION),
     ]
     with_own = written(tmp_path, plain("png"), before)
-    after = written(tmp_path, with_own, words_of(edited))
+    after = written(tmp_path, with_own, texts_to_write(edited))
     expected = {"x-default": "A boat", "en": "A boat", "de": "Ein Schiff", "fr": "Un bateau"}
     assert texts_in(stored_packet(after)) == expected
 
 
 @pytest.mark.parametrize("tag", ["en", "x-default"])
-def test_a_long_text_of_the_file_remains_if_its_beginning_was_accepted(tmp_path: Path, tag: str) -> None:
+def test_a_text_in_the_file_is_not_replaced_by_its_own_beginning(tmp_path: Path, tag: str) -> None:
     own = f'<rdf:Alt><rdf:li xml:lang="{tag}">A ship in the harbour. It has two masts.</rdf:li></rdf:Alt>'
     source = with_packet(packet(f"<Iptc4xmpCore:AltTextAccessibility>{own}</Iptc4xmpCore:AltTextAccessibility>"))
-    accepted = [Translation("en", "ship", "A ship in the harbour.", TextSource.PERSON)]
-    texts = texts_in(stored_packet(written(tmp_path, source, words_of(accepted))))
+    edited = [Translation("en", "ship", "A ship in the harbour.", TextSource.PERSON)]
+    texts = texts_in(stored_packet(written(tmp_path, source, texts_to_write(edited))))
     assert texts[tag] == "A ship in the harbour. It has two masts."
 
 
@@ -337,14 +338,14 @@ def test_texts_made_from_pixels_and_blank_ones_are_not_written() -> None:
         ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.FACTS),
         ("it", "Una barca", TextSource.PERSON),
     )]  # fmt: skip
-    assert words_of(texts).alt_texts == {"en": "A boat", "it": "Una barca"}
+    assert texts_to_write(texts).alt_texts == {"en": "A boat", "it": "Una barca"}
 
 
 def test_a_sidecar_holds_the_texts_of_all_languages() -> None:
-    xmp = sidecar(WORDS)
+    xmp = sidecar(TEXTS)
     assert texts_in(xmp) == {"x-default": ALT_TEXTS["fr"], **ALT_TEXTS}
     assert texts_in(xmp, "ExtDescrAccessibility")["en"] == "A long description."
-    assert sidecar(WORDS) == xmp
+    assert sidecar(TEXTS) == xmp
 
 
 def test_the_metadata_of_every_format_is_preserved_bit_for_bit(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ from imgproc_local.domain.stop import CheckStop
 _DEFAULT = "x-default"
 
 
-class Words(Struct, frozen=True):
-    """The texts to write, by language code, the first language being that of `x-default`.
+class FileTexts(Struct, frozen=True):
+    """The texts to write into a file, by language code, the first language being that of `x-default`.
 
     The alt texts of the languages in `edited` replace those in the file, because a person wrote them later.
     """
@@ -38,10 +38,12 @@ class Words(Struct, frozen=True):
     edited: tuple[str, ...] = ()
 
 
-def words_of(translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None) -> Words:
-    """The alt texts that may be written into files: those that say something of the content."""
+def texts_to_write(
+    translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None
+) -> FileTexts:
+    """The alt texts that may be written into files: those that describe the content."""
     written = [each for each in translations if not each.needs_text and each.seo_alt_text.strip()]
-    return Words(
+    return FileTexts(
         {each.language_code: each.seo_alt_text for each in written},
         dict(extended_descriptions or {}),
         tuple(each.language_code for each in written if each.source is TextSource.PERSON),
@@ -49,7 +51,9 @@ def words_of(translations: Iterable[Translation], extended_descriptions: Mapping
 
 
 @translate_errors("The texts can't be written into the picture")
-def write_words(path: Path, info: ImageInfo, words: Words, check_stop: CheckStop, *, overwrite: bool = False) -> bytes:
+def write_alt_texts(
+    path: Path, info: ImageInfo, file_texts: FileTexts, check_stop: CheckStop, *, overwrite: bool = False
+) -> bytes:
     """The file with these texts in its XMP; its own bytes if it holds a text in each of the languages already.
 
     A text in the file is replaced only with `overwrite`, or if it was edited. Texts in other languages remain, and so
@@ -65,9 +69,9 @@ def write_words(path: Path, info: ImageInfo, words: Words, check_stop: CheckStop
         )
     with opened(path) as data:
         blocks = row.container.read_blocks(data)
-        # in a JPEG, properties may be in the extension of the packet
+        # in a JPEG, properties may be in the extended XMP
         main, more = xmp.parse(blocks.xmp).properties, xmp.parse(blocks.more_xmp).properties
-        changed = _changed({**more, **main}, words, overwrite=overwrite)
+        changed = _changed({**more, **main}, file_texts, overwrite=overwrite)
         if not changed:
             return bytes(data)
         check_stop()
@@ -77,9 +81,9 @@ def write_words(path: Path, info: ImageInfo, words: Words, check_stop: CheckStop
         return row.with_xmp(data, _edited(blocks.xmp, of_main), extension)
 
 
-def sidecar(words: Words) -> bytes:
+def sidecar(file_texts: FileTexts) -> bytes:
     """An XMP packet of these texts, for a file `NAME.xmp` beside the picture."""
-    return _edited(None, _changed({}, words, overwrite=False))
+    return _edited(None, _changed({}, file_texts, overwrite=False))
 
 
 def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> bytes:
@@ -92,16 +96,16 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
     return edited
 
 
-def _changed(stored: xmp.Properties, words: Words, *, overwrite: bool) -> dict[str, xmp.Element]:
+def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
     for name, texts, edited in (
-        (xmp.ALT_TEXT, words.alt_texts, words.edited),
-        (xmp.EXTENDED_DESCRIPTION, words.extended_descriptions, ()),
+        (xmp.ALT_TEXT, file_texts.alt_texts, file_texts.edited),
+        (xmp.EXTENDED_DESCRIPTION, file_texts.extended_descriptions, ()),
     ):
         before = xmp.language_items(stored, name)
         own = {tag.lower(): text for tag, text in before}
-        # a long text of the file whose beginning was accepted remains as it is
+        # a text in the file is not replaced by its own beginning
         replacing = [tag for tag in edited if not own.get(tag.lower(), own.get(_DEFAULT, "")).startswith(texts[tag])]
         if overwrite:
             replacing = list(texts)
@@ -115,7 +119,7 @@ def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], replaci
     """The entries of a language alternative with `texts` added; those in `replacing` also in place of its own."""
     if not texts:
         return list(before)
-    # language tags differ only in case
+    # language tags that differ only in case are equal
     merged = {tag.lower(): (tag, text) for tag, text in reversed(before)}
     merged = {tag.lower(): merged[tag.lower()] for tag, _ in before}
     first = next(iter(texts)).lower()
