@@ -41,17 +41,17 @@ _MS_SSIM, _KLEIN = 2, 5
 for pictures with little detail. Other programs rarely use these tables, so they identify files written here.
 """
 
-_MIRRORED, _FLIPPED = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
-"""EXIF orientations that turn the stored right edge, and those that turn the stored lower edge, into the left or upper
-edge of the upright picture.
+_RIGHT_EDGE_MOVES, _LOWER_EDGE_MOVES = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
+"""EXIF orientations with which the right edge of the stored picture, or its lower edge, becomes the left or upper edge
+of the upright picture.
 """
 
 
 class Encoder(Struct, frozen=True):
-    """`draft` quickly encodes a picture in memory; `final` returns a smaller file with the coefficients of that draft.
+    """`draft` quickly encodes a picture in memory; `final` returns a smaller file of the same quality setting.
 
-    Both take the picture and its quality setting. `final` also takes the draft, which mozjpeg ignores: it encodes the
-    picture again.
+    Both take the picture and its quality setting. `final` also takes the draft: the file of jpegli has the coefficients
+    of the draft, while mozjpeg ignores the draft and encodes the picture again.
 
     If `stored`, a JPEG, is given, only the luma of a draft is used: the chroma coefficients are those of `stored`,
     turned upright by its EXIF orientation.
@@ -68,8 +68,8 @@ class Encoder(Struct, frozen=True):
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
-    """The encoders for an 8-bit picture, grey or RGB: first the one that makes the smallest files, last one with 4:4:4
-    chroma, which can reach any score.
+    """The encoders for an 8-bit picture, grey or RGB. The first makes the smallest files; the last stores chroma in
+    full resolution (4:4:4) and can reach any score.
     """
     default = Encoder(_jpegli, _with_optimized_scans)
     if pyjpegli is None or image.bands != 3 or large:
@@ -87,8 +87,9 @@ def with_stored_chroma(encoder: Encoder, stored: bytes, orientation: int) -> Enc
     info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
     if _splice is None or mozjpeg_scans is None or across * down == 1:
         return None
-    mirrored, flipped = orientation in _MIRRORED, orientation in _FLIPPED
-    if (mirrored and info.width_px % (8 * across or 1)) or (flipped and info.height_px % (8 * down or 1)):
+    right_moves, lower_moves = orientation in _RIGHT_EDGE_MOVES, orientation in _LOWER_EDGE_MOVES
+    # a damaged header can have a sampling factor of 0, which `_splice` refuses
+    if (right_moves and info.width_px % (8 * across or 1)) or (lower_moves and info.height_px % (8 * down or 1)):
         return None
     return Encoder(encoder.draft, _with_optimized_scans, stored, orientation)
 
