@@ -1,15 +1,15 @@
 """A vision model that runs in llama.cpp: a picture is processed once and described in several languages.
 
 Sequence 0 of the key-value cache holds the instructions, for all pictures. Sequence 1 begins as a copy of sequence 0
-(copying is free, because the copy refers to the same cells) and continues with the picture and its notes. Each language
-has a sequence that begins as a copy of sequence 1 and continues with a suffix, the end of its prompt, and with its
-answer. The text with which all suffixes begin is processed once. One step decodes one token of every sequence, so ten
-languages take little longer than one.
+(copying is free, because the copy refers to the same cells) and continues with the picture and its notes: what is known
+about it. Each language has a sequence that begins as a copy of sequence 1 and continues with a suffix, the end of its
+prompt, and with its answer. The text with which all suffixes begin is processed once. One step decodes one token of
+every sequence, so ten languages take little longer than one.
 
-Invariants: a `Llama` is used by one thread at a time. After any failure, sequences 0 and 1 are unchanged, or `prefill`
-must be called again. Nothing here opens a socket or writes to the terminal. An error of llama.cpp becomes
-`ModelUnusable`; errors that make llama.cpp abort the process are detected before, by the self-test in a child process
-(`selftest.py`).
+Invariants: a `Llama` is used by one thread at a time. After any failure, either sequences 0 and 1 are unchanged, or
+`prefix_end` is 0 and `prefill` must be called again. Nothing here opens a socket or writes to the terminal. An error of
+llama.cpp becomes `ModelUnusable`; errors that make llama.cpp abort the process are found before the model is used, by
+the self-test in a child process (`selftest.py`).
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ from imgproc_local.vision.models.model import VisionModel
 log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 208
-"""Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. The most
-are needed in Hindi and Greek, where Qwen's vocabularies have a token per character: 161 and 148. In other languages the
-grammar, which limits the characters, ends an answer earlier, so they need no limits of their own."""
+"""Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. Hindi and
+Greek need the most tokens, 161 and 148, because they take one per character in Qwen's vocabularies. In other languages
+the grammar, which limits the number of characters, ends an answer before this limit, so they need no limits of their
+own."""
 BATCH_TOKENS = 512
 """The number of tokens that llama.cpp processes in one call."""
 RETRY_TOKENS = 96
-"""Reserved in the context of each language for the complaint in the suffix of a retry. A complaint has up to 120
-characters, which in some scripts need almost this many tokens."""
+"""Reserved in the context of each language for the complaint in the suffix of a retry: the reason why an answer was
+rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
 DRAFT_TOKENS = 128
-"""Reserved in the context for the English text to translate, with which the suffixes of a picture may begin."""
+"""Reserved in the context for the draft, the English text to translate, with which the suffixes of a picture may
+begin."""
 CONTEXT_STEP_TOKENS = 512
 """The size of a context is a multiple of this, so that one more language rarely needs a new context."""
 
@@ -107,7 +109,7 @@ class Llama:
             if longest > self.weights.trained_tokens:
                 raise ModelUnusable(
                     f"{self.model.name} was trained for {self.weights.trained_tokens} tokens;"
-                    f" this picture and its notes need {longest}."
+                    f" this picture, the texts about it and the answer need {longest}."
                 )
             self._ensure_context(longest, prefix + sum(needed), _FIRST_LANGUAGE + len(suffixes))
             first, *others = [
@@ -119,7 +121,9 @@ class Llama:
             self.prefix_end = position
 
     def _prefill_instructions(self, chunk: Any) -> int:
-        """Make sequence 1 a copy of sequence 0 with the first chunk of a prompt. Returns the position after it."""
+        """Process the instructions, the first chunk of a prompt, in sequence 0 unless it holds them, and copy it to
+        sequence 1. Returns the position after them.
+        """
         llama = self._llama
         memory = llama.llama_get_memory(self._context)
         tokens = self.weights.text_tokens(chunk)
@@ -293,8 +297,8 @@ class Llama:
             self._make_context(tokens_alone, _FIRST_LANGUAGE + 1)
         if not self._context:
             reason = self._bindings.last_error(self.model.text_path)
-            raise ModelUnusable(f"{self.model.name} can't process {tokens_alone} tokens here: {reason}")
-        self._set_abort_flag()
+            raise ModelUnusable(f"{self.model.name} can't process {tokens_alone} tokens on this machine: {reason}")
+        self._set_abort_callback()
 
     def _make_context(self, tokens: int, sequences: int) -> None:
         """Set `_context` to a new context, or to NULL if llama.cpp can't make one."""
@@ -319,10 +323,10 @@ class Llama:
         """Let `check_stop` interrupt the calls of llama.cpp inside the block."""
         self._bindings.errors.clear()
         with self._interruption.watching(check_stop):
-            self._set_abort_flag()
+            self._set_abort_callback()
             yield
 
-    def _set_abort_flag(self) -> None:
+    def _set_abort_callback(self) -> None:
         if self._context:
             flag = ctypes.addressof(self._interruption.flag)
             self._llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
@@ -349,7 +353,7 @@ def make_context(weights: Weights, tokens: int, sequences: int, threads: int) ->
 
 
 def _common_length(token_lists: Sequence[Sequence[int]]) -> int:
-    """The number of tokens with which all of `token_lists` begin, without the last token of any of them."""
+    """The number of tokens that all of `token_lists` begin with, not counting the last token of the shortest."""
     shortest = min(map(len, token_lists))
     differing = (place for place, tokens in enumerate(zip(*token_lists, strict=False)) if len(set(tokens)) > 1)
     return min(next(differing, shortest), shortest - 1)

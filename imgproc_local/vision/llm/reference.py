@@ -50,7 +50,7 @@ def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer:
         tokens = mtmd.mtmd_helper_get_n_tokens(chunks) + len(suffix_tokens) + len(answer)
         context, _ = make_context(weights, tokens, 1, threads)
         if not context:
-            raise ModelUnusable(f"{weights.model.name} can't process {tokens} tokens here.")
+            raise ModelUnusable(f"{weights.model.name} can't process {tokens} tokens on this machine.")
         sampler = weights.sampler(seed=None)
         size = batch_tokens(weights.model)
         batch = llama.llama_batch_init(size, 0, 1)
