@@ -1,4 +1,6 @@
-"""File names from text: lower-case ASCII words joined by single hyphens, romanised by the text's script and language.
+"""File names from text: lower-case ASCII words joined by single hyphens.
+
+Words in other scripts are romanised according to the script and the language of the text.
 
 Invariant: a slug is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words, not counting a number or a hash
 at its end, and at most 80 characters.
@@ -17,8 +19,9 @@ from imgproc_local.domain.romanise.words import romanised_words
 MAX_WORDS = 8
 MAX_CHARS = 80
 HASH_BYTES = 5
-"""Of the hash in an archive name: 8 characters in base32. Among a million pictures of the same slug in one folder, two
-have the same name with a probability of 0.37, so whoever writes the files must not replace one.
+"""The number of bytes of the SHA-256 in an archive name, 8 characters in base32. Among a million pictures with the same
+slug in one folder, two have the same name with a probability of 0.37, so the results of another picture must not be
+replaced.
 """
 WORD_AFTER_DEVICE_NAME = "image"
 """Appended to a slug that is the name of a device in Windows, such as `con`."""
@@ -40,9 +43,10 @@ def numbered(slug: str, number: int) -> str:
 
 
 def archive_name(slug: str, source_key: str) -> str:
-    """`slug` and 8 base32 characters of the SHA-256 of `source_key`, which is the path of the picture below its source.
+    """The name of a picture's results in an archive: `slug` and 8 base32 characters of the SHA-256 of `source_key`.
 
-    The name needs no knowledge of other pictures, and does not change when some are added. At most 80 characters.
+    `source_key` is the path of the picture relative to the folder or object store that is processed. The name does not
+    depend on other pictures, so it does not change when pictures are added. It has at most 80 characters.
     """
     digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
     return _with_last_word(slug, b32encode(digest[:HASH_BYTES]).decode().lower())

@@ -22,7 +22,7 @@ BROWSER_TIMEOUT_S = 10.0
 
 
 def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
-    """The server on the data folder `folder`, with its address; None if no server runs.
+    """The server on the data folder `folder`, with its address; None if no server runs or its address remains unknown.
 
     Waits for a server that is starting: `wait_for_lock_s` at most until it locks the folder, `STARTING_S` at most until
     its address is known.
@@ -48,7 +48,10 @@ def open_in_browser(link: str) -> threading.Thread:
 
 
 def open_page_of(address: str, config: Config) -> str | None:
-    """Open the page of the server at `address`. Returns the reason where that is not possible, else None."""
+    """Open the page of the server at `address` in a browser.
+
+    Returns the reason if there is no link to the page, else None; whether a browser shows it is not known.
+    """
     import asyncio
 
     from imgproc_local.cli.serve.sign_in import page_link

@@ -1,4 +1,4 @@
-"""The words of a text in ASCII letters: each part of a text is romanised by its script and language."""
+"""The words of a text in ASCII letters: each part of a text is romanised according to its script and language."""
 
 from __future__ import annotations
 
