@@ -105,7 +105,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Applies a final job: first the texts, then the files. It can be repeated after an error.
+	 * Applies the results of a job with a final status: first the texts, then the files. It can be repeated after an error.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client of the job.

@@ -13,12 +13,12 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Source {
 
 	/**
-	 * Types that have an alt text written. WordPress 6.5 also accepts AVIF, which the service can only make smaller.
+	 * Types of files that the service writes alt texts for. WordPress 6.5 also accepts AVIF, which is only made smaller.
 	 */
 	const TYPES = array( 'image/jpeg', 'image/png', 'image/gif', 'image/webp' );
 
 	/**
-	 * Why an attachment can’t be processed.
+	 * Whether an attachment can be processed: true, or the reason why not.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return true|WP_Error
@@ -35,7 +35,7 @@ final class Imgproc_Local_Source {
 			return Imgproc_Local_Settings::get( 'optimize' ) ? true : new WP_Error( 'skipped', __( 'AVIF files are only made smaller, which the settings do not ask for.', 'imgproc-local' ) );
 		}
 		/* translators: %s: MIME type. */
-		return new WP_Error( 'skipped', sprintf( __( 'Files of the type %s are not processed: only JPEG, PNG, GIF and WebP are.', 'imgproc-local' ), $type ) );
+		return new WP_Error( 'skipped', sprintf( __( 'Files of the type %s are not processed: only JPEG, PNG, GIF, WebP and AVIF are.', 'imgproc-local' ), $type ) );
 	}
 
 	/**
@@ -44,7 +44,7 @@ final class Imgproc_Local_Source {
 	 * @param int   $attachment_id Attachment.
 	 * @param array $args          Arguments of Imgproc_Local_Queue::add().
 	 * @param array $state         State of the attachment.
-	 * @return array|WP_Error With path, operation, fields, options, sha256, key, published_bytes and published_sha256.
+	 * @return array|WP_Error With path, operation, fields, options (a hash of both without the context), sha256, key (for idempotency), published_bytes and published_sha256.
 	 */
 	public static function request( $attachment_id, array $args, array $state ) {
 		$check = self::check( $attachment_id );
@@ -97,7 +97,7 @@ final class Imgproc_Local_Source {
 	}
 
 	/**
-	 * The operation that does what the settings ask for. Only process does more than one thing.
+	 * The operation that does what the settings ask for. Only the operation “process” does more than one thing.
 	 *
 	 * @param int  $attachment_id Attachment.
 	 * @param bool $texts_only    Whether only texts are to be written.
@@ -136,7 +136,7 @@ final class Imgproc_Local_Source {
 	}
 
 	/**
-	 * Title and excerpt of the post that the image belongs to, at most 500 characters.
+	 * Title and excerpt (or beginning) of the post that the image belongs to, at most 500 characters; empty for protected posts.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return string
