@@ -174,7 +174,7 @@ def describe(data: Path, pictures: list[Path], languages: str) -> bool:
 
 
 def _described(api: httpx.Client, picture: Path, languages: str) -> dict[str, Any]:
-    """The final job; for a refused upload, the HTTP status is its status."""
+    """The job with its final status; for a refused upload, that is the HTTP status."""
     with picture.open("rb") as file:
         answer = api.post("/images/analyze", files={"image": (picture.name, file)}, data={"languages": languages})
     if answer.status_code != 202:

@@ -104,7 +104,7 @@ def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
     assert len(np.unique(shown[1].numpy())) > 256
 
 
-def test_white_is_exactly_white_in_ten_bits(tmp_path: Path) -> None:
+def test_nearly_all_white_pixels_are_exactly_white_in_ten_bits(tmp_path: Path) -> None:
     photo = pictures.photo(400, 300)
     photo[:48] = 255
     out = converted(tmp_path, pictures.saved(photo, "PNG"))
@@ -150,7 +150,7 @@ def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, for
 
 
 def _durations(data: bytes) -> tuple[int, int]:
-    """The track's whole duration and that of one pass through it, in the track's unit."""
+    """The duration of the track with all its repetitions, and that of one pass, in the same unit."""
     moov = container._find(data, container.Box(b"", 0, 0, len(data)), b"moov")
     assert moov is not None
     header = container._find(data, moov, b"trak", b"tkhd")
@@ -183,7 +183,7 @@ def test_optimizing_an_animated_avif_removes_only_metadata(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("numbers", [(1, 16), (12, 13), (9, 18)])
-def test_the_samples_of_wide_gamuts_that_cicp_declares_are_preserved(tmp_path: Path, numbers: tuple[int, int]) -> None:
+def test_pixels_are_unchanged_if_cicp_declares_a_wide_gamut(tmp_path: Path, numbers: tuple[int, int]) -> None:
     source = pictures.saved(pictures.photo(320, 240), "AVIF", quality=100, exif=pictures.tiff())
     assert len(optimized(tmp_path, source) or b"") < 0.5 * len(source)
     at = source.index(b"colrnclx") + 8
@@ -195,7 +195,7 @@ def test_the_samples_of_wide_gamuts_that_cicp_declares_are_preserved(tmp_path: P
 
 
 @pytest.mark.parametrize("size", [1, 14, 200, 5000])
-def test_blocks_of_any_length_can_be_replaced(size: int) -> None:
+def test_metadata_blocks_of_any_length_can_be_replaced(size: int) -> None:
     source = pictures.avif_with_metadata()
     empty = b"II*\0\x08\0\0\0" + b"\0" * 6
     new = Blocks(exif=empty + b"x" * size, xmp=b"<x/>  " + b" " * size)
@@ -206,7 +206,7 @@ def test_blocks_of_any_length_can_be_replaced(size: int) -> None:
     assert pyvips.Image.heifload_buffer(out).width == 320
 
 
-def test_an_animated_avif_is_not_converted_to_itself(tmp_path: Path) -> None:
+def test_an_animated_avif_is_not_converted_to_avif(tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match="animated AVIF"):
         converted(tmp_path, pictures.animated("AVIF", [100] * 3))
 

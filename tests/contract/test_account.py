@@ -1,4 +1,4 @@
-"""What the local page reads of an account: lists with details, projects, and one stream of all changes."""
+"""What the local page reads about an account: lists with details, projects, and one stream of all changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DETAILS = {
 
 @pytest.fixture(scope="module")
 def jobs(service: Running) -> dict[str, dict[str, Any]]:
-    """Final jobs of several kinds, by what is special about them."""
+    """Jobs with a final status, named by what distinguishes them."""
     return {
         "german": service.process("process", UPLOAD, project_name="Zoo", languages="de,en"),
         "english": service.process("analyze", pictures.jpeg(seed=2), project_name="Alps"),
@@ -38,7 +38,7 @@ def listed(service: Running, **query: Any) -> list[str]:
     return [job["job_id"] for job in answer.json()["data"]]
 
 
-def test_a_body_has_more_parts_only_where_they_are_asked_for(service: Running, jobs: dict[str, Any]) -> None:
+def test_optional_parts_of_a_job_are_sent_only_on_request(service: Running, jobs: dict[str, Any]) -> None:
     job_id = jobs["german"]["job_id"]
     assert service.job(job_id) == jobs["german"]
     assert not {"removed", "details"} & jobs["german"]["image"].keys()
@@ -66,7 +66,7 @@ def test_lists_are_filtered_by_texts_and_sizes(service: Running, jobs: dict[str,
         "id"
     ]
     needing = {job["job_id"] for job in jobs.values() if any(t["needs_text"] for t in job["image"]["translations"])}
-    assert {german, english} == needing, "the pictures have no words"
+    assert {german, english} == needing, "without metadata, every picture needs a text"
     assert listed(service, language_missing="de") == [optimized, english, german]
     assert listed(service, language_missing="DE", needs_text="true") == [english, german]
     assert listed(service, language_missing="de", project_id=project_id) == [german]
@@ -82,7 +82,7 @@ def test_lists_are_filtered_by_texts_and_sizes(service: Running, jobs: dict[str,
 @pytest.mark.parametrize(
     ("name", "value"), [("language_missing", "xx"), ("larger_than_optimized", "yes"), ("limit", "501")]
 )
-def test_a_filter_with_another_value_is_refused(service: Running, name: str, value: str) -> None:
+def test_a_filter_with_an_invalid_value_is_refused(service: Running, name: str, value: str) -> None:
     answer = service.client.get("/jobs", params={name: value})
     assert (answer.status_code, list(answer.json()["errors"])) == (422, [name])
 
@@ -144,7 +144,7 @@ def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
         assert time.monotonic() - began_s < 1
 
 
-def test_a_removal_of_old_jobs_lets_the_client_read_the_list_again(gated: Running) -> None:
+def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(gated: Running) -> None:
     gated.process("optimize", pictures.jpeg())
     page = {"Origin": gated.root, **gated.page_cookie()}
     with account_events(gated) as stream:
@@ -213,7 +213,7 @@ def test_a_head_request_has_no_body_and_opens_no_stream(service: Running) -> Non
     assert answer.headers["content-type"].startswith("text/event-stream")
 
 
-def test_the_streams_of_an_account_are_limited(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_streams_of_an_account_is_limited(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("imgproc_local.engine.engine.MAX_ACCOUNT_SUBSCRIPTIONS", 1)
     with account_events(service) as stream:
         stream.until("totals")
