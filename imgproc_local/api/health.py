@@ -44,9 +44,9 @@ class Heartbeat:
         """Why the data folder can't be written; None where it can."""
         try:
             async with asyncio.timeout(BEAT_TIMEOUT_S):
-                await services.jobs.test_write()
+                await services.jobs.check_writable()
                 # on a full disk the database file can still have free pages
-                await asyncio.to_thread(services.blobs.test_write)
+                await asyncio.to_thread(services.blobs.check_writable)
         except TimeoutError:
             return "The data folder could not be written in time."
         except StorageFailed as error:

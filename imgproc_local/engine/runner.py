@@ -26,7 +26,7 @@ from imgproc_local.engine.budget import PixelBudget
 from imgproc_local.engine.durations import Outcome, StageDurations
 from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
 from imgproc_local.engine.updates import Updates
-from imgproc_local.storage.blobs import Blobs, WrittenFile
+from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.job_rows import ClaimedStage
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.regenerations import Regenerations
@@ -269,7 +269,7 @@ class Runner:
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
         """Store the file of the output, and the result with it; None where the job has been deleted."""
         assert output.path is not None
-        written = WrittenFile(Path(output.path))
+        written = WorkerFile(Path(output.path))
         try:
             async with AsyncExitStack() as stack:
                 blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))

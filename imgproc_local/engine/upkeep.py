@@ -15,14 +15,15 @@ from imgproc_local.storage.retention import MaxAge, Retention
 log = logging.getLogger(__name__)
 
 DELETE_FILES_EVERY_S = 30
-"""How soon the files are deleted that the command `prune` has detached beside a running server."""
+"""How often the queued files are deleted. The command `prune` only queues files while a server runs."""
 REMOVE_EVERY_S = 3600
+"""How often what is too old is removed from the database, which queues its files."""
 MAX_CLOCK_JUMP = timedelta(days=1)
-"""A larger jump of the clock is an error of the clock: everything would seem old."""
+"""If the clock is ahead of the elapsed time by more than this, it is wrong and makes everything seem too old."""
 
 
 def elapsed_s() -> float:
-    """Seconds since an unknown instant. No setting of the clock changes it; on Linux it counts suspended time too."""
+    """Seconds since an arbitrary instant, unaffected by changes of the clock. On Linux, suspended time counts too."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -36,22 +37,22 @@ async def run_upkeep(
     on_removed: Callable[[], None],
     elapsed: Callable[[], float] = elapsed_s,
 ) -> None:
-    """Remove what is too old, once an hour, and delete the files that wait for it, until the task is cancelled.
+    """Remove what is too old once an hour, and delete the queued files twice a minute, until the task is cancelled.
 
-    `on_removed` is called after jobs or files were removed, here or by the command `prune`.
+    `on_removed` is called after files of the queue were deleted. Every removal queues files, also by `prune`.
     """
-    began_at, began_s = clock(), elapsed()
-    removed_s: float | None = None
+    started_at, started_s = clock(), elapsed()
+    last_removal_s: float | None = None
     while True:
         try:
-            if age.is_limited and (removed_s is None or elapsed() - removed_s >= REMOVE_EVERY_S):
-                removed_s = elapsed()
-                jump = clock() - began_at - timedelta(seconds=elapsed() - began_s)
-                if jump > MAX_CLOCK_JUMP:
+            if age.is_limited and (last_removal_s is None or elapsed() - last_removal_s >= REMOVE_EVERY_S):
+                last_removal_s = elapsed()
+                ahead = clock() - started_at - timedelta(seconds=elapsed() - started_s)
+                if ahead > MAX_CLOCK_JUMP:
                     log.warning(
-                        "The system's clock went %d days ahead. Until the next start, nothing is removed because of its"
-                        " age.",
-                        jump.days,
+                        "The system's clock is ahead by %d days. Old jobs and files are not removed until the clock is"
+                        " corrected, or imgproc-local restarted.",
+                        ahead.days,
                     )
                 else:
                     await retention.remove(age)

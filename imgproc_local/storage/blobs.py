@@ -1,4 +1,4 @@
-"""Files named by the SHA-256 of their content, each written completely or not at all.
+"""Files named by the SHA-256 of their content (their address). Each is written completely or not at all.
 
 A file is written under a temporary name, fsynced, renamed, and only then referenced by a row. Invariant: a file that a
 row references exists; a file that no row references is leased by a task that is about to reference it, or is deleted at
@@ -6,7 +6,8 @@ the next start. One lock orders leases and removals, so that the deletion of an 
 new upload with the same content.
 
 A new file replaces a stored one of the same address, so that a damaged file is repaired when its content is stored
-again. Before a file is used, it is compared with its address, unless it has not changed since the last comparison.
+again. Before a file is used, the SHA-256 of its content is computed and compared with its address, unless the file has
+not changed since the last comparison.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from imgproc_local.system.files import fsync_folder, is_disk_full
 
 log = logging.getLogger(__name__)
 
-MAX_CHECKED = 20_000
-"""The files whose last comparison with their address is remembered; about 300 bytes of memory each."""
+MAX_REMEMBERED = 20_000
+"""The largest number of files that are remembered as undamaged; each takes about 300 bytes of memory."""
 
 Damage = Literal["missing", "damaged"]
 
@@ -44,7 +45,10 @@ class Blob(Struct, frozen=True):
 
 
 class Incoming:
-    """A file being written. `write` and `close` block: call them from a thread. The end of its block deletes it."""
+    """A file being written. `write` and `close` block: call them from a thread.
+
+    The end of the `with` block deletes the file, unless `Blobs.stored` has stored it.
+    """
 
     def __init__(self, folder: Path) -> None:
         with storage_errors():
@@ -63,7 +67,7 @@ class Incoming:
         self.size_bytes += len(chunk)
 
     def close(self) -> Blob:
-        """Flush the content to the disk and return its address."""
+        """Flush the content to the disk and return its address and size."""
         with storage_errors():
             os.fsync(self._file.fileno())
             self._file.close()
@@ -79,14 +83,14 @@ class Incoming:
         self.path.unlink(missing_ok=True)
 
 
-class WrittenFile:
-    """A file that another process has written on the file system of the data folder. Its owner deletes it."""
+class WorkerFile:
+    """A result of a worker process, on the file system of the data folder. Only the caller deletes it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def close(self) -> Blob:
-        """Flush the content to the disk and return its address. Raises: StorageFailed, also for a link."""
+        """Flush the content to the disk and return its address and size. Raises: StorageFailed, also for a link."""
         with storage_errors():
             # the process that wrote it is not trusted: a link could name any file of this user
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
@@ -99,7 +103,7 @@ class WrittenFile:
 class Blobs:
     """The files below `folder`. `is_referenced` says whether a row of the database references an address.
 
-    `on_removed` is called on the event loop with the address of each file that was deleted together with its thumbnail.
+    `on_removed` is called on the event loop with the address of each deleted file, after its thumbnail was deleted too.
     """
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
@@ -109,8 +113,8 @@ class Blobs:
         self.on_removed: Callable[[str], None] = lambda _: None
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
-        self._removed_later: set[str] = set()
-        """Files that were to be removed while they were leased."""
+        self._to_remove: set[str] = set()
+        """Leased files that have to be removed when their last lease ends."""
         self._lock = asyncio.Lock()
         self._checked: dict[str, _State] = {}
         with storage_errors():
@@ -129,7 +133,7 @@ class Blobs:
         return Incoming(self.incoming_folder)
 
     @asynccontextmanager
-    async def stored(self, incoming: Incoming | WrittenFile) -> AsyncIterator[Blob]:
+    async def stored(self, incoming: Incoming | WorkerFile) -> AsyncIterator[Blob]:
         """Store the file, leased inside the block. It is removed again if the block raises and no row references it."""
         blob = await asyncio.to_thread(incoming.close)
         async with self._lock:
@@ -155,15 +159,15 @@ class Blobs:
             await asyncio.shield(self.remove(self._end_leases(addresses)))
 
     def _end_leases(self, addresses: Iterable[str]) -> list[str]:
-        """Give back one lease of each file. Returns those that have to be removed now."""
+        """End one lease of each file. Returns those that have to be removed now."""
         for sha256 in addresses:
             self._leases[sha256] -= 1
             if not self._leases[sha256]:
                 del self._leases[sha256]
-        return [sha256 for sha256 in addresses if sha256 in self._removed_later and sha256 not in self._leases]
+        return [sha256 for sha256 in addresses if sha256 in self._to_remove and sha256 not in self._leases]
 
     def _adopt(self, source: Path, blob: Blob) -> None:
-        """Rename `source`, which is on the disk, to its address.
+        """Rename `source`, whose content has been synced to the disk, to its address.
 
         The folders are always synced: an earlier upload of the same content may have renamed its file and not yet
         synced them.
@@ -181,7 +185,7 @@ class Blobs:
             self._remember(blob.sha256, _state(target))
 
     async def damage(self, sha256: str, size_bytes: int) -> Damage | None:
-        """What is wrong with a stored file of `size_bytes`; None for a file that has its content.
+        """What is wrong with a stored file of `size_bytes`; None if its content is right.
 
         The file is read only if it has changed since it was stored or last compared. Raises: StorageFailed.
         """
@@ -211,30 +215,30 @@ class Blobs:
     def _remember(self, sha256: str, state: _State) -> None:
         self._checked.pop(sha256, None)
         self._checked[sha256] = state
-        if len(self._checked) > MAX_CHECKED:
+        if len(self._checked) > MAX_REMEMBERED:
             self._checked.pop(next(iter(self._checked)), None)
 
     async def remove(self, addresses: Iterable[str]) -> None:
         """Delete those files that are neither referenced nor leased."""
         for sha256 in addresses:
             async with self._lock:
-                # leases first: a task that returned its lease before has already written its row
+                # leases before rows: a task writes its row first, and ends its lease after that
                 if sha256 in self._leases:
-                    self._removed_later.add(sha256)
+                    self._to_remove.add(sha256)
                     continue
-                self._removed_later.discard(sha256)
+                self._to_remove.discard(sha256)
                 if await self._is_referenced(sha256):
                     continue
                 try:
                     self.path(sha256).unlink(missing_ok=True)
                     self.thumbnail_path(sha256).unlink(missing_ok=True)
                 except OSError as error:  # on Windows, a file that is being downloaded
-                    log.warning("A file can't be deleted now and will be at the next start: %s", error.strerror)
+                    log.warning("A file can't be deleted now; the next start deletes it: %s", error.strerror)
                 else:
                     self.on_removed(sha256)
 
     def sweep(self, referenced: set[str]) -> int:
-        """Delete what a killed process left, and return the number of files. Call it before anything is accepted."""
+        """Delete what a killed process left, and return the number of files. Call it before uploads are accepted."""
         removed = 0
         leftovers = [file for file in self.on_disk() if file.name not in referenced]
         with storage_errors():
@@ -246,8 +250,8 @@ class Blobs:
     def on_disk(self) -> list[Path]:
         return [file for folder in self._files.iterdir() if folder.is_dir() for file in folder.iterdir()]
 
-    def test_write(self) -> None:
-        """Write a small file and delete it, to check for free space. Blocks. Raises: StorageFailed."""
+    def check_writable(self) -> None:
+        """Write a small file and delete it, to check that the disk has space. Blocks. Raises: StorageFailed."""
         with self.incoming() as incoming:
             incoming.write(bytes(4096))
             incoming.close()

@@ -355,7 +355,7 @@ class Jobs:
         async with self._database.reading() as read:
             return int(await read.value("stored_bytes"))
 
-    async def test_write(self) -> None:
+    async def check_writable(self) -> None:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})

@@ -129,4 +129,4 @@ class ThumbnailFiles:
             try:
                 self._blobs.thumbnail_path(sha256).unlink(missing_ok=True)
             except OSError as error:  # on Windows, a file that is being read
-                log.warning("A thumbnail can't be deleted now and will be at the next start: %s", error.strerror)
+                log.warning("A thumbnail can't be deleted now; the next start deletes it: %s", error.strerror)

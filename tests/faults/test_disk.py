@@ -234,7 +234,7 @@ def test_health_requests_do_not_queue_up_behind_a_stuck_database(tmp_path: Path)
             await asyncio.sleep(0.5)
             raise StorageFailed("The database is held by another process; nothing was stored.")
 
-        service.services.jobs.test_write = stuck  # type: ignore[method-assign]
+        service.services.jobs.check_writable = stuck  # type: ignore[method-assign]
         with ThreadPoolExecutor(8) as callers:
             codes = list(callers.map(lambda _: httpx.get(f"{service.root}/healthz", timeout=10).status_code, range(8)))
         assert codes == [503] * 8

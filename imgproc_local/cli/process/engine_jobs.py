@@ -88,7 +88,7 @@ class EngineJobs:
 
     async def _require_storage(self, job: Job) -> None:
         services = self._services
-        await services.jobs.test_write()
+        await services.jobs.check_writable()
         if not services.engine.is_claiming:
             raise StorageFailed("The engine has stopped: `imgproc-local doctor` checks the data folder.")
         if services.blobs.free_bytes() < job.original.size_bytes:

@@ -1,7 +1,7 @@
 """Sends one archive while it is made: only one file is prepared ahead of those that are sent.
 
 Invariant: an archive that has its end contains every planned file with the content that the database names. Every file
-is compared with its address before its first byte is sent; where one is missing or damaged, the archive is broken off.
+is compared with its SHA-256 before its first byte is sent; where one is missing or damaged, the archive is broken off.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def size_of_archive(plan: ExportPlan) -> int:
 
 
 def _open_stored(file: PlannedFile, path: Path) -> PreparedFile:
-    """The stored file, compared with its address. Raises: ExportBroken."""
+    """The stored file, compared with its SHA-256. Raises: ExportBroken."""
     try:
         prepared = _open(path)
     except OSError as error:

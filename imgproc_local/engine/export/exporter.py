@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MAX_EXPORTS_PER_ACCOUNT = 2
 RETRY_AFTER_S = 10
 PLANNED_AT_ONCE = 2
-"""Plans without an export, of all accounts; others wait. They may read every file, to compare it with its address."""
+"""Plans without an export, of all accounts; others wait. They may read every file, to compare it with its SHA-256."""
 
 
 class Exporter:
@@ -126,7 +126,7 @@ class Exporter:
         return await asyncio.to_thread(make_plan, request, images, unusable)
 
     def _find_unusable(self, files: dict[str, int]) -> dict[str, MissingReason]:
-        """The files that are missing or damaged. Reads those that have not been compared with their address."""
+        """The files that are missing or damaged. Reads those that have not been compared with their SHA-256."""
         unusable: dict[str, MissingReason] = {}
         for sha256, size_bytes in files.items():
             if self._ended:
