@@ -68,7 +68,7 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
         <button type="button" class="icon back" aria-label="Back to the list" onClick=${onClose}>←</button>
         <div class="detail-name">
           <h2 id="detail-title" tabindex="-1" dir="auto">${name}</h2>
-          <p class="hint"><span class="status" data-state=${picture.state === "done" && picture.needsText ? "text" : picture.state}>${stateText(picture)}</span>
+          <p class="hint"><span class="status" data-state=${picture.state === "done" && picture.needsText ? "needs-text" : picture.state}>${stateText(picture)}</span>
             ${place !== undefined && html` · <span class="number">${place + 1} of ${pictures.length}</span>`}</p>
         </div>
         <button type="button" class="icon" aria-label="Previous picture (k)" aria-keyshortcuts="k" disabled=${neighbour(-1) === null} onClick=${() => onGo(-1)}>↑</button>

@@ -14,10 +14,10 @@ const GAP = 8;
 const PADDING = 12;
 const ROW_HEIGHT = 56;
 const TILE_MIN_WIDTH = 156;
-const TILE_MAX_GROWTH = 1.35; // on wide screens tiles grow, but columns grow faster
+const TILE_MAX_GROWTH = 1.35; // in a wide list tiles are wider, by this factor at most; beyond it, there are only more columns
 const CAPTION_HEIGHT = 46;
 
-// the status names the stage that started last: other stages may still run when that one is done
+// The status names the stage that started last. "Processing" means that this stage is done, and that another one still runs.
 const STAGE_TEXTS = {
   pending: () => "Waiting",
   analyzing: ({ translations }) => (translations.length === 0 ? "Writing texts" : "Processing"),
@@ -32,7 +32,7 @@ export function stateText({ job, state, needsText, image }) {
   return STAGE_TEXTS[job.status]?.(image) ?? "Processing";
 }
 
-/** Where things are in a list of `count` pictures that is `width` wide: all in pixels. */
+/** The number of columns in a list of `count` pictures, and its sizes in pixels. The list is `width` pixels wide. */
 function geometry(layout, width, count) {
   const inner = Math.max(1, width - 2 * PADDING);
   if (layout === "rows") return { columns: 1, tileWidth: inner, rowHeight: ROW_HEIGHT, height: 2 * PADDING + count * ROW_HEIGHT };
@@ -43,7 +43,7 @@ function geometry(layout, width, count) {
   return { columns, tileWidth, rowHeight, height: 2 * PADDING + Math.ceil(count / columns) * rowHeight };
 }
 
-/** The list. `onOpen(id)` is called for the picture that the user chooses; `onEnter()` when Enter is pressed. */
+/** The list. `onOpen(id)` is called when a picture is clicked without selecting it, `onEnter()` when Enter is pressed. */
 export function PictureList({ onOpen, onEnter }) {
   const { pictures, places } = useObservable(arrangement);
   const { layout } = useObservable(choices);
@@ -76,7 +76,7 @@ export function PictureList({ onOpen, onEnter }) {
     const list = scroller.current;
     if (top < list.scrollTop) list.scrollTop = top - PADDING;
     else if (top + rowHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + rowHeight + PADDING - list.clientHeight;
-    // pictures that move in the list do not move the view: only another current picture or another layout does
+    // not when `place` changes: the list scrolls to another current picture, but does not follow one that moves in the order
   }, [currentId, columns, rowHeight]);
 
   const select = (id, { range, toggle }) => {
@@ -137,15 +137,15 @@ export function PictureList({ onOpen, onEnter }) {
 
   const rows = Math.ceil(size.height / rowHeight) + 1;
   const from = Math.max(0, firstRow - MARGIN_ROWS) * columns;
-  const visible = pictures.slice(from, (firstRow + rows + MARGIN_ROWS) * columns).map(({ id }, index) => [id, from + index]);
+  const rendered = pictures.slice(from, (firstRow + rows + MARGIN_ROWS) * columns).map(({ id }, index) => [id, from + index]);
   // the active option of a listbox must be in the document
-  if (place !== undefined && (place < from || place >= from + visible.length)) visible.push([currentId, place]);
-  useChanges(changes, (changed) => visible.some(([id]) => changed.has(id)));
+  if (place !== undefined && (place < from || place >= from + rendered.length)) rendered.push([currentId, place]);
+  useChanges(changes, (changed) => rendered.some(([id]) => changed.has(id)));
   return html`
     <div ref=${scroller} class=${`list ${layout}`} role="listbox" tabindex="0" aria-label="Pictures" aria-multiselectable="true"
       aria-activedescendant=${place === undefined ? null : `picture-${currentId}`} onScroll=${onScroll} onClick=${onClick} onKeyDown=${onKeyDown}>
       <div class="list-space" role="presentation" style=${{ height: `${height}px` }}>
-        ${size.width > 0 && visible.map(([id, at]) => {
+        ${size.width > 0 && rendered.map(([id, at]) => {
           const picture = pictureOf(id);
           return picture && html`
             <${Tile} key=${id} picture=${picture} layout=${layout} place=${at} count=${pictures.length}
@@ -167,7 +167,7 @@ class Tile extends Component {
     const style = { width: `${width}px`, height: `${height}px`, transform: `translate(${x}px, ${y}px)` };
     const text = stateText(picture);
     const percent = savedText(picture);
-    const status = html`<span class="status" data-state=${state === "done" && needsText ? "text" : state}>${text}</span>`;
+    const status = html`<span class="status" data-state=${state === "done" && needsText ? "needs-text" : state}>${text}</span>`;
     return html`
       <div id=${`picture-${id}`} data-id=${id} class="tile" role="option" style=${style} aria-selected=${String(selected)}
         aria-posinset=${place + 1} aria-setsize=${count} data-current=${isCurrent ? "" : null}>

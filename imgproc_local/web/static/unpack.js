@@ -1,6 +1,6 @@
-// Unpacks a ZIP file that the service streams into a folder of the user, without holding it in memory.
+// Unpacks a ZIP file into a folder that the user has chosen, while the service sends it. The file is never whole in memory.
 //
-// Only what the service writes is read: stored (uncompressed) entries, whose size is in the header. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
+// It reads only the kind of ZIP file that the service writes: entries are stored (uncompressed), with their size in the header. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
 
 const LOCAL_HEADER = 0x04034b50;
 const HEADER_BYTES = 30;
@@ -16,7 +16,7 @@ class Source {
   }
 
   /** Up to `limit` bytes; empty at the end. */
-  async some(limit) {
+  async upTo(limit) {
     if (this.#rest.length === 0) {
       const { value, done } = await this.#reader.read();
       if (done) return this.#rest;
@@ -27,11 +27,11 @@ class Source {
     return part;
   }
 
-  /** Exactly `count` bytes as a DataView. Throws where there are fewer. */
+  /** Exactly `count` bytes as a DataView. Throws if there are fewer. */
   async exactly(count) {
     const whole = new Uint8Array(count);
     for (let filled = 0; filled < count; ) {
-      const part = await this.some(count - filled);
+      const part = await this.upTo(count - filled);
       if (part.length === 0) throw new Error("The download ended early. Export again.");
       whole.set(part, filled);
       filled += part.length;
@@ -43,11 +43,11 @@ class Source {
 /** A new folder in `parent`, called `name` or `name 2`, `name 3` …, so that no file of the user is overwritten. */
 export async function newFolder(parent, name) {
   for (let number = 1; ; number += 1) {
-    const free = number === 1 ? name : `${name} ${number}`;
+    const candidate = number === 1 ? name : `${name} ${number}`;
     try {
-      await parent.getDirectoryHandle(free);
+      await parent.getDirectoryHandle(candidate);
     } catch (error) {
-      if (error.name === "NotFoundError") return parent.getDirectoryHandle(free, { create: true });
+      if (error.name === "NotFoundError") return parent.getDirectoryHandle(candidate, { create: true });
       if (error.name !== "TypeMismatchError") throw error; // that error means that a file has this name
     }
   }
@@ -60,7 +60,7 @@ export async function unpackInto(folder, response, onFile) {
   for (let count = 0; ; count += 1) {
     const signature = await source.exactly(4);
     if (signature.getUint32(0, true) !== LOCAL_HEADER) {
-      while ((await source.some(65_536)).length > 0); // the central directory repeats what was read
+      while ((await source.upTo(65_536)).length > 0); // the central directory repeats what was read
       return count;
     }
     const header = await source.exactly(HEADER_BYTES - 4);
@@ -86,7 +86,7 @@ async function writeFile(folder, name, source, size) {
   const writable = await (await folder.getFileHandle(file, { create: true })).createWritable();
   try {
     for (let left = size; left > 0; ) {
-      const part = await source.some(left);
+      const part = await source.upTo(left);
       if (part.length === 0) throw new Error("The download ended early. Export again.");
       await writable.write(part);
       left -= part.length;
