@@ -21,7 +21,7 @@ _PRESENT_TENSE = {
     "said": "says",
     "was": "is",
 }
-"""The verbs of the complaints, which the lint makes in the past tense for the prompt of a retry."""
+"""The present tense of the verbs in complaints. Complaints are in the past tense, for the prompt of a retry."""
 
 
 def remarks_on(text: str, language: str, original_filename: str = "") -> list[str]:
