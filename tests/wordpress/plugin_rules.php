@@ -1,12 +1,13 @@
 <?php
 // Checks PHP files of a plugin by rules of WordPress' coding standards and of Plugin Check that need no network: escaped
-// output, sanitized input, nonces, prepared queries, translatable texts, prefixes, and functions that WordPress replaces.
+// output, sanitized input, nonces, prepared queries, translatable texts, prefixes, and functions that plugins must not call.
 //
 //     php plugin_rules.php TEXT_DOMAIN FILE...
 //
-// Prints "FILE:LINE: what is wrong" for each finding, and ends with 1 if there is one. A line that ends with
-// "// phpcs:ignore RULE -- REASON" is not reported; one without a reason is. The rules read tokens, not types: they find
-// what a reviewer looks at first, and are no substitute for the WordPress standard of PHP_CodeSniffer.
+// Prints "FILE:LINE: what is wrong" for each finding, and exits with status 1 if there is one. Nothing is reported for a
+// line that has the comment "// phpcs:ignore RULE -- REASON", or follows it; without a reason, the comment is reported
+// instead. The rules read tokens, not types: they find what a reviewer looks at first, and are no substitute for the
+// WordPress standard of PHP_CodeSniffer.
 
 const ESCAPING = array(
 	'esc_html', 'esc_attr', 'esc_url', 'esc_js', 'esc_textarea', 'esc_xml', 'esc_html__', 'esc_html_x', 'esc_attr__',
@@ -31,19 +32,17 @@ const TRANSLATING = array(
 	'_n_noop'     => array( array( 0, 1 ), 2 ),
 	'_nx_noop'    => array( array( 0, 1, 2 ), 3 ),
 );
-/** Functions that a plugin does not call, and what it calls instead. */
-const REPLACED = array(
+/** Functions that a plugin must not call, and what it uses instead; an empty string if there is nothing. */
+const FORBIDDEN = array(
 	'json_encode'             => 'wp_json_encode',
 	'parse_url'               => 'wp_parse_url',
 	'strip_tags'              => 'wp_strip_all_tags',
 	'rand'                    => 'wp_rand',
 	'mt_rand'                 => 'wp_rand',
-	'random_int'              => '',
 	'srand'                   => '',
 	'mt_srand'                => '',
 	'date'                    => 'gmdate or wp_date',
 	'date_default_timezone_set' => '',
-	'current_time'            => '',
 	'unlink'                  => 'wp_delete_file',
 	'rename'                  => 'WP_Filesystem::move',
 	'is_writable'             => 'wp_is_writable',
@@ -64,14 +63,14 @@ const REPLACED = array(
 	'wp_redirect'             => 'wp_safe_redirect',
 	'query_posts'             => 'WP_Query',
 	'wp_reset_query'          => 'wp_reset_postdata',
-	'load_plugin_textdomain'  => 'nothing: WordPress loads translations of the directory',
-	'error_log'               => 'nothing: it is for development',
-	'var_dump'                => 'nothing: it is for development',
-	'var_export'              => 'nothing: it is for development',
-	'print_r'                 => 'nothing: it is for development',
-	'debug_backtrace'         => 'nothing: it is for development',
-	'trigger_error'           => 'nothing: it is for development',
-	'phpinfo'                 => 'nothing: it is for development',
+	'load_plugin_textdomain'  => 'nothing, because WordPress loads the translations of its plugin directory',
+	'error_log'               => 'nothing, because it is for development',
+	'var_dump'                => 'nothing, because it is for development',
+	'var_export'              => 'nothing, because it is for development',
+	'print_r'                 => 'nothing, because it is for development',
+	'debug_backtrace'         => 'nothing, because it is for development',
+	'trigger_error'           => 'nothing, because it is for development',
+	'phpinfo'                 => 'nothing, because it is for development',
 	'set_time_limit'          => '',
 	'ini_set'                 => '',
 	'ini_alter'               => '',
@@ -93,21 +92,19 @@ const REPLACED = array(
 	'curl_init'               => 'wp_remote_request',
 	'curl_exec'               => 'wp_remote_request',
 	'urlencode'               => 'rawurlencode',
-	'md5_file'                => '',
 );
-const ALLOWED_ANYWAY = array( 'current_time', 'random_int', 'md5_file' );
 const SANITIZING     = '/^(sanitize_\w+|absint|intval|floatval|boolval|esc_url_raw|wp_verify_nonce|check_\w*referer|wp_kses\w*)$/';
 const NONCE_CHECKS   = array( 'check_admin_referer', 'check_ajax_referer', 'wp_verify_nonce' );
 const INPUT          = array( '$_GET', '$_POST', '$_REQUEST', '$_COOKIE', '$_FILES', '$_SERVER' );
 const PREFIX         = '/^_?imgproc_local/i';
 
-/** One file: its tokens without white space and comments, and what was found in it. */
+/** One file: its tokens without white space and comments, and the findings of the rules. */
 class Checked_File {
 	/** Tokens as array( id or character, text, line ). */
 	public array $tokens = array();
 	/** Comments by line. */
 	public array $comments = array();
-	public array $found    = array();
+	public array $findings = array();
 
 	public function __construct( string $code ) {
 		$line = 1;
@@ -125,16 +122,16 @@ class Checked_File {
 		$this->tokens[] = array( ';', ';', $line );
 	}
 
-	public function find( int $index, string $what ): void {
+	public function report( int $index, string $what ): void {
 		$line    = $this->tokens[ $index ][2];
 		$comment = $this->comments[ $line ] ?? '';
 		if ( false === strpos( $comment, 'phpcs:ignore' ) ) {
 			$comment = $this->comments[ $line - 1 ] ?? '';
 		}
 		if ( false === strpos( $comment, 'phpcs:ignore' ) ) {
-			$this->found[] = array( $line, $what );
+			$this->findings[] = array( $line, $what );
 		} elseif ( false === strpos( $comment, ' -- ' ) ) {
-			$this->found[] = array( $line, 'phpcs:ignore gives no reason after " -- "' );
+			$this->findings[] = array( $line, 'phpcs:ignore gives no reason after " -- "' );
 		}
 	}
 
@@ -178,8 +175,8 @@ class Checked_File {
 	/** The range of the statement around $index. */
 	public function statement( int $index ): array {
 		$ends = array( ';', '{', '}', T_CLOSE_TAG, T_OPEN_TAG );
-		for ( $from = $index; $from > 0 && ! in_array( $this->tokens[ $from - 1 ][0], $ends, true ); $from-- ); // phpcs:ignore
-		for ( $to = $index; isset( $this->tokens[ $to + 1 ] ) && ! in_array( $this->tokens[ $to ][0], $ends, true ); $to++ ); // phpcs:ignore
+		for ( $from = $index; $from > 0 && ! in_array( $this->tokens[ $from - 1 ][0], $ends, true ); $from-- ); // phpcs:ignore -- The loop has no body.
+		for ( $to = $index; isset( $this->tokens[ $to + 1 ] ) && ! in_array( $this->tokens[ $to ][0], $ends, true ); $to++ ); // phpcs:ignore -- The loop has no body.
 		return array( $from, $to );
 	}
 
@@ -227,7 +224,7 @@ function check_output( Checked_File $file, int $from, int $to ): void {
 				}
 			}
 			if ( $next >= $to || '?' !== $file->tokens[ $next ][0] ) {
-				$file->find( $i, "output of $text is not escaped" );
+				$file->report( $i, "output of $text is not escaped" );
 				return;
 			}
 			$i = $next;
@@ -239,39 +236,39 @@ function check_translation( Checked_File $file, int $index, string $domain ): vo
 	list( $positions, $last ) = TRANSLATING[ $file->tokens[ $index ][1] ];
 	$arguments                = $file->arguments( $index );
 	if ( array( "'$domain'" ) !== ( isset( $arguments[ $last ] ) ? $file->texts( $arguments[ $last ] ) : null ) ) {
-		$file->find( $index, "the text domain is not '$domain'" );
+		$file->report( $index, "the text domain is not '$domain'" );
 	}
 	foreach ( $positions as $position ) {
 		$range = $arguments[ $position ] ?? null;
 		if ( null === $range || 1 !== $range[1] - $range[0] || T_CONSTANT_ENCAPSED_STRING !== $file->tokens[ $range[0] ][0] ) {
-			$file->find( $index, 'the text to translate is not one string' );
+			$file->report( $index, 'the text to translate is not one string' );
 			continue;
 		}
 		$count = preg_match_all( '/%(\d+\$)?[sdf]/', $file->tokens[ $range[0] ][1], $found );
 		if ( $count > 1 && in_array( '', $found[1], true ) ) {
-			$file->find( $index, 'several placeholders have no numbers, which a translator needs to change their order' );
+			$file->report( $index, 'the placeholders are not all numbered, so a translator can\'t change their order' );
 		}
 		$line   = $file->tokens[ $index ][2];
 		$before = implode( '', array_map( fn( $at ) => $file->comments[ $at ] ?? '', range( max( 1, $line - 2 ), $line ) ) );
 		if ( $count > 0 && false === strpos( $before, 'translators:' ) ) {
-			$file->find( $index, 'no comment "translators:" explains the placeholders' );
+			$file->report( $index, 'no comment "translators:" explains the placeholders' );
 		}
 	}
 }
 
 function check_input( Checked_File $file, int $index ): void {
-	$name      = $file->tokens[ $index ][1];
-	$statement = $file->texts( $file->statement( $index ) );
-	$before    = $file->tokens[ $index - 2 ][0] ?? null;
-	$asked     = in_array( $before, array( T_ISSET, T_EMPTY ), true ) || in_array( $file->tokens[ $index - 1 ][0], array( T_ISSET, T_EMPTY ), true );
-	$cast      = array_intersect( array_map( 'strtolower', $statement ), array( '(int)', '(bool)', 'absint', 'intval' ) );
-	if ( ! $asked && ! $cast && ! preg_grep( SANITIZING, $statement ) ) {
-		$file->find( $index, "$name is not sanitized" );
-	} elseif ( ! $asked && ! $cast && '$_FILES' !== $name && ! preg_grep( '/^wp_unslash$|^check_|^wp_verify_nonce$/', $statement ) ) {
-		$file->find( $index, "$name is not unslashed" );
+	$name           = $file->tokens[ $index ][1];
+	$statement      = $file->texts( $file->statement( $index ) );
+	$before         = $file->tokens[ $index - 2 ][0] ?? null;
+	$is_only_tested = in_array( $before, array( T_ISSET, T_EMPTY ), true ) || in_array( $file->tokens[ $index - 1 ][0], array( T_ISSET, T_EMPTY ), true );
+	$cast           = array_intersect( array_map( 'strtolower', $statement ), array( '(int)', '(bool)', 'absint', 'intval' ) );
+	if ( ! $is_only_tested && ! $cast && ! preg_grep( SANITIZING, $statement ) ) {
+		$file->report( $index, "$name is not sanitized" );
+	} elseif ( ! $is_only_tested && ! $cast && '$_FILES' !== $name && ! preg_grep( '/^wp_unslash$|^check_|^wp_verify_nonce$/', $statement ) ) {
+		$file->report( $index, "$name is not unslashed" );
 	}
 	if ( '$_SERVER' !== $name && ! array_intersect( $file->texts( $file->enclosing( $index ) ), NONCE_CHECKS ) ) {
-		$file->find( $index, "$name is read without a check of a nonce" );
+		$file->report( $index, "$name is read without a check of a nonce" );
 	}
 }
 
@@ -280,7 +277,7 @@ function check_query( Checked_File $file, int $index ): void {
 	$texts     = $arguments ? $file->texts( $arguments[0] ) : array();
 	$variables = array_diff( preg_grep( '/^\$/', $texts ), array( '$wpdb' ) );
 	if ( $variables && ! in_array( 'prepare', $texts, true ) ) {
-		$file->find( $index, 'the query has ' . implode( ', ', $variables ) . ' and is not prepared' );
+		$file->report( $index, 'the query has ' . implode( ', ', $variables ) . ' and is not prepared' );
 	}
 }
 
@@ -289,16 +286,16 @@ function check_comparison( Checked_File $file, int $index ): void {
 	$literals               = array( T_LNUMBER, T_DNUMBER, T_CONSTANT_ENCAPSED_STRING );
 	$is_constant            = T_STRING === $right && in_array( strtolower( $file->tokens[ $index + 1 ][1] ), array( 'true', 'false', 'null' ), true );
 	if ( ( in_array( $right, $literals, true ) || $is_constant ) && ! in_array( $left, $literals, true ) ) {
-		$file->find( $index, 'the literal stands on the right (no Yoda condition)' );
+		$file->report( $index, 'the literal stands on the right (no Yoda condition)' );
 	}
 	if ( in_array( $file->tokens[ $index ][0], array( T_IS_EQUAL, T_IS_NOT_EQUAL ), true ) ) {
-		$file->find( $index, 'the comparison is loose' );
+		$file->report( $index, 'the comparison is loose' );
 	}
 }
 
 function check_name( Checked_File $file, int $index, string $kind, string $name ): void {
 	if ( ! preg_match( PREFIX, trim( $name, '\'"' ) ) ) {
-		$file->find( $index, "the $kind $name has no prefix of the plugin" );
+		$file->report( $index, "the $kind $name does not begin with the prefix of the plugin" );
 	}
 }
 
@@ -307,7 +304,7 @@ function check_file( string $path, string $domain ): array {
 	$texts = array_column( $file->tokens, 1 );
 	$depth = 0;
 	if ( ! preg_match( "/defined\('(ABSPATH|WP_UNINSTALL_PLUGIN)'\)(\|\||\)\{)(exit|die|return)/", implode( '', array_slice( $texts, 1, 60 ) ) ) ) {
-		$file->find( 0, 'the file can be called directly: it does not begin with a check of ABSPATH' );
+		$file->report( 0, 'the file can be called directly: it does not begin with a check of ABSPATH' );
 	}
 	foreach ( $file->tokens as $i => list( $id, $text ) ) {
 		$depth += in_array( $id, array( '{', T_CURLY_OPEN ), true ) ? 1 : ( '}' === $id ? -1 : 0 );
@@ -318,11 +315,11 @@ function check_file( string $path, string $domain ): array {
 		} elseif ( in_array( $id, array( T_IS_IDENTICAL, T_IS_NOT_IDENTICAL, T_IS_EQUAL, T_IS_NOT_EQUAL ), true ) ) {
 			check_comparison( $file, $i );
 		} elseif ( '@' === $id ) {
-			$file->find( $i, 'errors are silenced with @' );
+			$file->report( $i, 'errors are silenced with @' );
 		} elseif ( '?' === $id && ':' === $file->tokens[ $i + 1 ][0] ) {
-			$file->find( $i, 'short ternary ?:' );
+			$file->report( $i, 'short ternary ?:' );
 		} elseif ( T_EVAL === $id ) {
-			$file->find( $i, 'eval' );
+			$file->report( $i, 'eval' );
 		} elseif ( 0 === $depth && in_array( $id, array( T_FUNCTION, T_CLASS ), true ) && T_STRING === $file->tokens[ $i + 1 ][0] ) {
 			check_name( $file, $i, T_CLASS === $id ? 'class' : 'function', $file->tokens[ $i + 1 ][1] );
 		} elseif ( T_STRING === $id && preg_match( '/^(query|get_results|get_row|get_col|get_var)$/', $text ) && '$wpdb' === ( $file->tokens[ $i - 2 ][1] ?? '' ) ) {
@@ -337,29 +334,29 @@ function check_file( string $path, string $domain ): array {
 			check_translation( $file, $i, $domain );
 		}
 		if ( in_array( $text, array( 'printf', 'vprintf', 'wp_die', '_e', '_ex' ), true ) ) {
-			'_e' === $text || '_ex' === $text ? $file->find( $i, "$text does not escape" ) : check_output( $file, $i + 2, $file->closing( $i + 1 ) );
+			'_e' === $text || '_ex' === $text ? $file->report( $i, "$text does not escape" ) : check_output( $file, $i + 2, $file->closing( $i + 1 ) );
 		}
-		if ( isset( REPLACED[ $text ] ) && ! in_array( $text, ALLOWED_ANYWAY, true ) ) {
-			$file->find( $i, "$text() is called" . ( '' === REPLACED[ $text ] ? '' : '; WordPress has ' . REPLACED[ $text ] ) );
+		if ( isset( FORBIDDEN[ $text ] ) ) {
+			$file->report( $i, "$text() is called" . ( '' === FORBIDDEN[ $text ] ? '' : '; use instead: ' . FORBIDDEN[ $text ] ) );
 		}
 		if ( 'in_array' === $text && count( $arguments ) < 3 ) {
-			$file->find( $i, 'in_array() is not strict' );
+			$file->report( $i, 'in_array() is not strict' );
 		}
 		if ( in_array( $text, array( 'wp_enqueue_script', 'wp_register_script' ), true ) && count( $arguments ) > 1 && count( $arguments ) < 5 ) {
-			$file->find( $i, "$text() has no version or place" );
+			$file->report( $i, "$text() has no version, or no place in the page" );
 		}
 		if ( in_array( $text, array( 'wp_enqueue_style', 'wp_register_style' ), true ) && count( $arguments ) > 1 && count( $arguments ) < 4 ) {
-			$file->find( $i, "$text() has no version" );
+			$file->report( $i, "$text() has no version" );
 		}
 		if ( 'define' === $text ) {
 			check_name( $file, $i, 'constant', $first );
 		}
 		if ( in_array( $text, array( 'do_action', 'apply_filters' ), true ) && '\'' === $first[0] ) {
-			$core = preg_match( '/^\'(the_content|the_title|https_local_ssl_verify|wp_\w+|big_image_size_threshold|cron_\w+)\'$/', $first );
-			$core || check_name( $file, $i, 'hook', $first );
+			$is_core = preg_match( '/^\'(the_content|the_title|https_local_ssl_verify|wp_\w+|big_image_size_threshold|cron_\w+)\'$/', $first );
+			$is_core || check_name( $file, $i, 'hook', $first );
 		}
 	}
-	return $file->found;
+	return $file->findings;
 }
 
 list( , $domain ) = $argv;

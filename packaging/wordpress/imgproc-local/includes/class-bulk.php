@@ -268,7 +268,7 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Adds the next page of a filter to the queue.
+	 * Adds the next page of the images that a filter lists to the queue.
 	 *
 	 * @param WP_REST_Request $request With `filter` and `after`.
 	 * @return WP_REST_Response `added`, `after` for the next request, null after the last page, and `queue`.

@@ -182,7 +182,7 @@ final class Imgproc_Local_CLI {
 	}
 
 	/**
-	 * Adds all images of a filter to the queue.
+	 * Adds all images that a filter lists to the queue.
 	 *
 	 * @param string $which A filter of Imgproc_Local_Images.
 	 * @param array  $args  Arguments of Imgproc_Local_Queue::add().

@@ -1,6 +1,6 @@
 <?php
 /**
- * Which images a filter lists. The media library, the bulk page and WP-CLI read the same filters here.
+ * The filters of the media library, the bulk page and WP-CLI. Here, a filter is a selection of images and no WordPress hook.
  *
  * @package Imgproc_Local
  */
@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Queries for image attachments by the state of their alt text and of their processing.
+ * The filters, which select image attachments by the state of their alt text or of their processing.
  */
 final class Imgproc_Local_Images {
 
@@ -50,7 +50,7 @@ final class Imgproc_Local_Images {
 	/**
 	 * Returns the meta query of a filter, or an empty array if it lists all images.
 	 *
-	 * @param string $filter A key of filters().
+	 * @param string $filter A key of filters(); any other name lists all images.
 	 * @return array<mixed>
 	 */
 	private static function meta_query( string $filter ): array {
@@ -66,7 +66,7 @@ final class Imgproc_Local_Images {
 			),
 		);
 		switch ( $filter ) {
-			case 'needs_text':
+			case 'needs_text': // The service has no description of the image, and nobody has written an alt text.
 				return array(
 					'relation' => 'AND',
 					array(
@@ -97,7 +97,7 @@ final class Imgproc_Local_Images {
 	/**
 	 * Returns the meta query of the images that are in one of the given states.
 	 *
-	 * @param string[] $states States as in `_imgproc_local_state`.
+	 * @param string[] $states Values of Imgproc_Local_Queue::META_STATE.
 	 * @return array<mixed>
 	 */
 	private static function in_state( array $states ): array {
@@ -128,9 +128,9 @@ final class Imgproc_Local_Images {
 	}
 
 	/**
-	 * Returns the next ids of a filter in ascending order, at most $limit.
+	 * Returns the ids of the next images that a filter lists, in ascending order.
 	 *
-	 * Pages are continued after an id and not by an offset, because processing an image can remove it from the filter.
+	 * A page begins after an id and not at an offset, because an image that is processed can leave the list meanwhile.
 	 *
 	 * @param string $filter A key of filters(), or `all`.
 	 * @param int    $after  Only ids greater than this one.
