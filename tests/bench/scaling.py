@@ -45,9 +45,9 @@ HEAD = (
 )  # fmt: skip
 
 
-def _saved(picture: Image.Image, form: str, **options: object) -> bytes:
+def _saved(picture: Image.Image, file_format: str, **options: object) -> bytes:
     out = io.BytesIO()
-    picture.save(out, form, **options)
+    picture.save(out, file_format, **options)
     return out.getvalue()
 
 

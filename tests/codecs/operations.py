@@ -11,9 +11,9 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import Format, ImageInfo
 
 
-def read_blocks(data: bytes, form: Format) -> Blocks:
+def read_blocks(data: bytes, file_format: Format) -> Blocks:
     """The metadata blocks of a file."""
-    return FORMATS[form].container.read_blocks(data)
+    return FORMATS[file_format].container.read_blocks(data)
 
 
 def to_webp(path: Path, info: ImageInfo, *args: Any, **options: Any) -> bytes:

@@ -89,10 +89,10 @@ def graphic(width: int = 320, height: int = 240, colours: int = 400, *, alpha: b
     return picture.astype(np.uint8) if alpha else picture[..., :3].astype(np.uint8)
 
 
-def saved(picture: np.ndarray | Image.Image, form: str, **options: object) -> bytes:
+def saved(picture: np.ndarray | Image.Image, file_format: str, **options: object) -> bytes:
     image = picture if isinstance(picture, Image.Image) else Image.fromarray(picture)
     out = io.BytesIO()
-    image.save(out, form, **options)
+    image.save(out, file_format, **options)
     return out.getvalue()
 
 
@@ -352,9 +352,9 @@ def frames(count: int = 5, width: int = 96, height: int = 64) -> list[Image.Imag
     return made
 
 
-def animated(form: str, delays_ms: list[int], *, loop: int = 0, **options: object) -> bytes:
+def animated(file_format: str, delays_ms: list[int], *, loop: int = 0, **options: object) -> bytes:
     made = frames(len(delays_ms))
-    return saved(made[0], form, save_all=True, append_images=made[1:], duration=delays_ms, loop=loop, **options)
+    return saved(made[0], file_format, save_all=True, append_images=made[1:], duration=delays_ms, loop=loop, **options)
 
 
 def gif_with_metadata(delays_ms: list[int] | None = None, loop: int = 0) -> bytes:

@@ -86,10 +86,10 @@ def test_an_opaque_alpha_channel_is_not_written(tmp_path: Path, mode: str) -> No
 
 
 def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
-    for form in ("JPEG", "PNG"):
-        wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
+    for file_format in ("JPEG", "PNG"):
+        wide = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.wide_profile())
         assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
-        srgb = pictures.saved(pictures.scene(), form, icc_profile=pictures.srgb_profile())
+        srgb = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.srgb_profile())
         assert "icc_profile" not in pictures.opened(converted(tmp_path, srgb)).info
 
 
@@ -114,13 +114,13 @@ def test_nearly_all_white_pixels_are_exactly_white_in_ten_bits(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("form", "picture", "bits"),
+    ("file_format", "picture", "bits"),
     [("PNG", pictures.photo(), 10), ("PNG", pictures.graphic()[..., :3], 8), ("JPEG", pictures.photo(), 8)],
 )
 def test_ten_bits_are_used_where_they_make_the_file_smaller(
-    tmp_path: Path, form: str, picture: np.ndarray, bits: int
+    tmp_path: Path, file_format: str, picture: np.ndarray, bits: int
 ) -> None:
-    out = converted(tmp_path, pictures.saved(picture, form))
+    out = converted(tmp_path, pictures.saved(picture, file_format))
     assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == bits
 
 
@@ -131,10 +131,10 @@ def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
     assert max(red[1], red[2]) < 90
 
 
-@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
-def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG"])
+def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, file_format: str) -> None:
     delays = [100, 250, 300, 50]
-    source = pictures.animated(form, delays, **({"lossless": True} if form == "WEBP" else {}))
+    source = pictures.animated(file_format, delays, **({"lossless": True} if file_format == "WEBP" else {}))
     out = converted(tmp_path, source)
     info = probe(pictures.write(tmp_path, out), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (4, 700)

@@ -48,9 +48,9 @@ def round_trip(folder: Path, data: bytes) -> bytes:
     return out
 
 
-@pytest.mark.parametrize("form", FULL)
-def test_only_the_picture_is_sent(tmp_path: Path, form: str) -> None:
-    picture = sent(tmp_path, FULL[form]())
+@pytest.mark.parametrize("file_format", FULL)
+def test_only_the_picture_is_sent(tmp_path: Path, file_format: str) -> None:
+    picture = sent(tmp_path, FULL[file_format]())
     assert picture is not None
     for name, secret in pictures.SECRETS.items():
         assert secret not in picture, name
@@ -58,9 +58,9 @@ def test_only_the_picture_is_sent(tmp_path: Path, form: str) -> None:
         assert text.encode() not in picture, name
 
 
-@pytest.mark.parametrize("form", FULL)
-def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Path, form: str) -> None:
-    out = round_trip(tmp_path, FULL[form]())
+@pytest.mark.parametrize("file_format", FULL)
+def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Path, file_format: str) -> None:
+    out = round_trip(tmp_path, FULL[file_format]())
     for name, text in pictures.PRESERVED.items():
         assert text.encode() in out, name
     for name, secret in pictures.SECRETS.items():
@@ -71,10 +71,10 @@ def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Pat
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("form", ["jpeg", "png", "webp"])
-def test_the_result_is_displayed_upright(tmp_path: Path, form: str, orientation: int) -> None:
+@pytest.mark.parametrize("file_format", ["jpeg", "png", "webp"])
+def test_the_result_is_displayed_upright(tmp_path: Path, file_format: str, orientation: int) -> None:
     scene = pictures.scene()
-    data = getattr(pictures, f"{form}_with_metadata")(pictures.oriented(scene, orientation), orientation)
+    data = getattr(pictures, f"{file_format}_with_metadata")(pictures.oriented(scene, orientation), orientation)
     shown = ImageOps.exif_transpose(pictures.opened(round_trip(tmp_path, data)))
     assert shown.size == (320, 240)
     assert pictures.distance(shown, scene) < 6
@@ -96,19 +96,21 @@ def saturated() -> np.ndarray:
     return picture
 
 
-@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
 def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips_the_profile(
-    tmp_path: Path, form: str
+    tmp_path: Path, file_format: str
 ) -> None:
     profile = pictures.wide_profile()
-    data = pictures.saved(saturated(), form, icc_profile=profile, **({} if form == "PNG" else {"quality": 97}))
+    data = pictures.saved(
+        saturated(), file_format, icc_profile=profile, **({} if file_format == "PNG" else {"quality": 97})
+    )
     picture = sent(tmp_path, data)
     assert picture is not None
     assert Image.open(io.BytesIO(picture)).info["icc_profile"] == profile
     original = in_srgb(pictures.opened(data))
     stripped = shrink(picture)
     assert "icc_profile" not in Image.open(io.BytesIO(stripped)).info
-    converted = shrink(pictures.saved(original, form))
+    converted = shrink(pictures.saved(original, file_format))
     for result, expected_profile in ((stripped, profile), (converted, None)):
         out = checked_result(tmp_path, data, result)
         assert out is not None
@@ -230,6 +232,6 @@ PNG = pictures.saved(pictures.graphic(), "PNG")
 
 
 def test_every_format_is_either_sent_or_excluded(tmp_path: Path) -> None:
-    for form in ACCEPTED_FORMATS[Operation.OPTIMIZE]:
-        data = pictures.saved(pictures.scene(), form.value.upper())
-        assert (sent(tmp_path, data) is None) == (form is Format.GIF)
+    for file_format in ACCEPTED_FORMATS[Operation.OPTIMIZE]:
+        data = pictures.saved(pictures.scene(), file_format.value.upper())
+        assert (sent(tmp_path, data) is None) == (file_format is Format.GIF)

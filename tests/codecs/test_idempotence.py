@@ -32,7 +32,7 @@ CONTAINER = {
 }
 
 
-def optimized(folder: Path, data: bytes, form: str, **options: Any) -> bytes:
+def optimized(folder: Path, data: bytes, file_format: str, **options: Any) -> bytes:
     path = pictures.write(folder, data)
     out = optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(**options))
     return data if out is None else out
@@ -62,11 +62,14 @@ def sources() -> dict[str, tuple[str, bytes]]:
         "avif grey": ("AVIF", pictures.saved(grey, "AVIF", quality=95)),
         "avif animated": ("AVIF", pictures.animated("AVIF", [100, 50], exif=pictures.tiff())),
     }
-    for form in ("WEBP", "AVIF"):
+    for file_format in ("WEBP", "AVIF"):
         for quality in (60, 75, 85, 90, 93, 96, 98, 100):
-            made[f"{form.lower()} of quality {quality}"] = form, pictures.saved(photo, form, quality=quality)
-    for form in ("JPEG", "PNG", "GIF", "WEBP", "AVIF"):
-        made[f"{form.lower()} of one pixel"] = form, pictures.saved(pixel, form)
+            made[f"{file_format.lower()} of quality {quality}"] = (
+                file_format,
+                pictures.saved(photo, file_format, quality=quality),
+            )
+    for file_format in ("JPEG", "PNG", "GIF", "WEBP", "AVIF"):
+        made[f"{file_format.lower()} of one pixel"] = file_format, pictures.saved(pixel, file_format)
     return made
 
 
@@ -75,37 +78,37 @@ SOURCES = sources()
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_optimizing_an_output_again_changes_nothing(tmp_path: Path, name: str) -> None:
-    form, source = SOURCES[name]
-    once = optimized(tmp_path, source, form)
+    file_format, source = SOURCES[name]
+    once = optimized(tmp_path, source, file_format)
     assert len(once) <= len(source)
-    assert optimized(tmp_path, once, form) == once
-    stripped = CONTAINER[form].with_blocks(once, Blocks())  # type: ignore[attr-defined]
-    assert optimized(tmp_path, stripped, form) == stripped
+    assert optimized(tmp_path, once, file_format) == once
+    stripped = CONTAINER[file_format].with_blocks(once, Blocks())  # type: ignore[attr-defined]
+    assert optimized(tmp_path, stripped, file_format) == stripped
 
 
 @pytest.mark.parametrize("effort", ["fast", "best"])
 @pytest.mark.parametrize("name", ["jpeg", "png", "png with alpha", "webp of quality 98", "avif of quality 96"])
 def test_optimizing_an_output_again_changes_nothing_at_any_effort(tmp_path: Path, name: str, effort: str) -> None:
-    form, source = SOURCES[name]
-    once = optimized(tmp_path, source, form, effort=effort)
+    file_format, source = SOURCES[name]
+    once = optimized(tmp_path, source, file_format, effort=effort)
     assert len(once) < len(source)
-    assert optimized(tmp_path, once, form, effort=effort) == once
+    assert optimized(tmp_path, once, file_format, effort=effort) == once
 
 
-@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
+@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
 @pytest.mark.parametrize("alpha", [False, True])
 def test_optimizing_a_converted_picture_twice_changes_nothing_the_second_time(
-    tmp_path: Path, form: str, *, alpha: bool
+    tmp_path: Path, file_format: str, *, alpha: bool
 ) -> None:
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
     path = pictures.write(tmp_path, source)
-    converted = CONVERT[form](path, probe(path, MAX_PIXELS), never_stop)
-    once = optimized(tmp_path, converted, form)
-    assert optimized(tmp_path, once, form) == once
+    converted = CONVERT[file_format](path, probe(path, MAX_PIXELS), never_stop)
+    once = optimized(tmp_path, converted, file_format)
+    assert optimized(tmp_path, once, file_format) == once
 
 
-@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_file_of_low_quality_is_not_encoded_again(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
+def test_a_file_of_low_quality_is_not_encoded_again(tmp_path: Path, file_format: str) -> None:
     for quality in (50, 80):
-        source = pictures.saved(pictures.photo(400, 300), form, quality=quality)
-        assert optimized(tmp_path, source, form) == source
+        source = pictures.saved(pictures.photo(400, 300), file_format, quality=quality)
+        assert optimized(tmp_path, source, file_format) == source

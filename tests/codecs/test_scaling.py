@@ -221,8 +221,8 @@ def test_the_size_fits_inside_both_limits_and_is_never_larger(
 
 
 def test_a_picture_of_one_pixel_remains(tmp_path: Path) -> None:
-    for form in ("JPEG", "PNG", "WEBP", "AVIF", "GIF"):
-        _, out = scaled_result(tmp_path, pictures.saved(pictures.photo(40, 30), form), 1)
+    for file_format in ("JPEG", "PNG", "WEBP", "AVIF", "GIF"):
+        _, out = scaled_result(tmp_path, pictures.saved(pictures.photo(40, 30), file_format), 1)
         assert Image.open(io.BytesIO(out)).size == (1, 1)
 
 

@@ -100,10 +100,10 @@ def test_transparency_is_preserved(tmp_path: Path) -> None:
 
 
 def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
-    for form in ("JPEG", "PNG"):
-        wide = pictures.saved(pictures.scene(), form, icc_profile=pictures.wide_profile())
+    for file_format in ("JPEG", "PNG"):
+        wide = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.wide_profile())
         assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
-        srgb = pictures.saved(pictures.scene(), form, icc_profile=pictures.srgb_profile())
+        srgb = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.srgb_profile())
         assert "icc_profile" not in pictures.opened(converted(tmp_path, srgb)).info
     wide = pictures.saved(
         pictures.scene(), "WEBP", quality=97, icc_profile=pictures.wide_profile(), exif=pictures.tiff()
@@ -136,13 +136,15 @@ def test_sixteen_bits_are_rounded_to_eight(tmp_path: Path, interpretation: str) 
     assert np.abs(shown - row // 257).mean() < 2
 
 
-@pytest.mark.parametrize("form", ["GIF", "PNG"])
+@pytest.mark.parametrize("file_format", ["GIF", "PNG"])
 @pytest.mark.parametrize("loop", [0, 3])
-def test_frames_delays_and_loop_count_of_an_animation_are_preserved(tmp_path: Path, form: str, loop: int) -> None:
+def test_frames_delays_and_loop_count_of_an_animation_are_preserved(
+    tmp_path: Path, file_format: str, loop: int
+) -> None:
     delays = [100, 250, 300, 50]
-    source = pictures.animated(form, delays, loop=loop)
+    source = pictures.animated(file_format, delays, loop=loop)
     out = converted(tmp_path, source)
-    plays = loop + 1 if form == "GIF" and loop else loop
+    plays = loop + 1 if file_format == "GIF" and loop else loop
     assert container.read_timing(out) == (delays, plays)
     for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 4

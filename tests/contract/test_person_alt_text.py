@@ -42,17 +42,17 @@ def gradient() -> Image.Image:
     return Image.merge("RGB", (Image.linear_gradient("L").resize((96, 64)),) * 3)
 
 
-def picture(form: str, text: str) -> bytes:
+def picture(file_format: str, text: str) -> bytes:
     """A picture with `text` as its alt text."""
-    if form == "jpeg":
+    if file_format == "jpeg":
         plain = saved(gradient(), "JPEG", quality=95)
         return plain[:2] + segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet(text)) + plain[2:]
-    if form == "png":
+    if file_format == "png":
         return with_png_chunks(saved(gradient(), "PNG"), chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + packet(text)))
-    if form == "gif":
+    if file_format == "gif":
         trailer = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
         return animated("GIF", [100, 100])[:-1] + b"\x21\xff\x0bXMP DataXMP" + packet(text) + trailer + b"\x3b"
-    return saved(gradient(), form.upper(), quality=95, xmp=packet(text))
+    return saved(gradient(), file_format.upper(), quality=95, xmp=packet(text))
 
 
 def alt_texts(data: bytes, folder: Path) -> tuple[EmbeddedText, ...]:
@@ -62,7 +62,7 @@ def alt_texts(data: bytes, folder: Path) -> tuple[EmbeddedText, ...]:
 
 
 @pytest.mark.parametrize(
-    ("form", "target", "text"),
+    ("file_format", "target", "text"),
     [
         ("jpeg", "webp", SHORT),
         ("png", "avif", SHORT),
@@ -72,9 +72,11 @@ def alt_texts(data: bytes, folder: Path) -> tuple[EmbeddedText, ...]:
     ],
 )
 def test_an_alt_text_without_language_is_used_and_survives(
-    service: Running, tmp_path: Path, form: str, target: str, text: str
+    service: Running, tmp_path: Path, file_format: str, target: str, text: str
 ) -> None:
-    image = service.process("process", picture(form, text), f"a.{form}", languages="de,en", format=target)["image"]
+    image = service.process(
+        "process", picture(file_format, text), f"a.{file_format}", languages="de,en", format=target
+    )["image"]
     german, english = image["translations"]
     assert german["source"] == "embedded"
     assert text.startswith(german["seo_alt_text"])

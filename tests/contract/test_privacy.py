@@ -34,7 +34,7 @@ def test_no_secret_of_an_upload_is_in_an_export(service: Running) -> None:
                 # the name of the upload is the user's own
                 assert found_in(data.replace(FILENAME.encode(), b"")) == []
                 continue
-            form = FORMATS[entry.rpartition(".")[2]]
-            assert found_in(searchable(data, form)) == []
+            file_format = FORMATS[entry.rpartition(".")[2]]
+            assert found_in(searchable(data, file_format)) == []
             for text in (ALT_TEXT, COPYRIGHT, CREATOR, *(each["seo_alt_text"] for each in image["translations"])):
-                assert text.encode() in searchable(data, form), text
+                assert text.encode() in searchable(data, file_format), text

@@ -47,8 +47,8 @@ NAMESPACES = {
 def plain(kind: str) -> bytes:
     if kind.startswith("animated") or kind == "apng":
         options = {"quality": 5} if kind != "animated gif" and kind != "apng" else {}
-        form = kind.removeprefix("animated ").upper()
-        return pictures.animated("PNG" if kind == "apng" else form, [100, 200, 300], **options)
+        file_format = kind.removeprefix("animated ").upper()
+        return pictures.animated("PNG" if kind == "apng" else file_format, [100, 200, 300], **options)
     options = {"quality": 5} if kind in ("jpeg", "webp", "avif") else {}
     return pictures.saved(pictures.graphic(64, 48), kind.upper(), **options)
 
@@ -137,8 +137,8 @@ def generated(kind: str, seed: int) -> bytes:
             raw = chance.random() < 0.3
             blocks += raw_profile("exif", b"Exif\0\0" + exif) if raw else pictures.chunk(b"eXIf", exif)
         if has_xmp:
-            form, text = chance.choice(((b"\0\0", words), (b"\1\0", zlib.compress(words, 9))))
-            blocks += pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0" + form + b"\0\0" + text)
+            compression, text = chance.choice(((b"\0\0", words), (b"\1\0", zlib.compress(words, 9))))
+            blocks += pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0" + compression + b"\0\0" + text)
         if chance.random() < 0.4:
             blocks += raw_profile("iptc", datasets(chance))
         if chance.random() < 0.5:
@@ -155,15 +155,15 @@ def generated(kind: str, seed: int) -> bytes:
 
 def with_riff_or_items(kind: str, exif: bytes | None, words: bytes | None) -> bytes:
     blocks = {name: block for name, block in (("exif", exif), ("xmp", words)) if block}
-    form = kind.removeprefix("animated ").upper()
+    file_format = kind.removeprefix("animated ").upper()
     if kind.startswith("animated"):
-        return pictures.animated(form, [100, 200, 300], quality=5, **blocks)
-    return pictures.saved(pictures.graphic(64, 48), form, quality=5, **blocks)
+        return pictures.animated(file_format, [100, 200, 300], quality=5, **blocks)
+    return pictures.saved(pictures.graphic(64, 48), file_format, quality=5, **blocks)
 
 
-def everything_in(data: bytes, form: Format) -> bytes:
+def everything_in(data: bytes, file_format: Format) -> bytes:
     """The bytes of the file, followed by its texts that are compressed or in another encoding."""
-    blocks = read_blocks(data, form)
+    blocks = read_blocks(data, file_format)
     more = [block for block in (blocks.exif, blocks.xmp, blocks.iptc) if block]
     more += [text.text.encode() for text in blocks.texts]
     return b"\n".join([data, *more, *(block.replace(b"\0", b"") for block in more)])
@@ -237,16 +237,16 @@ def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed
     assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None
 
 
-@pytest.mark.parametrize("form", list(xmp.PacketStyle))
-def test_every_packet_style_is_read_back_equal(form: xmp.PacketStyle) -> None:
+@pytest.mark.parametrize("style", list(xmp.PacketStyle))
+def test_every_packet_style_is_read_back_equal(style: xmp.PacketStyle) -> None:
     words = xmp.parse(pictures.xmp_packet()).properties
     elements = xmp_fields.published(words, str, KeepLocation.ALL).elements
-    again = xmp.parse(xmp.write(elements, MAX_PACKET_BYTES, form)).properties
+    again = xmp.parse(xmp.write(elements, MAX_PACKET_BYTES, style)).properties
     for name in words:
         assert xmp.alternatives(again, name) == (
             [] if xmp_fields.weight(name) is None else xmp.alternatives(words, name)
         )
     odd = "tab\t, line\n, quotes \"' and <&> \x01end"
     for element in (xmp.simple_property(xmp.PHOTOSHOP + "Headline", odd), xmp.array(xmp.DC + "subject", "Bag", [odd])):
-        found = xmp.texts(xmp.parse(xmp.write([element], MAX_PACKET_BYTES, form)).properties, element.tag)
+        found = xmp.texts(xmp.parse(xmp.write([element], MAX_PACKET_BYTES, style)).properties, element.tag)
         assert found == [odd.replace("\x01", "")]

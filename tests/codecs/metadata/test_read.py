@@ -244,11 +244,11 @@ def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
 OUTPUTS = {"JPEG": optimize_file, "WEBP": to_webp, "AVIF": to_avif}
 
 
-def _result(folder: Path, form: str, *segments: bytes) -> bytes:
-    """The result in the format `form` of a JPEG with these segments."""
+def _result(folder: Path, file_format: str, *segments: bytes) -> bytes:
+    """The result in the format `file_format` of a JPEG with these segments."""
     plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
     path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
-    out = OUTPUTS[form](path, probe(path, MAX_PIXELS), never_stop)
+    out = OUTPUTS[file_format](path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     return out
 
@@ -303,56 +303,55 @@ def _iptc_segment(datasets: dict[int, str]) -> bytes:
     return pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(run))
 
 
-@pytest.mark.parametrize("form", OUTPUTS)
-def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", OUTPUTS)
+def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, file_format: str) -> None:
     utf8 = 129
     out = _result(
-        tmp_path, form, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
+        tmp_path, file_format, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
     )
     embedded = _read(tmp_path, out)
     assert (embedded.copyright, embedded.creator) == ("© Jürgen", ("Jürgen 写真",))
 
 
-@pytest.mark.parametrize("form", OUTPUTS)
+@pytest.mark.parametrize("file_format", OUTPUTS)
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [(b"Ada Example\0Example Press\0SECRET\0", "Ada Example; Example Press"), (b" \0Example Press\0", "Example Press")],
 )
 def test_the_editors_copyright_is_preserved_after_the_photographers(
-    tmp_path: Path, form: str, raw: bytes, shown: str
+    tmp_path: Path, file_format: str, raw: bytes, shown: str
 ) -> None:
-    out = _result(tmp_path, form, _exif({0x8298: (2, raw)}))
+    out = _result(tmp_path, file_format, _exif({0x8298: (2, raw)}))
     assert _read(tmp_path, out).copyright == shown
     assert b"\0Example Press\0" in out or b"; Example Press" in out
     assert b"SECRET" not in out
 
 
-@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_blank_property_is_filled_from_iptc(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
+def test_a_blank_property_is_filled_from_iptc(tmp_path: Path, file_format: str) -> None:
     blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
     words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
-    embedded = _read(tmp_path, _result(tmp_path, form, _xmp_segment(blank.encode()), _iptc_segment(words)))
+    embedded = _read(tmp_path, _result(tmp_path, file_format, _xmp_segment(blank.encode()), _iptc_segment(words)))
     assert (embedded.creator, embedded.copyright) == (("Ada Example",), "(c) Example")
 
 
-@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
+def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_path: Path, file_format: str) -> None:
     packet = _xmp(
         _alternatives("dc:rights", "© 2031 Ada Example, all rights reserved", "© 2031 Ada Example, alle Rechte"),
         "<dc:creator><rdf:Seq><rdf:li>Ada Example</rdf:li><rdf:li>José Example</rdf:li></rdf:Seq></dc:creator>",
         attributes=' photoshop:Credit="Example Press"',
     )
     same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
-    out = _result(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(same))
-    assert (
-        xmp.parse(read_blocks(out, Format[form]).xmp).properties.keys() == xmp.parse(packet.encode()).properties.keys()
-    )
+    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), _iptc_segment(same))
+    written = xmp.parse(read_blocks(out, Format[file_format]).xmp)
+    assert written.properties.keys() == xmp.parse(packet.encode()).properties.keys()
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
     assert b"Example Press;" not in out
     other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
-    out = _result(tmp_path, form, _xmp_segment(packet.encode()), _iptc_segment(other))
+    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), _iptc_segment(other))
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
-    words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
+    words = xmp.parse(read_blocks(out, Format[file_format]).xmp).properties
     assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
     assert xmp.texts(words, xmp.DC + "rights") == [
         "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
@@ -360,8 +359,8 @@ def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_pa
     ]
 
 
-@pytest.mark.parametrize("form", OUTPUTS)
-def test_extended_xmp_is_read(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", OUTPUTS)
+def test_extended_xmp_is_read(tmp_path: Path, file_format: str) -> None:
     more = _xmp(
         _alternatives("core:AltTextAccessibility", "A red boat", "Ein rotes Boot"),
         "<exif:GPSLatitude>SECRET-GPS</exif:GPSLatitude>",
@@ -378,7 +377,7 @@ def test_extended_xmp_is_read(tmp_path: Path, form: str) -> None:
     stranger = pieces[0].replace(name, b"F" * 32).replace(b"A red boat", b"A red lies")
     packet = _xmp(_alternatives("dc:rights", "© Example"), attributes=f' note:HasExtendedXMP="{name.decode()}"')
     # the segments of extended XMP may be in any order
-    out = _result(tmp_path, form, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
+    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
     embedded = _read(tmp_path, out)
     assert [text.text for text in embedded.alt_text] == ["A red boat", "Ein rotes Boot"]
     assert embedded.copyright == "© Example"
@@ -392,11 +391,11 @@ def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: s
     assert _read(tmp_path, _result(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
 
 
-@pytest.mark.parametrize("form", OUTPUTS)
-def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", OUTPUTS)
+def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, file_format: str) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
-    out = _result(tmp_path, form, _xmp_segment(packet.encode()))
-    words = xmp.parse(read_blocks(out, Format[form]).xmp).properties
+    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()))
+    words = xmp.parse(read_blocks(out, Format[file_format]).xmp).properties
     assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
     assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
     assert b"SECRET" not in out

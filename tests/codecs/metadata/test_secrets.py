@@ -47,11 +47,11 @@ MAX_PIXELS = 10**9
 
 def searchable(data: bytes, name: str) -> bytes:
     """The bytes of the file, followed by its compressed and its hexadecimal data, decoded."""
-    form = Format[name]
-    blocks = read_blocks(data, form)
+    file_format = Format[name]
+    blocks = read_blocks(data, file_format)
     parts = [data, *(block for block in (blocks.exif, blocks.xmp, blocks.iptc, blocks.icc) if block)]
     parts += [text.text.encode() for text in blocks.texts]
-    if form is Format.PNG:
+    if file_format is Format.PNG:
         for chunk in png_container.chunks(data):
             if chunk.kind in (b"zTXt", b"iTXt"):
                 payload = data[chunk.payload : chunk.end]
@@ -62,9 +62,9 @@ def searchable(data: bytes, name: str) -> bytes:
                             parts.append(stream.decompress(payload[at:], 10**6))
                         except zlib.error:
                             continue
-    if form is Format.AVIF:
+    if file_format is Format.AVIF:
         parts += [data[box.body : box.end] for box in avif_container.boxes(data, 0, len(data))]
-    if form is Format.GIF:
+    if file_format is Format.GIF:
         parts += [text.text.encode() for text in blocks.texts]
     return b"\n".join(parts)
 

@@ -56,8 +56,11 @@ def test_a_sample_fits_the_side_and_is_never_scaled_up(tmp_path: Path, side: int
 def test_a_scaled_sample_looks_like_the_picture(tmp_path: Path) -> None:
     scene = pictures.scene(1600, 1200)
     small = np.asarray(Image.fromarray(scene).resize((200, 150), Image.Resampling.BOX))
-    for form in ("JPEG", "PNG", "WEBP", "AVIF"):
-        assert pictures.distance(as_array(sampled(tmp_path, pictures.saved(scene, form, quality=95), 200)), small) < 2
+    for file_format in ("JPEG", "PNG", "WEBP", "AVIF"):
+        assert (
+            pictures.distance(as_array(sampled(tmp_path, pictures.saved(scene, file_format, quality=95), 200)), small)
+            < 2
+        )
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
@@ -69,8 +72,8 @@ def test_a_png_of_every_mode_becomes_rgb(tmp_path: Path, mode: str) -> None:
 def test_transparent_pixels_become_white_and_the_mean_alpha_is_reported(tmp_path: Path) -> None:
     rgba = np.zeros((40, 80, 4), np.uint8)
     rgba[:, :20] = (255, 0, 0, 255)
-    for form in ("PNG", "WEBP"):
-        found = sampled(tmp_path, pictures.saved(rgba, form, lossless=True))
+    for file_format in ("PNG", "WEBP"):
+        found = sampled(tmp_path, pictures.saved(rgba, file_format, lossless=True))
         assert found.alpha_mean == pytest.approx(0.25, abs=0.01)
         assert tuple(as_array(found)[20, 60]) == (255, 255, 255)
         assert tuple(as_array(found)[20, 5]) == (255, 0, 0)
@@ -110,15 +113,15 @@ def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
 
 def test_the_sample_of_an_animation_is_its_first_frame(tmp_path: Path) -> None:
     first = np.asarray(pictures.frames(3)[0])
-    for form in ("GIF", "WEBP", "PNG", "AVIF"):
-        options = {"lossless": True} if form == "WEBP" else {}
-        found = sampled(tmp_path, pictures.animated(form, [100] * 3, **options))
-        assert pictures.distance(as_array(found), first) < 2, form
+    for file_format in ("GIF", "WEBP", "PNG", "AVIF"):
+        options = {"lossless": True} if file_format == "WEBP" else {}
+        found = sampled(tmp_path, pictures.animated(file_format, [100] * 3, **options))
+        assert pictures.distance(as_array(found), first) < 2, file_format
 
 
-@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
-def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, form: str) -> None:
-    whole = pictures.saved(pictures.scene(640, 480), form)
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
+def test_a_picture_with_truncated_data_is_refused(tmp_path: Path, file_format: str) -> None:
+    whole = pictures.saved(pictures.scene(640, 480), file_format)
     # the header is read from the complete file, which is then truncated
     path = pictures.write(tmp_path, whole)
     info = probe(path, MAX_PIXELS)

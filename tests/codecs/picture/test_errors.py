@@ -22,7 +22,7 @@ from tests.codecs import pictures
 from tests.codecs.operations import CONVERT, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 
-FOREIGN = [
+LIBRARY_ERRORS = [
     (pyvips.Error("unable to call jpegload", "/data/blobs/ab/cd: premature end of JPEG image"), BrokenImage),
     (pyvips.Error("unable to call heifsave", "out of memory --- size == 3GB"), StageFailed),
     (pyvips.Error("unable to call pngsave", "write error: No space left on device"), StageFailed),
@@ -44,19 +44,19 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("foreign", "domain"), FOREIGN)
-def test_a_library_error_becomes_a_message_for_people_without_paths(
-    foreign: Exception, domain: type[ServiceError]
+@pytest.mark.parametrize(("library_error", "domain_error"), LIBRARY_ERRORS)
+def test_a_library_error_becomes_a_domain_error_whose_message_holds_no_path(
+    library_error: Exception, domain_error: type[ServiceError]
 ) -> None:
     @translate_errors("The picture can't be read")
     def failing() -> None:
-        raise foreign
+        raise library_error
 
-    with pytest.raises(domain) as raised:
+    with pytest.raises(domain_error) as raised:
         failing()
     assert raised.value.message.startswith("The picture can't be read: ")
     assert "/data" not in raised.value.message
-    assert raised.value.__cause__ is foreign
+    assert raised.value.__cause__ is library_error
 
 
 def test_domain_errors_and_programming_errors_are_not_translated() -> None:
@@ -85,7 +85,7 @@ def test_domain_errors_and_programming_errors_are_not_translated() -> None:
     ids=["JPEG", "PNG", "GIF", "WebP", "AVIF", "TIFF"],
 )
 def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, undamaged: bytes) -> None:
-    # 40 positions from behind the signature to the last bytes
+    # 4 wrong bytes at each of 40 positions between the signature and the last 40 bytes
     first, last, count = 20, len(undamaged) - 40, 40
     for number in range(count):
         position = first + number * (last - first) // count
@@ -110,9 +110,9 @@ def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_pa
                 assert str(tmp_path) not in raised
 
 
-@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
-def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, form: str) -> None:
-    whole = pictures.saved(pictures.scene(640, 480), form)
+@pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP", "AVIF", "GIF"])
+def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, file_format: str) -> None:
+    whole = pictures.saved(pictures.scene(640, 480), file_format)
     path = pictures.write(tmp_path, whole)
     info = probe(path, 10**9)
     path.write_bytes(whole[: len(whole) // 2])
@@ -131,10 +131,10 @@ def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) ->
                 call(path, info, never_stop)
 
 
-@pytest.mark.parametrize("form", ["WEBP", "AVIF"])
-def test_a_picture_too_large_for_the_format_is_refused_with_its_size(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
+def test_a_picture_too_large_for_the_format_is_refused_with_its_size(tmp_path: Path, file_format: str) -> None:
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(16400, 2), "PNG"))
-    convert = CONVERT[form]
+    convert = CONVERT[file_format]
     with pytest.raises(StageFailed, match="16,400 × 2"):
         convert(path, probe(path, 10**9), never_stop)
 

@@ -25,7 +25,7 @@ MAX_PIXELS = 10**9
 
 
 @pytest.mark.parametrize(
-    ("data", "form"),
+    ("data", "file_format"),
     [
         (pictures.jpeg_with_metadata(), Format.JPEG),
         (pictures.png_with_metadata(), Format.PNG),
@@ -37,17 +37,17 @@ MAX_PIXELS = 10**9
     ],
 )
 def test_the_format_is_decided_by_the_bytes_and_the_size_by_the_header(
-    tmp_path: Path, data: bytes, form: Format
+    tmp_path: Path, data: bytes, file_format: Format
 ) -> None:
     info = probe(pictures.write(tmp_path, data, "picture.txt"), MAX_PIXELS)
-    assert (info.format, info.width_px, info.height_px, info.frames) == (form, 320, 240, 1)
+    assert (info.format, info.width_px, info.height_px, info.frames) == (file_format, 320, 240, 1)
     assert info.duration_ms == 0
 
 
-@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG", "AVIF"])
-def test_frames_and_duration_of_an_animation_are_counted(tmp_path: Path, form: str) -> None:
-    options = {} if form == "GIF" else {"lossless": True} if form == "WEBP" else {}
-    info = probe(pictures.write(tmp_path, pictures.animated(form, [100, 250, 300, 50], **options)), MAX_PIXELS)
+@pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG", "AVIF"])
+def test_frames_and_duration_of_an_animation_are_counted(tmp_path: Path, file_format: str) -> None:
+    options = {} if file_format == "GIF" else {"lossless": True} if file_format == "WEBP" else {}
+    info = probe(pictures.write(tmp_path, pictures.animated(file_format, [100, 250, 300, 50], **options)), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (4, 700)
     assert (info.width_px, info.height_px) == (96, 64)
 
