@@ -44,16 +44,16 @@ def installer(dist: Path, tmp_path: Path) -> Installer:
     (tmp_path / "unpacked").mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", tmp_path / "unpacked"], check=True)
     (folder,) = (tmp_path / "unpacked").iterdir()
-    home = tmp_path / "ein Heim & 100 % ü"
+    home = tmp_path / "home & 100 % ü"
     home.mkdir()
     return Installer(folder, home)
 
 
-def test_command_runs_after_installation_and_its_files_name_it(installer: Installer) -> None:
+def test_installed_command_runs_and_unit_and_desktop_entry_start_it(installer: Installer) -> None:
     output = installer.run()
     command = installer.prefix / "bin" / "imgproc-local"
     assert VERSION in subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
-    assert f"{command} serve" in output, "PATH does not lead there"
+    assert f"{command} serve" in output  # the full path, because the folder is not on PATH
     unit = (installer.prefix / "share/systemd/user/imgproc-local.service").read_text(encoding="utf-8")
     program = installer.prefix / "lib/imgproc-local/imgproc-local/imgproc-local"
     assert f'ExecStart="{program}" serve'.replace("%", "%%") in unit
@@ -65,10 +65,10 @@ def test_command_runs_after_installation_and_its_files_name_it(installer: Instal
 def test_second_installation_removes_the_files_of_the_first(installer: Installer) -> None:
     installer.run()
     before = installer.files()
-    only_old = installer.prefix / "lib/imgproc-local/imgproc-local/_internal/old.so"
-    only_old.write_text("of an older version")
-    shared = installer.prefix / "share/doc/imgproc-local/OLD.md"
-    shared.write_text("of an older version")
+    old_library = installer.prefix / "lib/imgproc-local/imgproc-local/_internal/old.so"
+    old_library.write_text("of an older version")
+    old_document = installer.prefix / "share/doc/imgproc-local/OLD.md"
+    old_document.write_text("of an older version")
     with (installer.prefix / "lib/imgproc-local/installed.txt").open("a") as installed:
         installed.write("share/doc/imgproc-local/OLD.md\n")
     installer.run()
@@ -117,11 +117,13 @@ def test_program_that_does_not_run_here_is_not_installed_over_one_that_does(inst
     before = installer.files()
     program = installer.folder / "imgproc-local" / "imgproc-local"
     program.write_text("#!/bin/sh\nexit 127\n")
+    # the sums are correct again; the list of sums does not list itself
     sums = script("linux/build.py")._sums(installer.folder)
     (installer.folder / "SHA256SUMS").write_text("".join(line for line in sums.splitlines(True) if "SUMS" not in line))
     assert "does not run here" in installer.run(expect=1)
     installed = installer.prefix / "bin" / "imgproc-local"
     assert VERSION in subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout
+    # the copy that was tried remains beside the installed program, until the next installation deletes it
     assert [file for file in installer.files() if ".new/" not in file] == before
 
 
