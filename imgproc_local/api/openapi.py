@@ -41,7 +41,7 @@ from imgproc_local.api.openapi_parts import (
     response_header,
     with_shared_responses,
 )
-from imgproc_local.api.openapi_schemas import FIELDS, FILE, components, schema_of
+from imgproc_local.api.openapi_schemas import FILE, UPLOAD_FIELDS, components, schema_of
 from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
@@ -58,8 +58,8 @@ TAGS = {
 
 
 def _upload(operation: Operation, summary: str) -> dict[str, Any]:
-    accepted = ", ".join(accepted.value for accepted in ACCEPTED_FORMATS[operation])
-    form = {"multipart/form-data": {"schema": schema_of(FIELDS[operation])}}
+    accepted = ", ".join(file_format.value for file_format in ACCEPTED_FORMATS[operation])
+    form = {"multipart/form-data": {"schema": schema_of(UPLOAD_FIELDS[operation])}}
     return {
         "operationId": operation.value,
         "tags": ["images"],
@@ -77,7 +77,7 @@ def _upload(operation: Operation, summary: str) -> dict[str, Any]:
                     },
                 },
                 "402": json_response(bodies.InsufficientCreditsBody, "the balance does not cover it"),
-                "408": json_response(bodies.ErrorBody, "no bytes of the upload were received in time"),
+                "408": json_response(bodies.ErrorBody, "the upload paused for too long, or was too slow"),
                 "409": json_response(bodies.ErrorBody, "the Idempotency-Key was sent with another body"),
                 "413": json_response(bodies.ErrorBody, "more bytes than one image may have"),
                 "422": json_response(bodies.ValidationErrorBody, "a field is invalid, or the image can't be used"),
@@ -95,7 +95,9 @@ def _file_content(media_type: str) -> dict[str, Any]:
 
 
 def _download(summary: str, operation_id: str) -> dict[str, Any]:
-    missing = json_response(bodies.ErrorBody, "no such image (message), or its stage is not done yet (error)")
+    missing = json_response(
+        bodies.ErrorBody, "message: no such image, or its file was removed or is damaged; error: its stage is not done"
+    )
     missing["content"]["application/json"]["schema"] = {
         "title": "NoFileBody",
         "oneOf": [schema_of(bodies.ErrorBody), schema_of(bodies.NotReadyBody)],
@@ -107,7 +109,7 @@ def _download(summary: str, operation_id: str) -> dict[str, Any]:
         {
             "200": {
                 "description": "the file; its Content-Type is that of the image, never application/octet-stream",
-                "headers": {**DISPOSITION, "ETag": response_header("content address of the file")},
+                "headers": {**DISPOSITION, "ETag": response_header("SHA-256 of the file, in quotation marks")},
                 "content": _file_content("image/*"),
             },
             "304": {"description": "If-None-Match names the file's ETag"},
@@ -151,7 +153,7 @@ def _export() -> dict[str, Any]:
                 },
             },
             "404": json_response(bodies.ErrorBody, "no such image or project in this account"),
-            "408": json_response(bodies.ErrorBody, "no bytes of the body were received in time"),
+            "408": json_response(bodies.ErrorBody, "the body was not received in time"),
             "409": json_response(bodies.ExportIncompleteBody, "texts or files are missing; nothing was exported"),
             "413": json_response(bodies.ErrorBody, "more bytes than the body may have"),
             "422": json_response(
@@ -159,7 +161,9 @@ def _export() -> dict[str, Any]:
             ),
         },
     )
-    export["description"] = "The archive is sent while it is made. The same request gives the same bytes."
+    export["description"] = (
+        "The archive is sent while it is made. The same request for the same data gives the same bytes."
+    )
     export["requestBody"] = _json_request(ExportFields, required=False)
     return export
 
@@ -192,10 +196,10 @@ def _translation(
     headers: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """An operation that changes one text of an image and responds with it."""
-    written = json_response(bodies.EditedTranslationBody, "the text as it is now", headers)
+    text = json_response(bodies.EditedTranslationBody, "the text as it is now", headers)
     no_text = json_response(bodies.ErrorBody, "no such image in this account, or it has no text in this language (yet)")
     return _operation(
-        "translations", operation_id, summary, {status: written, "404": no_text, **responses}, [IMAGE_ID, LANGUAGE]
+        "translations", operation_id, summary, {status: text, "404": no_text, **responses}, [IMAGE_ID, LANGUAGE]
     )
 
 
@@ -222,7 +226,7 @@ def _translation_paths() -> dict[str, Any]:
         "202",
         PREFERENCE_APPLIED,
     )
-    regenerate["description"] = "It costs what analyze costs for one language, which is given back if it fails."
+    regenerate["description"] = "It costs as much as analyze for one language. The credits are given back if it fails."
     regenerate["parameters"].append(PREFER)
     undo = _translation("undo_translation", "Restore the version before a change (local addition)", no_version)
     redo = _translation("redo_translation", "Repeat a change that was undone (local addition)", no_version)
@@ -242,7 +246,7 @@ def _paths() -> dict[str, Any]:
             "get": {
                 "operationId": "languages",
                 "tags": ["service"],
-                "summary": "The languages that metadata can be written in",
+                "summary": "The languages that texts can be written in",
                 "security": [],
                 "responses": {"200": json_response(bodies.LanguagesBody, "every language")},
             }
@@ -306,7 +310,7 @@ def _paths() -> dict[str, Any]:
             "delete": _operation(
                 "jobs",
                 "delete_job",
-                "Cancel what has not started and remove the files (local addition)",
+                "Cancel a job and delete it with its files (local addition)",
                 {"204": {"description": "deleted"}, "404": no_job},
                 [JOB_ID],
             ),
@@ -395,7 +399,7 @@ def _paths() -> dict[str, Any]:
                 "operationId": "metrics",
                 "tags": ["service"],
                 "summary": "Counts and states for Prometheus (local addition, outside /api/v1)",
-                "description": "On this machine no key is needed.",
+                "description": "A client on the service's machine needs no key.",
                 "security": [{}, {"bearer": []}, {"apiKey": []}],
                 "parameters": [],
                 "responses": with_shared_responses(
@@ -416,7 +420,7 @@ def _paths() -> dict[str, Any]:
                 "summary": "Whether the service works (local addition, outside /api/v1)",
                 "security": [],
                 "responses": {
-                    "200": json_response(bodies.HealthBody, "it does"),
+                    "200": json_response(bodies.HealthBody, "the service works"),
                     "503": json_response(
                         bodies.ErrorBody, "the data folder can't be written, or no stages are processed"
                     ),
@@ -452,8 +456,8 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
             },
         }
     )
-    in_document, configured = (msgspec.json.encode(wire.status_words(each)) for each in ("A", status_set))
-    return document.replace(in_document, configured)
+    set_a, configured = (msgspec.json.encode(wire.status_words(each)) for each in ("A", status_set))
+    return document.replace(set_a, configured)
 
 
 @get("/openapi.json", guards=[refuse_trailing_slash])

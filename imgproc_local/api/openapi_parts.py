@@ -19,9 +19,9 @@ def response_header(description: str, **schema: Any) -> dict[str, Any]:
 
 RATE_HEADERS = {
     "X-RateLimit-Limit": response_header("requests per rolling minute; 0 is no limit", type="integer"),
-    "X-RateLimit-Remaining": response_header("requests left in this minute", type="integer"),
+    "X-RateLimit-Remaining": response_header("requests left in this rolling minute", type="integer"),
 }
-RETRY_AFTER = {"Retry-After": response_header("seconds", type="integer")}
+RETRY_AFTER = {"Retry-After": response_header("seconds to wait before the next try", type="integer")}
 ERROR_CODE = {ERROR_CODE_HEADER: response_header("code of the error, such as not_found")}
 PREFERENCE_APPLIED = {"Preference-Applied": response_header("the wait that was applied")}
 TOTAL_COUNT = {"X-Total-Count": response_header("number of all jobs of the account", type="integer")}
@@ -63,7 +63,7 @@ def with_shared_responses(responses: dict[str, Any]) -> dict[str, Any]:
         "500": json_response(bodies.ErrorBody, "an error in the service; its log has the details"),
         "503": json_response(
             bodies.ErrorBody,
-            "the queue is full, or the data folder can't be written; nothing was stored",
+            "the service is too busy or stopping, or the data folder can't be written; nothing was stored",
             ERROR_CODE | RETRY_AFTER,
         ),
     }
@@ -78,7 +78,7 @@ def link(operation_id: str, identifier: str) -> dict[str, Any]:
     return {"operationId": operation_id, "parameters": {"id": identifier}}
 
 
-def header(name: str, description: str, **schema: Any) -> dict[str, Any]:
+def request_header(name: str, description: str, **schema: Any) -> dict[str, Any]:
     return {
         "name": name,
         "in": "header",
@@ -103,20 +103,22 @@ ONLY_TRUE = {"type": "string", "enum": ["true"]}
 """A filter that can only be switched on. It is a string, because some clients send the boolean as 1."""
 INTEGER_1_100 = {"type": "integer", "minimum": 1, "maximum": 100}
 
-PREFER = header("Prefer", "wait=N holds the answer until the job is final or N seconds (at most 60) have passed")
-IDEMPOTENCY_KEY = header(
+PREFER = request_header(
+    "Prefer", "wait=N holds the answer until the work is done or has failed, or N seconds (at most 60) have passed"
+)
+IDEMPOTENCY_KEY = request_header(
     "Idempotency-Key",
     "the same key and body within 24 hours answer with the same job",
     minLength=1,
     maxLength=MAX_IDEMPOTENCY_KEY,
     pattern="^[ -~]+$",
 )
-IF_NONE_MATCH = header("If-None-Match", "the ETag of a file that the client has", pattern='^"[!#-~]*"$')
-JOB_ID = _path("id", "the job_id of a dispatch, in either case")
-IMAGE_ID = _path("id", "the id of a job's image, in either case")
+IF_NONE_MATCH = request_header("If-None-Match", "the ETag of a file that the client has", pattern='^"[!#-~]*"$')
+JOB_ID = _path("id", "the job_id of a dispatch, in upper or lower case")
+IMAGE_ID = _path("id", "the id of a job's image, in upper or lower case")
 LANGUAGE = _path("lang", "the language of one of the image's translations, ISO 639-1")
 INCLUDE = query(
     "include",
-    "parts of a job that its body has only where they are asked for, separated by commas: removed, details",
+    "more parts of a job to send, separated by commas: removed, details",
     {"type": "string", "pattern": "^ *(removed|details) *(, *(removed|details) *)*$"},
 )

@@ -50,8 +50,8 @@ _PROJECT_NAME = Annotated[
 _CONTEXT = Annotated[
     str,
     Meta(
-        description="what the page or article says that the picture is for; the vision model reads it as data, and it"
-        " is deleted when the texts have been written (local addition)",
+        description="words of the page or article that the picture is for. The vision model reads them as data; they"
+        " are deleted when the texts have been written or have failed (local addition)",
         max_length=MAX_CONTEXT_CHARS,
     ),
 ]
@@ -106,7 +106,7 @@ class ProcessFields(Struct):
     max_height_px: _MAX_HEIGHT | UnsetType = UNSET
 
 
-FIELDS: dict[Operation, type[Struct]] = {
+UPLOAD_FIELDS: dict[Operation, type[Struct]] = {
     Operation.ANALYZE: AnalyzeFields,
     Operation.OPTIMIZE: OptimizeFields,
     Operation.CONVERT: ConvertFields,
@@ -141,7 +141,7 @@ IMAGES_AND_PROJECT = {
     "properties": {"images": {"type": "array"}, "project_id": {"type": "string"}},
     "required": ["images", "project_id"],
 }
-"""A request with both fields, which an export must not have."""
+"""Matches a request that has both fields; an export may have only one of them."""
 
 
 def schema_of(struct: type[Struct]) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def schema_of(struct: type[Struct]) -> dict[str, Any]:
 
 def components() -> dict[str, Any]:
     """Every schema by its name."""
-    _, schemas = msgspec.json.schema_components([*BODIES, *FIELDS.values()], ref_template=REF)
+    _, schemas = msgspec.json.schema_components([*BODIES, *UPLOAD_FIELDS.values()], ref_template=REF)
     _add_enum_types(schemas)
     export = schemas[ExportFields.__name__]
     for field in export["properties"].values():
