@@ -26,7 +26,7 @@ async def read_json(
 ) -> T:
     """The body as `body_type`. `expected` describes it for the message, such as "a JSON object with name (text)".
 
-    `without_body` is the value of a request without a body; None refuses it.
+    A request without a body gives `without_body`; it is refused if that is None.
     Raises: InvalidRequest, UploadTooLarge, UploadTimedOut.
     """
     body = await _read(request, max_bytes)
@@ -49,7 +49,7 @@ async def _read(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
                 if len(body) > max_bytes:
                     raise UploadTooLarge(f"Expected a body of at most {max_bytes} bytes, received more.")
     except InternalServerException:  # Litestar raises this when the client has disconnected
-        raise InvalidRequest({"body": ["The body ended before its last byte."]}) from None
+        raise InvalidRequest({"body": ["The connection was closed before the whole body was received."]}) from None
     except TimeoutError:
         raise UploadTimedOut(f"The body was not received within {BODY_TIMEOUT_S} seconds.") from None
     return bytes(body)

@@ -1,4 +1,4 @@
-"""The public list of languages."""
+"""The list of languages, which needs no key."""
 
 from __future__ import annotations
 

@@ -22,16 +22,16 @@ from imgproc_local.engine.durations import BOUNDS_S, StageDurations
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"
-"""The route of requests that match none; their paths are chosen by clients and would make any number of series."""
+"""The `route` of requests that match no route. Clients choose their paths, which would make any number of series."""
 KNOWN_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 Labels = Mapping[str, str]
 Sample = tuple[str, Labels, float]
-"""Suffix of the metric's name, labels, value."""
+"""What to append to the metric's name, the labels, and the value."""
 
 
 class RequestCounts:
-    """How many requests were answered, by method, route and status, since the start."""
+    """How many requests were answered, by method, route and status, since the service started."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, str, int]] = Counter()
@@ -57,16 +57,16 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     services: Services = request.app.state.services
     counts: RequestCounts = request.app.state.request_counts
-    lanes = await services.jobs.queue_depths()
-    sizes = await services.jobs.stored_bytes()
+    queue_depths = await services.jobs.queue_depths()
+    stored_bytes = await services.jobs.stored_bytes()
     text = "".join(
         (
             _metric("imgproc_requests_total", "counter", "Requests that were answered.", counts.samples()),
             _metric(
                 "imgproc_queue_stages",
                 "gauge",
-                "Stages that wait or run, by lane.",
-                (("", {"lane": lane, "state": state}, count) for lane, state, count in lanes),
+                "Stages that wait or run, by lane and state.",
+                (("", {"lane": lane, "state": state}, count) for lane, state, count in queue_depths),
             ),
             _metric(
                 "imgproc_stage_duration_seconds",
@@ -77,8 +77,8 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
             _metric(
                 "imgproc_stored_bytes",
                 "gauge",
-                "Bytes of the files of jobs, each file counted once.",
-                [("", {}, sizes)],
+                "Bytes of the files of jobs; a file that several jobs share is counted once.",
+                [("", {}, stored_bytes)],
             ),
         )
     )

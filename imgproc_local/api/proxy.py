@@ -80,7 +80,7 @@ def _hops(headers: Sequence[tuple[bytes, bytes]]) -> list[Hop]:
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    """The items of a header that is a list, from all its lines. No item that is read here contains a comma."""
+    """The items of a list header, from all its lines. Every comma separates items: no item read here has one."""
     lines = ",".join(value.decode("latin-1") for key, value in headers if key == name)
     return [item.strip() for item in lines.split(",") if item.strip()]
 

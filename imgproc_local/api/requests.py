@@ -1,4 +1,4 @@
-"""Reads the fields of forms, query parameters, and the headers that change how a request is answered."""
+"""Reads form fields, request headers and query parameters."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ TEXT_FIELDS = ("languages", "format", "project_id", "project_name", "context", "
 """The fields of uploads besides the image; each operation has some of them."""
 MAX_IGNORED_SHOWN = 5
 MAX_PROJECT_NAME = 255
-_INDEXED = re.compile(r"languages\[(\d{0,4})\]")
-"""A field of a list, such as `languages[]` or `languages[0]`."""
+_LANGUAGES_ITEM = re.compile(r"languages\[(\d{0,4})\]")
+"""A list item's field name: `languages[]`, `languages[0]`, `languages[1]` …"""
 ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 
 MAX_IDEMPOTENCY_KEY = 255
@@ -49,7 +49,7 @@ get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 
 
 def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
-    """What the form asks for, and the problems found in it, by field. The plan is valid only where there are none."""
+    """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
     fields = form.fields
     errors: dict[str, list[str]] = {}
     languages: tuple[str, ...] = DEFAULT_LANGUAGES
@@ -92,8 +92,8 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
 
 
 def ignored_fields(fields: Fields) -> str:
-    """The fields that no upload has, as a sentence for the answer to an upload; "" if there are none."""
-    unknown = [name for name, _ in fields if name not in TEXT_FIELDS and not _INDEXED.fullmatch(name)]
+    """A sentence for the answer to an upload that lists the first unknown fields; "" if there are none."""
+    unknown = [name for name, _ in fields if name not in TEXT_FIELDS and not _LANGUAGES_ITEM.fullmatch(name)]
     shown = []
     for name in list(dict.fromkeys(unknown))[:MAX_IGNORED_SHOWN]:
         near = difflib.get_close_matches(name, TEXT_FIELDS, n=1)
@@ -102,7 +102,7 @@ def ignored_fields(fields: Fields) -> str:
 
 
 def read_format(text: str, errors: dict[str, list[str]]) -> Format:
-    """The format that `text` names, WebP for ""; an unknown name is added to `errors`."""
+    """The format that `text` names; WebP if it is empty or unknown. An unknown name is reported in `errors`."""
     wanted = text.lower()
     if wanted in CONVERT_TARGETS:
         return Format(wanted)
@@ -128,7 +128,7 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
     plain: list[str] = []
     indexed: list[tuple[int, str]] = []
     for name, value in fields:
-        match = _INDEXED.fullmatch(name)
+        match = _LANGUAGES_ITEM.fullmatch(name)
         if name == "languages" or (match and not match[1]):
             plain += _split(value, errors)
         elif match:
@@ -142,7 +142,7 @@ def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
         if code not in LANGUAGES
     ]
     if len(codes) > MAX_LANGUAGES:
-        problems.append(f"languages may be at most {MAX_LANGUAGES}; received {len(codes)}.")
+        problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(codes)}.")
     if not problems:
         del errors["languages"]
     return tuple(codes) or DEFAULT_LANGUAGES
@@ -156,7 +156,7 @@ def _split(value: str, errors: dict[str, list[str]]) -> list[str]:
         return [code.strip() for code in msgspec.json.decode(value, type=list[str]) if code.strip()]
     except msgspec.MsgspecError:
         errors.setdefault("languages", []).append(
-            f"languages must be an array of strings where it is JSON; received {_shown(value)}."
+            f"languages must be codes separated by commas, or a JSON array of strings; received {_shown(value)}."
         )
         return []
 
@@ -198,7 +198,7 @@ def preference_applied(wait_s: int | None) -> dict[str, str]:
 
 
 def read_integer(
-    query: Mapping[str, Any],
+    values: Mapping[str, Any],
     name: str,
     errors: dict[str, list[str]],
     *,
@@ -206,15 +206,15 @@ def read_integer(
     maximum: int,
     default: int | None = None,
 ) -> int:
-    """The integer parameter `name`; a malformed or out-of-range one, or a missing one without a default, is added to
-    `errors`.
+    """The integer `name`. If it is malformed, out of range, or missing without a default, that is reported in `errors`,
+    and `minimum` is returned.
     """
     expected = f"{name} must be an integer from {minimum} to {maximum}"
-    if name not in query:
+    if name not in values:
         if default is None:
             errors[name] = [f"{expected}; it is required and was not sent."]
         return minimum if default is None else default
-    text = str(query[name])
+    text = str(values[name])
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
         errors[name] = [f"{expected}; received {text[:40]!r}."]
         return minimum

@@ -30,7 +30,7 @@ async def edit_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
     services: Services = request.app.state.services
-    job, text = await _text(request, image_id, language_code)
+    job, text = await _job_and_text(request, image_id, language_code)
     requested = await read_json(request, TranslationEdit, EXPECTED)
     alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
     edited = await services.engine.texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug)
@@ -42,7 +42,7 @@ async def undo_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
     services: Services = request.app.state.services
-    job, text = await _text(request, image_id, language_code)
+    job, text = await _job_and_text(request, image_id, language_code)
     return await _body(await services.engine.texts.undo(job.id, text.language_code), text.language_code)
 
 
@@ -51,7 +51,7 @@ async def redo_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
     services: Services = request.app.state.services
-    job, text = await _text(request, image_id, language_code)
+    job, text = await _job_and_text(request, image_id, language_code)
     return await _body(await services.engine.texts.redo(job.id, text.language_code), text.language_code)
 
 
@@ -61,12 +61,12 @@ async def regenerate_translation(
 ) -> Response[EditedTranslationBody]:
     services: Services = request.app.state.services
     wait_s = read_wait_s(request.headers)
-    job, text = await _text(request, image_id, language_code)
+    job, text = await _job_and_text(request, image_id, language_code)
     job = await services.engine.texts.regenerate(job.id, text.language_code, timeout_s=wait_s or 0)
     return Response(await _body(job, text.language_code), status_code=202, headers=preference_applied(wait_s))
 
 
-async def _text(request: Request[Any, Any, Any], image_id: str, language_code: str) -> tuple[Job, Translation]:
+async def _job_and_text(request: Request[Any, Any, Any], image_id: str, language_code: str) -> tuple[Job, Translation]:
     """The job of the image, and its text in the language. Raises: NotFound."""
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), authenticated_key(request).account_id)
@@ -77,20 +77,20 @@ async def _text(request: Request[Any, Any, Any], image_id: str, language_code: s
     raise NotFound(f"This image has no text in {language_code[:40]!r}; it has texts in: {written}.")
 
 
-def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | None, str | None]:
+def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[str | None, str | None]:
     """The alt text and the file name as they are stored; None for what was not sent. Raises: InvalidRequest."""
     alt_text = slug = None
     errors: dict[str, list[str]] = {}
     if requested.seo_alt_text is not UNSET:
         alt_text = normalized_alt_text(requested.seo_alt_text)
-        # a text of the file may hold what a person can't write, and is accepted as it is
-        is_accepted = bool(alt_text) and requested.seo_alt_text == present.seo_alt_text
+        # a text from the picture's metadata may break the rules for edits; sending it unchanged accepts it
+        is_accepted = bool(alt_text) and requested.seo_alt_text == current.seo_alt_text
         if not is_accepted and (error := alt_text_error(alt_text)):
             errors["seo_alt_text"] = [error]
     if requested.seo_filename is not UNSET:
         slug = requested.seo_filename
-        if slug != present.seo_filename:  # a name with a number may have one word more than a slug
-            slug = make_slug(_without_extension(slug), present.language_code)
+        if slug != current.seo_filename:  # a stored name with its number may have one word more than a slug
+            slug = make_slug(_without_extension(slug), current.language_code)
         if not slug:
             received = repr(requested.seo_filename[:40])
             errors["seo_filename"] = [
@@ -104,7 +104,7 @@ def _read_edit(requested: TranslationEdit, present: Translation) -> tuple[str | 
 
 
 def _without_extension(name: str) -> str:
-    """`name` without the extension of a picture, which a file name of a text does not have."""
+    """`name` without the extension of a picture format, because a `seo_filename` has no extension."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     stem, dot, extension = name.rpartition(".")

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 MAX_FIELDS = 100
 MAX_FIELD_BYTES = 16 * 1024
 OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
-"""The most bytes of a form besides its image."""
+"""The most bytes that a form may have besides its image."""
 SIGNATURE_BYTES = 4
-"""The bytes by which a TIFF is recognised, while it is received."""
+"""How many of the first bytes identify a TIFF."""
 WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
@@ -85,8 +85,9 @@ async def read_form(
 
     Raises:
         InvalidRequest: not a multipart form, cut off, or with more or larger fields than allowed.
-        UploadTooLarge: the image has more than `max_image_bytes`; refused while reading.
-        UploadTimedOut: nothing was received for `CHUNK_TIMEOUT_S`, or less than `SLOW_UPLOAD_BYTES_PER_S`.
+        UploadTooLarge: the image or the whole body has too many bytes; refused while reading.
+        UploadTimedOut: nothing was received for `CHUNK_TIMEOUT_S`, or the upload
+            took more than `SLOW_UPLOAD_S` and had less than `SLOW_UPLOAD_BYTES_PER_S`.
         ServiceStopping: the service stops.
     """
     kind, options = parse_options_header(request.headers.get("content-type", ""))
@@ -110,8 +111,11 @@ async def read_form(
                     break
             await asyncio.to_thread(reader.flush)
     except MultipartError as error:
-        log.info("a multipart body was refused: %s", error)
-        raise _bad_body("The multipart body is cut off or not well-formed (RFC 7578); nothing was stored.") from error
+        log.info("A multipart body was refused: %s", error)
+        raise _bad_body(
+            f"The multipart body is cut off, not well-formed (RFC 7578), or has more than {MAX_FIELDS} parts;"
+            " nothing was stored."
+        ) from error
     return form
 
 
@@ -198,13 +202,13 @@ async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncItera
         except StopAsyncIteration:
             return
         except InternalServerException:  # Litestar raises this when the client has disconnected
-            raise _bad_body("The upload ended before its last byte.") from None
+            raise _bad_body("The connection was closed before the whole upload was received.") from None
         received += len(chunk)
         if received > max_bytes:
             raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")
         if time.monotonic() - began_s > SLOW_UPLOAD_S + received / SLOW_UPLOAD_BYTES_PER_S:
             raise UploadTimedOut(
-                f"An upload that takes longer than {SLOW_UPLOAD_S} seconds must have at least {SLOW_UPLOAD_BYTES_PER_S}"
+                f"An upload that takes longer than {SLOW_UPLOAD_S} seconds must send at least {SLOW_UPLOAD_BYTES_PER_S}"
                 f" bytes per second; received {received} bytes in {time.monotonic() - began_s:.0f} seconds."
             )
         if chunk:

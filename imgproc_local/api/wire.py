@@ -60,10 +60,10 @@ ERROR_CODE_HEADER = "X-Error-Code"
 """The header that distinguishes errors of the same status. Its values are the codes in `domain/errors.py`."""
 
 Include = Literal["removed", "details"]
-"""The parts of a job that a body has only where the request asks for them."""
+"""The parts of a job that are sent only if the request asks for them."""
 
-LISTED_PROBLEMS = 20
-"""The most missing texts, and the most missing files, that an error lists. `dry_run` lists all."""
+MAX_LISTED_PROBLEMS = 20
+"""An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
 
 
 def export_preview_body(images: int, files: int, size_bytes: int, problems: ExportProblems) -> ExportPreviewBody:
@@ -76,9 +76,9 @@ def export_incomplete_body(message: str, problems: ExportProblems) -> ExportInco
     return ExportIncompleteBody(
         message,
         len(problems.needs_text),
-        _needed_texts(problems.needs_text[:LISTED_PROBLEMS]),
+        _needed_texts(problems.needs_text[:MAX_LISTED_PROBLEMS]),
         len(problems.missing),
-        _missing_files(problems.missing[:LISTED_PROBLEMS]),
+        _missing_files(problems.missing[:MAX_LISTED_PROBLEMS]),
     )
 
 
@@ -104,7 +104,7 @@ def status_words(status_set: StatusSet) -> list[str]:
 
 
 def statuses_of(word: str, status_set: StatusSet) -> list[Status]:
-    """The statuses that a status word means; empty for a word that is not in the configured set."""
+    """The statuses that a status word means; empty for a word that is not in the set."""
     return [status for status in Status if status_word(status, status_set) == word]
 
 
@@ -120,11 +120,11 @@ DISPATCHED = {
 }
 
 
-def dispatch_body(job: Job, status: Status, status_set: StatusSet, remark: str) -> DispatchBody:
-    """The answer to an upload. A `remark` is added to its message."""
+def dispatch_body(job: Job, status: Status, status_set: StatusSet, note: str) -> DispatchBody:
+    """The answer to an upload. A `note` that is not empty is appended to its message."""
     message = f"{DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
-    if remark:
-        message += f" {remark}"
+    if note:
+        message += f" {note}"
     return DispatchBody(Dispatch(job.id, status_word(status, status_set), message))
 
 
@@ -173,8 +173,8 @@ def _details(job: Job, details: JobDetails) -> DetailsBody:
         max_width_px=details.max_width_px,
         max_height_px=details.max_height_px,
         texts={
-            code: TextStateBody(text.can_undo, text.can_redo, text.regenerating, text.error)
-            for code, text in job.text_states.items()
+            code: TextStateBody(state.can_undo, state.can_redo, state.regenerating, state.error)
+            for code, state in job.text_states.items()
         },
     )
 
