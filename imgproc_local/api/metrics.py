@@ -19,6 +19,7 @@ from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
 from imgproc_local.engine.durations import BOUNDS_S, StageDurations
+from imgproc_local.system.request_context import TRUSTED_PROXY
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"
@@ -45,11 +46,15 @@ class RequestCounts:
 
 
 async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited."""
+    """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited.
+
+    Through a proxy every client needs a key: a proxy may pass on a header in which the client calls itself local.
+    """
     client = connection.client
     # a page of a foreign site can reach this machine by DNS rebinding, but only under its own host name
     name = host_name(connection.headers.get("host", ""))
-    if client is None or not is_loopback(client.host) or not is_loopback_name(name):
+    is_local = client is not None and is_loopback(client.host) and is_loopback_name(name)
+    if not is_local or connection.scope["state"].get(TRUSTED_PROXY):
         await require_key(connection, handler)
 
 

@@ -123,3 +123,7 @@ def test_a_proxy_is_trusted_and_other_machines_must_use_it(tmp_path: Path) -> No
         assert httpx.get(f"{root}/metrics").status_code == 401, (
             "a proxy that does not state the client's address got the rights of a local client"
         )
+        spoofed = {"Forwarded": "for=127.0.0.2;host=localhost", "X-Forwarded-For": "203.0.113.5"}
+        assert httpx.get(f"{root}/metrics", headers=spoofed).status_code == 401, (
+            "a client whose header the proxy passed on got the rights of a local client"
+        )
