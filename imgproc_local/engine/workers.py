@@ -343,9 +343,10 @@ def _result(worker: _Worker, answer: Answer, kind: Any, results: Path) -> Any:
         (worker.folder / RESULT_FILE).rename(path)
     except OSError as error:
         raise StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
+    # a compromised worker may have made a link, which could name any file of this user, or a folder
     if not isinstance(result, Output) or not stat.S_ISREG(path.lstat().st_mode):
-        path.unlink()
-        raise StageFailed(UNREADABLE_ANSWER)  # a link could name any file of this user
+        path.rename(worker.folder / path.name)  # deleted with the worker's folder
+        raise StageFailed(UNREADABLE_ANSWER)
     return replace(result, path=str(path))
 
 

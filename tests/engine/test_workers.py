@@ -21,7 +21,7 @@ from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.engine.workers import WorkerError, Workers
 from tests.support import worker_functions as functions
-from tests.support.worker_pool import ends, is_running, run, wait_until, work_item, worker_pool
+from tests.support.worker_pool import StageFunction, ends, is_running, run, wait_until, work_item, worker_pool
 
 ROOT = Path(__file__).parents[2]
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the system offers this on Linux only")
@@ -152,9 +152,12 @@ def test_a_worker_can_not_use_the_network_nor_write_elsewhere_nor_read_settings(
         assert run(workers, functions.try_what_is_forbidden, work) == Output(keeps_original=True)
 
 
-def test_a_result_that_is_a_link_is_refused(workers: Workers, work: WorkItem, tmp_path: Path) -> None:
+@pytest.mark.parametrize("function", [functions.answer_with_a_link, functions.answer_with_a_folder])
+def test_a_result_that_is_no_file_is_refused(
+    workers: Workers, work: WorkItem, tmp_path: Path, function: StageFunction
+) -> None:
     with pytest.raises(StageFailed, match="can't be read"):
-        run(workers, functions.answer_with_a_link, work)
+        run(workers, function, work)
     assert not list((tmp_path / "results").iterdir())
     assert work.original.is_file()
 

@@ -135,6 +135,17 @@ def answer_with_a_link(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"", format=work.info.format)
 
 
+def answer_with_a_folder(work: WorkItem, check_stop: CheckStop) -> Output:
+    """What a compromised worker may do: its result is a folder."""
+
+    def make_folder(path: Path, data: bytes) -> None:
+        path.mkdir()
+        (path / "file").touch()
+
+    Path.write_bytes = make_folder  # type: ignore[method-assign,assignment]
+    return Output(data=b"", format=work.info.format)
+
+
 def fail_as_damaged(work: WorkItem, check_stop: CheckStop) -> Output:
     raise BrokenImage("The picture is damaged.")
 
