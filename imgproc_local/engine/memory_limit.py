@@ -1,4 +1,4 @@
-"""How much memory a worker may use for one picture. A picture that needs more is refused by its stage."""
+"""How much memory a worker may use for one picture. The stage of a picture that needs more fails."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ BASE_BYTES = 256 * MEGABYTE
 """The process itself, and buffers that do not depend on the size of the picture."""
 SMALL_PIXELS = 4_000_000
 BYTES_PER_SMALL_PIXEL = 260
-"""Up to `SMALL_PIXELS`, AVIF is encoded at several qualities and scored in memory."""
+"""For each of the first `SMALL_PIXELS`: up to this size, AVIF is encoded at several qualities and scored as a whole."""
 BYTES_PER_PIXEL = 10
-"""Each further pixel: large pictures are decoded and encoded in strips."""
+"""For every pixel. Large pictures are decoded and encoded in strips."""
 BYTES_PER_UNSTREAMED_PIXEL = 16
-"""A HEIC, and a TIFF that is stored in one piece, are decoded in memory as a whole."""
+"""Added for every pixel of a HEIC or TIFF: a HEIC, and a TIFF stored in one piece, are decoded in memory as a whole."""
 NEAR_LIMIT = 0.6
-"""A failure of a worker that used at least this share of its limit is explained by the limit: libraries that get no
-memory often report damaged data instead. Pictures without defects need less than this share.
+"""If a worker fails after using at least this share of its limit, the limit is reported as the cause: libraries that
+get no memory often report damaged data instead. Pictures without defects need less than this share.
 """
 
 

@@ -23,8 +23,7 @@ OUT_OF_MEMORY = "out_of_memory"
 class Request(Struct, frozen=True, array_like=True):
     """Call `function`, given as `module:name`, with `argument`, whose type is that of the function's first parameter.
 
-    `memory_limit_bytes` is 0 for no limit. After `exit_after_s` the worker ends, so that it does not outlive a service
-    that was killed.
+    A worker that has not answered after `exit_after_s` ends, so that it does not outlive a service that was killed.
     """
 
     function: str
@@ -34,7 +33,7 @@ class Request(Struct, frozen=True, array_like=True):
 
 
 class LogEntry(Struct, frozen=True, array_like=True):
-    """A record that the function logged."""
+    """A log record of the function. `level` is a number of the module `logging`."""
 
     logger: str
     level: int
@@ -45,11 +44,11 @@ class Answer(Struct, frozen=True, array_like=True):
     """What the function returned or raised.
 
     `result` is of the function's return type; `has_file` says that the data of an `Output` is in `RESULT_FILE`.
-    `error_code` is that of a domain error and "" for any other exception, whose traceback is the message; None where
-    nothing was raised. `peak_bytes` is the most memory that the worker held, 0 if unknown.
+    `error_code` is that of a domain error, `OUT_OF_MEMORY`, or "" for any other exception, whose traceback is the
+    message; None if nothing was raised. `peak_bytes` is the most memory that the worker held, 0 if unknown.
     """
 
-    result: msgspec.Raw = msgspec.Raw(b"\xc0")
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
     has_file: bool = False
     error_code: str | None = None
     error_message: str = ""
@@ -58,7 +57,7 @@ class Answer(Struct, frozen=True, array_like=True):
 
 
 class Ready(Struct, frozen=True, array_like=True):
-    """The first answer of a worker: the protections that this system lacks."""
+    """The first message of a worker, before any request: the protections that this system lacks."""
 
     missing_protections: tuple[str, ...] = ()
 

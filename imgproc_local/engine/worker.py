@@ -1,6 +1,6 @@
 """The worker process: calls stage functions on pictures from strangers, with as few rights as the system allows.
 
-It is started by `__main__.py` and ends with the service or when the service kills it.
+`workers.py` starts it through `__main__.py`. It ends when its parent, the service, ends or kills it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_LOG_ENTRIES, MAX_LOG_CHARACTERS = 20, 500
 
 
 def run(folder_name: str, parent_pid: int) -> None:
-    """Answer requests of the parent until it ends. Only the folder can be written."""
+    """Answer requests until the parent ends. Files can be written only in the folder."""
     requests = Requests()
     folder = Path(folder_name)
     sandbox.depend_on_parent(parent_pid)
@@ -114,4 +114,4 @@ def _call(function: Callable[..., Any], argument: object, folder: Path) -> Answe
 
 
 def _continue() -> None:
-    """`check_stop` in a worker: work that is no longer wanted ends by killing the process."""
+    """The `check_stop` of a worker, which does nothing: the service kills a worker whose work is no longer wanted."""

@@ -1,8 +1,9 @@
 """Runs functions on pictures in worker processes, so that a picture can crash, stall or starve only its own stage.
 
 A worker is started when it is needed, used again for the next picture, and ended after a minute without one. A worker
-that passes the deadline, exceeds its memory limit or is no longer wanted is killed. A function whose worker ended early
-is called once more, on a fresh worker, if that worker had worked on another picture before: that one may be the cause.
+that passes the deadline, exceeds its memory limit or is no longer wanted is killed. If a worker that had answered other
+requests before crashes or exceeds its memory limit, the function is called once more, on a fresh worker: an earlier
+picture may be the cause.
 
 Invariant: `run` returns or raises soon after `check_stop` raises, whatever the function does.
 """
@@ -57,13 +58,13 @@ A = TypeVar("A", bound=msgspec.Struct)
 R = TypeVar("R")
 
 IDLE_S = 60.0
-"""A worker without a picture for this long is ended."""
+"""A worker that is idle for this long is ended."""
 POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
 ORPHAN_S = 10.0
-"""A worker ends this long after its deadline if the service was killed and the system does not end it."""
+"""A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
 START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
-"""How long starting a worker is tried again before the stage fails, and the pause between two attempts."""
+"""How long failed starts of a worker are repeated before the stage fails, and the pause between two attempts."""
 
 CANNOT_START = (
     "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
@@ -77,7 +78,7 @@ _ERRORS: dict[str, Callable[[str], ServiceError]] = {
 
 
 class WorkerError(Exception):
-    """The function raised an exception that is no domain error; the message is its traceback."""
+    """The function raised an error that `_ERRORS` lacks; the message is its traceback, or a domain error's message."""
 
 
 class _Lost(Exception):
@@ -111,7 +112,7 @@ class _Worker:
             raise
 
     def ask(self, request: Request, check_stop: CheckStop) -> Answer:
-        """Raises: _Lost, and what `check_stop` raises. The process has ended then."""
+        """The answer to the request. Raises: _Lost, and what `check_stop` raises. The process has ended then."""
         try:
             return self._ask(request, check_stop)
         except ChildEnded as ended:
@@ -199,11 +200,11 @@ class Workers:
             return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def run(self, function: Callable[[A, CheckStop], R], argument: A, info: ImageInfo, check_stop: CheckStop) -> R:
-        """The result of `function(argument, check_stop)` in a worker, with the memory that a picture as `info` may use.
+        """The result of `function(argument, check_stop)` in a worker, with the memory for a picture with this `info`.
 
         The file of an `Output` is moved to the folder of results; the caller deletes it.
-        Raises: the domain errors of the function; StageFailed, where the worker ended early or exceeded its memory;
-            WorkerError; what `check_stop` raises.
+        Raises: the errors of the function that `_ERRORS` lists; WorkerError, for its others; StageFailed, also if the
+            worker crashed or exceeded its memory limit; what `check_stop` raises.
         """
         request = Request(
             function=path_of(function),
@@ -320,11 +321,11 @@ class Workers:
     def _end_idle(self) -> None:
         with self._lock:
             self._timer = None
-            until_s = time.monotonic() - self._idle_s
-            ended = [worker for worker in self._idle if worker.idle_since_s <= until_s]
-            self._idle = [worker for worker in self._idle if worker.idle_since_s > until_s]
+            idle_before_s = time.monotonic() - self._idle_s
+            ended = [worker for worker in self._idle if worker.idle_since_s <= idle_before_s]
+            self._idle = [worker for worker in self._idle if worker.idle_since_s > idle_before_s]
             if self._idle and not self._closed:
-                self._start_timer(min(worker.idle_since_s for worker in self._idle) - until_s)
+                self._start_timer(min(worker.idle_since_s for worker in self._idle) - idle_before_s)
         for worker in ended:
             worker.end()
 
@@ -362,11 +363,11 @@ def _memory_message(request: Request) -> str:
     return f"This picture needs more memory than the {limit_mb} MB that a picture of its size may use."
 
 
-_missing_protections: set[str] = set()
+_logged_protections: set[str] = set()
 
 
 def _log_missing_protections(ready: Ready) -> None:
     for missing in ready.missing_protections:
-        if missing not in _missing_protections:
-            _missing_protections.add(missing)
+        if missing not in _logged_protections:
+            _logged_protections.add(missing)
             log.info("Worker processes have less protection on this system: %s", missing)
