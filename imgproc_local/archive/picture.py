@@ -200,7 +200,7 @@ def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:
     """The row with what the stages report: their durations and errors, and the private data that was removed."""
     outputs = [result.output for result in results.values() if result.output is not None]
     problems = tuple(Problem(stage.value, result.error) for stage, result in results.items() if result.output is None)
-    duration_s = {stage: result.seconds for stage, result in results.items()}
+    duration_s = {stage: result.duration_s for stage, result in results.items()}
     return structs.replace(
         row,
         outcome="failed" if problems else "done",

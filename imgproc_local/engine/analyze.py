@@ -1,7 +1,7 @@
-"""The analyze stage: reads a thumbnail and the metadata of the picture, and has the describer write the alt texts.
+"""The analyze stage: decodes a thumbnail, reads the metadata, and has the describer write the alt texts.
 
-Reading runs in a worker process. Describing needs the vision model, which is loaded once and stays in the process of
-the engine.
+Decoding and reading run in a worker process. The describer runs in the process of the engine, because it keeps the
+vision model loaded. Text in the picture is recognized in one more process (`TextReader`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ log = logging.getLogger(__name__)
 THUMBNAIL_SIDE_PX = 1024
 """Maximum side of the thumbnail for the describer. Source: the size at which the vision models were evaluated."""
 
-
-READING_SIDE_PX = 2048
-"""Maximum side of the picture in which text is read, so that small text of a screenshot stays readable."""
+OCR_SIDE_PX = 2048
+"""Maximum side of the picture in which text is recognized. Larger, so that small text of a screenshot stays legible."""
 
 
 class DescriberInput(Struct, frozen=True):
@@ -43,7 +42,7 @@ class DescriberInput(Struct, frozen=True):
     embedded: EmbeddedMetadata
 
 
-def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
+def describer_input(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
     """Decode and measure a thumbnail of the picture, and read its metadata. Runs in a worker."""
     from imgproc_local.codecs.embedded import read_embedded
     from imgproc_local.codecs.picture import decode
@@ -55,17 +54,17 @@ def read(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
     return DescriberInput(pixels, pixel_facts(pixels, work.info, embedded, work.original_filename), embedded)
 
 
-def decode_for_reading(work: WorkItem, check_stop: CheckStop) -> Pixels:
-    """Decode the picture at the size at which text in it is read. Runs in a worker."""
+def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
+    """Decode the picture at the size at which text in it is recognized. Runs in a worker."""
     from imgproc_local.codecs.picture import decode
 
-    return decode.thumbnail(work.original, work.info, READING_SIDE_PX, check_stop)
+    return decode.thumbnail(work.original, work.info, OCR_SIDE_PX, check_stop)
 
 
 class Analyzer:
     """Runs the analyze stage. The describer is created for the first picture, on the vision lane's single thread.
 
-    `text_reader` reads text in the pictures; None if that is not installed.
+    `text_reader` recognizes text in pictures; None if its libraries are not installed.
     """
 
     def __init__(
@@ -84,8 +83,8 @@ class Analyzer:
         return self._make_describer()
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
-        """One text per language of `work`, and the kinds of private data that were removed from its sources."""
-        received = self._workers.run(read, work, work.info, check_stop)
+        """One text per language, and the kinds of private data removed from the metadata's texts and the file name."""
+        received = self._workers.run(describer_input, work, work.info, check_stop)
         hints = Hints(
             info=work.info,
             embedded=received.embedded,
@@ -103,14 +102,14 @@ class Analyzer:
         return Output(texts=texts, removed=tuple(sorted(removed)))
 
     def _text_in_picture(self, work: WorkItem, received: DescriberInput, check_stop: CheckStop) -> TextInPicture | None:
-        """The text in the picture; None if text is not read."""
+        """The text in the picture; None if no text reader is installed."""
         if self._text_reader is None or not self._text_reader.is_available:
             return None
         from imgproc_local.vision.ocr.lines import text_in_picture
 
         pixels = received.pixels
-        if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:
-            pixels = self._workers.run(decode_for_reading, work, work.info, check_stop)
+        if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:  # the picture may be larger than its thumbnail
+            pixels = self._workers.run(decode_for_ocr, work, work.info, check_stop)
         found = text_in_picture(self._text_reader.read(pixels, check_stop), received.facts.kind)
         if found.unread_lines:
             log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)
@@ -125,7 +124,7 @@ class Analyzer:
             self._describer.close()
 
     def close(self) -> None:
-        """Release what the describer holds, such as a loaded model. Call it after the engine has stopped."""
+        """End the text reader's process and free the memory of a loaded model. Call it after the engine has stopped."""
         if self._text_reader is not None:
             self._text_reader.close()
         self.unload_model()

@@ -9,7 +9,7 @@ from imgproc_local.engine.workers import Workers
 
 
 def run(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture in `work.convert_to`, at the target score."""
+    """The picture in the format `work.convert_to`, at the target score. Runs in a worker."""
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.embedded import private_kinds
     from imgproc_local.codecs.picture.source import ResultOptions

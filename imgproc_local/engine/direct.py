@@ -1,4 +1,4 @@
-"""Runs the stages of one picture one after the other, without a job: for commands that have no data folder."""
+"""Runs the stages of one picture one after the other, without a job: for `archive`, which has no data folder."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class DirectStages(Struct, frozen=True):
 
 
 class StageResult(Struct, frozen=True):
-    """What a stage made of a picture; without an output, `error` says why. The caller deletes the output's file.
+    """The output of a stage for a picture; if it is None, `error` says why. The caller deletes the output's file.
 
-    `cpu_s` is the CPU time where a caller has measured it.
+    `duration_s` is the time that passed. `cpu_s` is CPU time, which callers set; 0 if it was not measured.
     """
 
     stage: StageName
     output: Output | None
     error: str
-    seconds: float
+    duration_s: float
     cpu_s: float = 0.0
 
 
@@ -55,7 +55,7 @@ def run_stages(
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
-    Raises: StorageFailed, if the disk of the temporary files is full.
+    Raises: StorageFailed, if temporary files can't be written, for example to a full disk.
     """
     work = WorkItem(
         path=os.fsencode(file),

@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import Struct, field
 
 BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Upper bounds of the buckets, from a small optimize to the default of `stage_timeout_s`."""
+"""Upper bounds of the buckets, in seconds. The last is the default of `stage_timeout_s`."""
 
 Outcome = Literal["done", "failed", "cancelled"]
 
 
 class Histogram(Struct):
-    """`buckets` counts the durations up to each bound, the last one those above every bound."""
+    """Each bucket counts the durations up to its bound and above the bound before; the last, those above all bounds."""
 
     total_s: float = 0.0
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
@@ -33,6 +33,6 @@ class StageDurations:
         histogram.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
 
     def all(self) -> Iterator[tuple[str, Outcome, Histogram]]:
-        """Stage, outcome and histogram, in the order of their names."""
+        """Stage, outcome and histogram, sorted by stage and outcome."""
         for (stage, outcome), histogram in sorted(self._histograms.items()):
             yield stage, outcome, histogram

@@ -1,15 +1,15 @@
 """Optimize: a smaller file of the same format and appearance, or the original if there is none.
 
-A picture with private data is never its own result: the cleaned file is the result even if it is not smaller. The
-kinds of data that were removed are part of the output.
+If the original holds private data, the result is the cleaned file, even if that is not smaller, unless none of the data
+could be removed. The kinds of data that were removed are part of the output.
 
-A picture that is scaled down is always encoded again: the result has the size that was asked for, even in the rare case
-that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
+A picture that is scaled down is always encoded again: the result has the requested width and height, even in the rare
+case that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
 
-Where an outside compression service is configured it is asked first, for the pictures that may be sent out; those that
-must be encoded anyway are not. Its result is accepted only as the same picture; otherwise the local codecs do the work,
-unless the settings forbid that. A picture with private data that the service can't make smaller is always cleaned
-locally. Worker processes read and write the pictures; the request to the service is made in the process of the engine.
+An outside compression service, if configured, is asked first, except for pictures that must be encoded again or may not
+be sent. If it fails, sends a different picture or none that is smaller, the local codecs do the work, unless the
+setting `compression_fallback` is off. Even then, if its result is not smaller, a picture with private data is cleaned
+locally. Worker processes read and write the pictures; the process of the engine sends them to the service.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
 
 
 def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
-    """The service's result with the metadata of the original, if it is smaller. Runs in a worker.
+    """The service's result with the metadata of the original; the original if that is not smaller. Runs in a worker.
 
     Raises: ExternalServiceFailed.
     """
@@ -95,7 +95,7 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
 
 
 def stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
-    """The stage that uses `service`, or the local codecs alone without one."""
+    """The stage, with the local codecs and, if it is given, the compression service. See `_run_with_service`."""
     if service is None:
         return Stage(StageName.OPTIMIZE, CODECS_LANE, partial(_run_locally, workers), workers.prepare)
     return Stage(
@@ -110,7 +110,7 @@ def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Out
 def _run_with_service(
     workers: Workers, service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop
 ) -> Output:
-    """The picture optimized by `service`; `fallback` lets the local codecs do it where the service fails.
+    """The picture optimized by `service`; with `fallback`, by the local codecs if the service makes no smaller file.
 
     Raises: ExternalServiceFailed, without `fallback`.
     """
@@ -134,7 +134,7 @@ def _run_with_service(
 
 
 def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem, check_stop: CheckStop) -> Output:
-    """The service's result for `file`; the original where it is not smaller. Raises: ExternalServiceFailed."""
+    """The service's result for `file`; the original if the result is not smaller. Raises: ExternalServiceFailed."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     picture = file.read_bytes()

@@ -1,4 +1,4 @@
-"""What a stage is: a plain blocking function from frozen `WorkItem` to one `Output`.
+"""What a stage is: a plain blocking function from a frozen `WorkItem` to an `Output`.
 
 WorkItem and Output can be encoded by msgspec, so that the work on pictures runs in other processes (`workers.py`):
 neither holds an open file, a callable or a model. The second argument of a stage is `check_stop`, which it calls to
@@ -45,10 +45,10 @@ class Options(Struct, frozen=True):
 
 
 class WorkItem(Struct, frozen=True):
-    """The input of a stage for one job. `path` is the uploaded file of `size_bytes`, which no stage changes.
+    """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text. A file that the stage makes is scaled
-    down to fit inside `max_width_px` and `max_height_px`.
+    The path is given as bytes, because the name of a folder need not be text. Results are scaled down to fit inside
+    `max_width_px` and `max_height_px`; None is no limit.
     """
 
     path: bytes
@@ -79,11 +79,11 @@ class WorkItem(Struct, frozen=True):
 
 
 class Output(Struct, frozen=True):
-    """What a stage made: texts, or a file in `format`.
+    """What a stage made: texts, a file in `format`, or nothing but `keeps_original`.
 
-    A function in a worker process returns the file as `data`; whoever called the worker receives it as a temporary file
-    at `path`. `keeps_original` says that the uploaded file itself is the result, because nothing smaller was found.
-    `removed` are the kinds of private data that the uploaded file holds and the result does not, sorted.
+    A function in a worker process returns the file as `data`; the caller of the worker receives it as a temporary file
+    at `path`. `keeps_original` says that the original itself is the result, because nothing smaller was found.
+    `removed` are the kinds of private data that the original holds and the result does not, sorted.
     """
 
     texts: tuple[Translation, ...] = ()
@@ -99,10 +99,10 @@ def _nothing(check_stop: CheckStop) -> None:
 
 
 class Stage(Struct, frozen=True):
-    """A row of the pipeline: the name, the lane that it runs in, and the function.
+    """A stage of the pipeline: its name, the lane that it runs in, and its function.
 
     `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people. `prepare`
-    is called before it and does not count towards the time limit.
+    is called before it. The timeout applies to each of the two calls on its own.
     """
 
     name: StageName
@@ -112,7 +112,7 @@ class Stage(Struct, frozen=True):
 
 
 def stage_error_message(error: Exception) -> str:
-    """What users read of the failure of a stage. An unexpected error is not described: the caller logs it."""
+    """The message that users see for a failed stage. It does not describe an unexpected error: the caller logs that."""
     if isinstance(error, (StageFailed, BadImage)):
         return error.message
     if isinstance(error, MemoryError):
@@ -121,7 +121,7 @@ def stage_error_message(error: Exception) -> str:
 
 
 class CancellationToken:
-    """Ends a running stage: threads can't be cancelled, so the stage calls `check` between its steps."""
+    """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s

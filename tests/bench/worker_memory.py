@@ -35,7 +35,7 @@ SAMPLE_S = 0.005
 UNLIMITED_BYTES = 64 * 1024 * MEGABYTE
 TIMEOUT_S = 600
 OPERATIONS: dict[str, tuple[Callable[[WorkItem, CheckStop], object], Format]] = {
-    "analyze": (analyze.read, Format.WEBP),
+    "analyze": (analyze.describer_input, Format.WEBP),
     "optimize": (optimize.run, Format.WEBP),
     "to webp": (convert.run, Format.WEBP),
     "to avif": (convert.run, Format.AVIF),

@@ -49,7 +49,9 @@ def sent(value: Any) -> Any:
     return received
 
 
-@pytest.mark.parametrize("run", [convert.run, optimize.run, analyze.read], ids=["convert", "optimize", "read"])
+@pytest.mark.parametrize(
+    "run", [convert.run, optimize.run, analyze.describer_input], ids=["convert", "optimize", "analyze"]
+)
 def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: WorkItem, run: Any) -> None:
     assert sent(work) == work
     function = pickle.loads(pickle.dumps(run))
