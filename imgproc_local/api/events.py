@@ -47,7 +47,7 @@ INCLUDE: tuple[Include, ...] = ("removed", "details")
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
     services: Services = request.app.state.services
     key = authenticated_key(request)
-    services.engine.require_account_subscription(key.account_id)
+    services.engine.require_room_for_subscription(key.account_id)
     return Stream(
         # Litestar would iterate the events of a HEAD request, whose response has no body
         iter(()) if request.method == HttpMethod.HEAD else _events(services, key),

@@ -1,7 +1,7 @@
 """The engine: accepts uploads, runs the stages of their jobs, and lets callers follow a job to its end.
 
-Invariant: a job that `accept` returned is in the database; from there each of its stages reaches `done` or `failed`
-exactly once, however often the process ends in between.
+Invariant: a job that `accept` returned is in the database. Unless it is deleted, each of its stages then ends exactly
+once, as `done` or `failed`, however often the process ends in between.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from imgproc_local.storage.translations import Translations
 log = logging.getLogger(__name__)
 
 MAX_ACCOUNT_SUBSCRIPTIONS = 16
-"""Each open page has one. Every subscription reads the totals of the account once a second while jobs change."""
+"""Each open page has one. For each, `api/events.py` counts the account's jobs at most once a second."""
 
 
 class Engine:
@@ -171,14 +171,17 @@ class Engine:
                     yield job
 
     async def wait(self, job_id: str, timeout_s: float, account_id: str | None = None) -> Job:
-        """The job once it is final, or its state after `timeout_s`. Raises: NotFound."""
+        """The job once it is final; its last state if it is deleted, the service stops, or `timeout_s` pass before.
+
+        Raises: NotFound.
+        """
         last: Job | None = None
         async for job in self.follow(job_id, account_id, timeout_s=timeout_s):
             last = job or last
         assert last is not None
         return last
 
-    def require_account_subscription(self, account_id: str) -> None:
+    def require_room_for_subscription(self, account_id: str) -> None:
         """Raises: TooManyStreams, if the account has `MAX_ACCOUNT_SUBSCRIPTIONS` already."""
         if self._updates.subscribers(account_id) >= MAX_ACCOUNT_SUBSCRIPTIONS:
             raise TooManyStreams(MAX_ACCOUNT_SUBSCRIPTIONS)
@@ -188,7 +191,7 @@ class Engine:
         return self._updates.subscribed_to_account(account_id)
 
     def reset_account_changes(self) -> None:
-        """Let all who follow an account read its jobs again, because rows were removed."""
+        """Make all who follow an account read its jobs again, because jobs or their files were removed."""
         self._updates.reset()
 
     async def delete(self, job_id: str, account_id: str) -> None:
@@ -199,7 +202,7 @@ class Engine:
         await self._blobs.remove(files)
 
     def end_waits(self) -> None:
-        """End every `follow`, now and from now on: the service is stopping."""
+        """End every `follow` and account subscription, now and from now on: the service is stopping."""
         self._updates.close()
 
     # ---- running ----

@@ -1,7 +1,7 @@
 """Claims stages, runs each on a thread of its lane, and records its outcome.
 
-A lane is a number of tasks for one kind of stage, each with a thread of its own. The threads of the codecs lane only
-wait for worker processes; the thread of the vision lane runs the model.
+A lane is a number of asyncio tasks that claim the lane's stages, each with a thread of its own. The threads of the
+codecs lane wait for worker processes or an outside service; the thread of the vision lane runs the model.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class Runner:
-    """Runs the tasks of every lane. `wake` has an event per lane, set when a stage may be claimed."""
+    """Runs the tasks of every lane. `wake` has an event per lane, which is set when there may be a stage to claim."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Runner:
     ) -> None:
         self._jobs = jobs
         self._regenerations = regenerations
-        self._stage_was_last = True
+        self._is_turn_of_texts = True
         self._blobs = blobs
         self._stages = {stage.name: stage for stage in stages}
         self._options = options
@@ -153,14 +153,14 @@ class Runner:
             executor.shutdown(wait=False)
 
     async def _claim(self, lane: str) -> ClaimedStage | None:
-        """The next work of the lane. In the lane that writes texts, stages and texts to be written anew take turns."""
+        """The next stage of the lane. In the lane that writes texts, stages and texts to be written anew take turns."""
         writer = self._stages.get(self._regenerations.stage)
         if writer is None or writer.lane != lane:
             return await self._jobs.claim(lane)
-        claimed = await self._regenerations.claim(interrupted=False) if self._stage_was_last else None
+        claimed = await self._regenerations.claim(interrupted=False) if self._is_turn_of_texts else None
         claimed = claimed or await self._jobs.claim(lane) or await self._regenerations.claim()
         if claimed is not None:
-            self._stage_was_last = claimed.regeneration_id is None
+            self._is_turn_of_texts = claimed.regeneration_id is None
         return claimed
 
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
@@ -187,7 +187,7 @@ class Runner:
                 await asyncio.to_thread(Path(outcome.path).unlink, missing_ok=True)
 
     def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> Output:
-        """Call the function of the stage. Runs on a thread of the lane."""
+        """Check the original and call the function of the stage. Runs on a thread of the lane."""
         stage = self._stages[claimed.stage]
         token.restart_timeout()
         token.check()
@@ -215,7 +215,10 @@ class Runner:
     # ---- recording ----
 
     async def _record(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
-        """Record an outcome. After a storage error, retry until it is recorded or the service stops."""
+        """Record an outcome. After a storage error, retry until it is recorded or the service stops.
+
+        If recording fails for another reason, record that as the failure of the stage.
+        """
         try:
             await self._record_outcome(claimed, outcome)
         except StorageFailed:
@@ -233,7 +236,7 @@ class Runner:
             await self._retried(claimed, lambda: self._requeue(claimed))
             return
         if isinstance(outcome, StorageFailed):
-            # a worker found no room for the result; the stage runs again
+            # for example, a worker had no room on the disk for its result
             log.error("Stage %s of job %s is tried again: %s", stage, job.id, outcome.message)
             await asyncio.sleep(self._timeouts.storage_retry_s)
             await self._retried(claimed, lambda: self._requeue(claimed))
@@ -267,7 +270,7 @@ class Runner:
         return await self._regenerations.record_failed(claimed.regeneration_id, message)
 
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
-        """Store the file of the output, and the result with it; None where the job has been deleted."""
+        """Store the output and its file; None if the job has been deleted."""
         assert output.path is not None
         written = WorkerFile(Path(output.path))
         try:
@@ -278,7 +281,7 @@ class Runner:
                     claimed,
                     lambda: self._jobs.record_done(claimed.job, claimed.stage, file, output.texts, output.removed),
                 )
-                if changed is None:
+                if changed is None:  # leave the block with an error, which removes the file again
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed
         except NotFound:
@@ -308,7 +311,7 @@ def _outcome_name(outcome: Output | Exception) -> Outcome:
 
 
 def _user_message(claimed: ClaimedStage, error: Exception) -> str:
-    """The error message that users see for a failed stage."""
+    """The error message that users see for a failed stage. Logs the error if it is unexpected."""
     if not isinstance(error, (StageFailed, BadImage)):
         log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
     return stage_error_message(error)

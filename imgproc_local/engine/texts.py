@@ -12,8 +12,8 @@ from imgproc_local.storage.translations import Translations
 
 
 class Texts:
-    """Stores changes and publishes each to those who follow the job. `price` is that of a text that is written anew;
-    `wake` lets the lane that writes texts look for work.
+    """Stores changes and publishes each to those who follow the job. `price` is that of writing one text anew; `wake`
+    makes the lanes look for work.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Texts:
         self._wake = wake
 
     async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
-        """Store words of a person; None leaves the alt text or the file name as it is. Raises: NotFound."""
+        """Store a person's edit. None leaves the alt text or the file name (`slug`) as it is. Raises: NotFound."""
         return self._published(await self._translations.edit(job_id, language_code, alt_text=alt_text, slug=slug))
 
     async def undo(self, job_id: str, language_code: str) -> Job:
@@ -43,9 +43,9 @@ class Texts:
         return self._published(await self._translations.redo(job_id, language_code))
 
     async def regenerate(self, job_id: str, language_code: str, *, timeout_s: float = 0) -> Job:
-        """Have one text written anew. Returns the job when that is done or has failed, or after `timeout_s`.
+        """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
-        Only one request for a text waits at a time.
+        While a request for the text waits or runs, another call only waits for it.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
         deadline_s = time.monotonic() + timeout_s

@@ -27,10 +27,10 @@ from imgproc_local.storage.thumbnails import MAX_THUMBNAIL_BYTES, ThumbnailFiles
 log = logging.getLogger(__name__)
 
 AT_ONCE = 2
-"""Thumbnails that are made at the same time, beside the stages. Workers have a low priority."""
+"""Thumbnails that are made at the same time, in addition to the stages: no lane limits them."""
 TIMEOUT_S = 30.0
 MAX_REMEMBERED_FAILURES, RETRY_AFTER_S = 1000, 600.0
-"""Pictures of which no thumbnail could be made, and how long they are not tried again."""
+"""How many pictures without a possible thumbnail are remembered, and after how long they may be tried again."""
 
 
 class Thumbnails:
@@ -47,7 +47,7 @@ class Thumbnails:
         self._closed = False
 
     async def get(self, job: Job) -> bytes:
-        """The thumbnail of the job's upload as WebP. Requests for the same upload at the same time share one.
+        """The thumbnail of the job's upload as WebP. Concurrent calls for the same upload make it once.
 
         Raises: NotFound, if the upload was removed or is damaged; BrokenImage, if no thumbnail can be made of it;
             ServiceStopping, StorageFailed.
@@ -83,7 +83,7 @@ class Thumbnails:
         def ended(_: asyncio.Task[bytes]) -> None:
             del self._making[sha256]
             if not task.cancelled():
-                task.exception()  # asyncio logs an exception that no request retrieves
+                task.exception()  # retrieved, or asyncio logs it if all requests were cancelled
 
         task.add_done_callback(ended)
         return task

@@ -16,7 +16,8 @@ T = TypeVar("T")
 MAX_UNREAD = 64
 """Changes that the subscription to one job holds before the oldest is dropped.
 
-A job with three stages changes six times, at three starts and three ends, and a few times more after a restart.
+A job with three stages changes six times, at three starts and three ends, more often if stages are tried again or
+texts are edited.
 """
 MAX_UNREAD_JOBS = 10_000
 """Jobs that the subscription to an account remembers as changed or deleted, about 100 bytes each. Above that, the
@@ -43,7 +44,7 @@ class Subscription:
 
 
 class Changes(Struct, frozen=True):
-    """The jobs of an account that were changed and deleted, each once, in the order of their first change.
+    """The jobs of an account that were changed, and those that were deleted, in the order of their first change.
 
     `is_complete` is False if changes are missing: the subscriber has to read the list of jobs again.
     """
@@ -72,7 +73,7 @@ class AccountSubscription:
             pass
 
     def take(self, limit: int) -> Changes:
-        """The changes since the last call, of at most `limit` changed jobs; the others remain for the next call."""
+        """All deleted jobs and at most `limit` changed ones since the last call; the rest remain for the next call."""
         changed = tuple(job_id for job_id, _ in zip(self._changed, range(limit), strict=False))
         for job_id in changed:
             del self._changed[job_id]
@@ -90,12 +91,12 @@ class AccountSubscription:
 
     def push(self, job_id: str) -> None:
         self._changed[job_id] = None
-        self._bound()
+        self._notify()
 
     def push_deleted(self, job_id: str) -> None:
         self._changed.pop(job_id, None)
         self._deleted[job_id] = None
-        self._bound()
+        self._notify()
 
     def reset(self) -> None:
         """Forget all changes: the subscriber has to read the list again."""
@@ -108,7 +109,8 @@ class AccountSubscription:
         self._closed = True
         self._wake.set()
 
-    def _bound(self) -> None:
+    def _notify(self) -> None:
+        """Wake the subscriber, after a reset if there are too many changes."""
         if len(self._changed) + len(self._deleted) > MAX_UNREAD_JOBS:
             self.reset()
         self._wake.set()
@@ -145,7 +147,7 @@ class Updates:
         return len(self._of_accounts.get(account_id, ()))
 
     def publish(self, job: Job) -> None:
-        """Send the job, as it was committed, to its subscribers and those of its account. Also after every edit."""
+        """Send the job to its subscribers and its account's. Call it after every commit that changes the job."""
         for subscription in self._of_jobs.get(job.id, ()):
             subscription.push(job)
         for account_subscription in self._of_accounts.get(job.account_id, ()):
@@ -159,7 +161,7 @@ class Updates:
             account_subscription.push_deleted(job_id)
 
     def reset(self) -> None:
-        """Let the subscribers of accounts read their lists again: rows were changed that no one published."""
+        """Make the subscribers of all accounts read their lists again: jobs were changed without `publish` or `end`."""
         for account_subscriptions in self._of_accounts.values():
             for subscription in account_subscriptions:
                 subscription.reset()

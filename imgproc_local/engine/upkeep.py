@@ -15,9 +15,9 @@ from imgproc_local.storage.retention import MaxAge, Retention
 log = logging.getLogger(__name__)
 
 DELETE_FILES_EVERY_S = 30
-"""How often the queued files are deleted. The command `prune` only queues files while a server runs."""
+"""How often the queued files are deleted. While a server runs, the command `prune` only queues them."""
 REMOVE_EVERY_S = 3600
-"""How often what is too old is removed from the database, which queues its files."""
+"""How often what is too old is removed from the database, and its files are queued."""
 MAX_CLOCK_JUMP = timedelta(days=1)
 """If the clock is ahead of the elapsed time by more than this, it is wrong and makes everything seem too old."""
 
@@ -32,20 +32,21 @@ def elapsed_s() -> float:
 async def run_upkeep(
     retention: Retention,
     blobs: Blobs,
-    age: MaxAge,
+    max_age: MaxAge,
     clock: Callable[[], datetime],
     on_removed: Callable[[], None],
     elapsed: Callable[[], float] = elapsed_s,
 ) -> None:
     """Remove what is too old once an hour, and delete the queued files twice a minute, until the task is cancelled.
 
-    `on_removed` is called after files of the queue were deleted. Every removal queues files, also by `prune`.
+    `on_removed` is called after queued files were deleted. Every removal of jobs or results queues files, so this
+    reports the removals by this task and by `prune`.
     """
     started_at, started_s = clock(), elapsed()
     last_removal_s: float | None = None
     while True:
         try:
-            if age.is_limited and (last_removal_s is None or elapsed() - last_removal_s >= REMOVE_EVERY_S):
+            if max_age.is_limited and (last_removal_s is None or elapsed() - last_removal_s >= REMOVE_EVERY_S):
                 last_removal_s = elapsed()
                 ahead = clock() - started_at - timedelta(seconds=elapsed() - started_s)
                 if ahead > MAX_CLOCK_JUMP:
@@ -55,7 +56,7 @@ async def run_upkeep(
                         ahead.days,
                     )
                 else:
-                    await retention.remove(age)
+                    await retention.remove(max_age)
             if await retention.delete_files(blobs):
                 on_removed()
         except StorageFailed as error:
