@@ -478,9 +478,9 @@ SELECT lane, state, count(*) AS stages FROM stages WHERE state IN ('pending', 'r
 
 -- name: stored_bytes
 SELECT coalesce(sum(size), 0) FROM (
-    SELECT original_sha256 AS sha256, original_size AS size FROM jobs
+    SELECT original_sha256 AS sha256, original_size AS size FROM jobs WHERE original_removed_at IS NULL
     UNION
-    SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL
+    SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL
 );
 
 -- name: files_by_kind

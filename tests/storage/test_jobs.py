@@ -14,6 +14,7 @@ from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW, MAX_ATTEMPTS
+from imgproc_local.storage.retention import MaxAge, Retention
 from tests.storage.store import BALANCE, PRICES, QUEUE_LIMIT, Store, texts
 
 OTHER_ULID = "01arz3ndektsv4rrffq69g5fav"
@@ -307,6 +308,17 @@ async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> N
     assert await store.jobs.record_failed(running.job, running.stage, "Cancelled.") is None
     assert await store.balance() == BALANCE - 5
     assert await store.jobs.referenced_files() == set()
+
+
+async def test_stored_bytes_exclude_files_removed_because_of_their_age(store: Store) -> None:
+    await store.submit()
+    await store.finish(file=StoredFile("b" * 64, 500, Format.JPEG))
+    assert await store.jobs.stored_bytes() == 1500
+    store.now += timedelta(days=2)
+    await Retention(store.database).remove(MaxAge(originals=timedelta(days=1)))
+    assert await store.jobs.stored_bytes() == 500
+    await Retention(store.database).remove(MaxAge(results=timedelta(days=1)))
+    assert await store.jobs.stored_bytes() == 0
 
 
 async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) -> None:
