@@ -75,18 +75,18 @@ class Keys:
         return account_id
 
     async def authenticate(self, secret: str) -> ApiKey:
-        """The key that `secret` belongs to. Raises `Unauthenticated` for an unknown or revoked one."""
+        """The key that `secret` belongs to. Raises: Unauthenticated, for one that is unknown or not in force."""
         wanted = _hash(secret)
         async with self._database.reading() as read:
-            row = await read.one("key_by_hash", {"hash": wanted})
+            row = await read.one("key_by_hash", {"hash": wanted, "at": read.at})
         if row is None or not hmac.compare_digest(bytes(row["hash"]), wanted):
             raise Unauthenticated
         return _key(row)
 
     async def is_in_force(self, key_id: str) -> bool:
-        """Whether the key has not been revoked."""
+        """Whether the key is neither revoked nor that of an expired page session."""
         async with self._database.reading() as read:
-            return bool(await read.value("key_in_force", {"id": key_id}))
+            return bool(await read.value("key_in_force", {"id": key_id, "at": read.at}))
 
     async def all(self) -> list[ApiKey]:
         """Every key, revoked ones too, oldest first."""

@@ -19,13 +19,17 @@ INSERT INTO keys (id, account_id, name, hash, rate_limit, created_at)
 VALUES (:id, :account_id, :name, :hash, :rate_limit, :at);
 
 -- name: key_by_hash
+-- The key of an expired session is refused, because it is revoked only when the next browser signs in.
 SELECT keys.*, accounts.name AS account,
     EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id) AS for_page
 FROM keys JOIN accounts ON accounts.id = keys.account_id
-WHERE hash = :hash AND revoked_at IS NULL;
+WHERE hash = :hash AND revoked_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id AND expires_at <= :at);
 
 -- name: key_in_force
-SELECT 1 FROM keys WHERE id = :id AND revoked_at IS NULL;
+SELECT 1 FROM keys
+WHERE id = :id AND revoked_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id AND expires_at <= :at);
 
 -- name: list_keys
 SELECT keys.*, accounts.name AS account,

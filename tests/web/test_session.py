@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,9 +201,12 @@ def test_expired_sessions_are_deleted_with_their_keys(
             f"{service.root}/local/keys", headers=headers, json={"name": "Local page", "for_page": True}
         )
         key = answer.json()["data"]["key"]
+        balance = partial(httpx.get, f"{service.url}/credits/balance", headers={"X-API-Key": key})
+        assert balance().status_code == 200
         move(SESSION_VALID_S)
+        assert balance().status_code == 401
         service.page_token()
-        assert httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 401
+        assert balance().status_code == 401
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as rows:
         assert rows.execute("SELECT count(*) FROM page_sessions").fetchone() == (0,)
 
