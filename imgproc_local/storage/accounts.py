@@ -27,14 +27,14 @@ _PREFIX = "imgp_"
 
 
 class Keys:
-    """`first_balance` is granted to every account on its creation."""
+    """API keys and the accounts that they belong to. Every new account is granted `first_balance` credits."""
 
     def __init__(self, database: Database, first_balance: int) -> None:
         self._database = database
         self._first_balance = first_balance
 
     async def account_id(self, name: str = DEFAULT_ACCOUNT, create: bool = False) -> str:
-        """The id of the account called `name`, which is created if `create` is set. Raises: NotFound, without it."""
+        """The id of the account called `name`. An unknown one is created if `create` is set; else raises NotFound."""
         async with self._database.reading() as read:
             found = await read.value("account_by_name", {"name": name})
         if found is None and create:
@@ -47,7 +47,7 @@ class Keys:
     async def create(
         self, name: str, account: str = DEFAULT_ACCOUNT, rate_limit: int | None = None
     ) -> tuple[ApiKey, str]:
-        """A new key of `account`, which is created if it is new, and the key's secret, which can't be read again."""
+        """A new key and its secret, which can't be read again. If there is no `account` of this name, it is created."""
         secret = _PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
         async with self._database.transaction() as tx:
             account_id = await self._account(tx, account)
@@ -121,8 +121,11 @@ def _key(row: Row) -> ApiKey:
 # ---- credits ----
 
 
-class Usage(Struct, frozen=True):
-    """The credits that one client used on one day (UTC) for one operation. `client_id` is "" if it is unknown."""
+class CreditUsage(Struct, frozen=True):
+    """The credits that one client used on one day (UTC) for one operation: a stage, or "regenerate".
+
+    `client_id` is "" if it is unknown.
+    """
 
     day: str
     operation: str
@@ -146,21 +149,21 @@ class Credits:
             await move_credits(tx, account_id, "grant", amount)
             return int(await tx.value("account_balance", {"account_id": account_id}))
 
-    async def usage(self, account_id: str, days: int) -> tuple[date, list[Usage], dict[str, int]]:
-        """Today's date in UTC, the credits that the account used in the last `days`, and its pictures by day."""
+    async def usage(self, account_id: str, days: int) -> tuple[date, list[CreditUsage], dict[str, int]]:
+        """Today's date in UTC, and for the last `days`: the credits that the account used, and its pictures per day."""
         async with self._database.listing() as read:
             today = read.now.date()
             parameters = {"account_id": account_id, "since": (today - timedelta(days=days - 1)).isoformat()}
             rows = await read.all("usage", parameters)
             pictures = await read.all("pictures_per_day", parameters)
-        used = [Usage(row["day"], row["operation"], row["client_id"], row["credits"]) for row in rows]
+        used = [CreditUsage(row["day"], row["operation"], row["client_id"], row["credits"]) for row in rows]
         return today, used, {row["day"]: row["pictures"] for row in pictures}
 
 
 async def move_credits(
     tx: Transaction, account_id: str, kind: str, amount: int, job_id: str | None = None, stage: str | None = None
 ) -> None:
-    """Add `amount` credits to an account, or take them where it is negative."""
+    """Add `amount` credits to an account; a negative amount takes credits."""
     await tx.run(
         "insert_movement",
         {"account_id": account_id, "kind": kind, "amount": amount, "job_id": job_id, "stage": stage, "at": tx.at},
@@ -171,7 +174,7 @@ async def move_credits(
 
 
 async def project_of_plan(tx: Transaction, account_id: str, plan: Plan) -> str:
-    """The id of the project that `plan` names; an unknown name is created.
+    """The id of the project that `plan` names. A project with an unknown name is created.
 
     Raises:
         InvalidRequest: the plan names a project by an id that this account does not have.

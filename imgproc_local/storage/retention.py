@@ -17,13 +17,13 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, rfc3339
 
 BATCH = 200
-"""Jobs of one transaction; few, so that uploads do not wait long for it."""
-NEVER, FOREVER = "", "9999"
-"""Instants before and after every other."""
+"""Jobs, or files, of one transaction; few, so that uploads do not wait long for it."""
+EARLIEST, LATEST = "", "9999"
+"""Sort before and after every stored instant."""
 
 
 class MaxAge(Struct, frozen=True):
-    """How old finished jobs, and the originals and results of other jobs, may become. None is without a limit."""
+    """How old finished jobs, and the originals and results of those that remain, may become. None is no limit."""
 
     jobs: timedelta | None = None
     originals: timedelta | None = None
@@ -33,7 +33,7 @@ class MaxAge(Struct, frozen=True):
     def is_limited(self) -> bool:
         return not (self.jobs is None and self.originals is None and self.results is None)
 
-    def limits(self, now: datetime, finished_before: str = FOREVER) -> dict[str, str]:
+    def limits(self, now: datetime, finished_before: str = LATEST) -> dict[str, str]:
         """The parameters of the statements: the instants before which something is too old."""
         return {
             "jobs_before": _before(now, self.jobs),
@@ -45,15 +45,15 @@ class MaxAge(Struct, frozen=True):
 
 def _before(now: datetime, age: timedelta | None) -> str:
     if age is None:
-        return NEVER
+        return EARLIEST
     try:
         return rfc3339(now - age)
     except OverflowError:
-        return NEVER
+        return EARLIEST
 
 
 class Removable(Struct, frozen=True):
-    """What is too old: jobs, and all files that no row would reference afterwards."""
+    """What is too old: jobs, and all files that no row would reference after the removal."""
 
     jobs: int
     files: int
@@ -64,7 +64,7 @@ class Retention:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def removable(self, age: MaxAge, *, finished_before: str = FOREVER) -> Removable:
+    async def removable(self, age: MaxAge, *, finished_before: str = LATEST) -> Removable:
         """What `remove` would remove now."""
         async with self._database.listing() as read:
             limits = age.limits(read.now, finished_before)
@@ -73,11 +73,11 @@ class Retention:
         assert row is not None
         return Removable(jobs, row["files"], row["size_bytes"])
 
-    async def remove(self, age: MaxAge, max_s: float = math.inf, *, finished_before: str = FOREVER) -> bool:
+    async def remove(self, age: MaxAge, max_s: float = math.inf, *, finished_before: str = LATEST) -> bool:
         """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files.
 
         Jobs with a stage that ended at `finished_before` or later, an RFC 3339 instant, are left as they are.
-        Returns whether all were; after `max_s` the rest is left.
+        Returns False if it stopped after `max_s` with some left.
         """
         deadline_s = time.monotonic() + max_s
         for find, change in (

@@ -1,4 +1,4 @@
-"""Access to the local page: for users who can write to the data folder, as for the command line.
+"""Access to the local page. Whoever can write to the data folder can use the command line, and so can sign in.
 
 `serve` and `sign-in` make a link that opens the page once, within `LINK_VALID_S`. The browser that opens it gets a
 cookie with the secret of a new session. The session ends by a sign-out, a revocation, or after `SESSION_VALID_S`, and
@@ -95,7 +95,7 @@ class Sessions:
             return [_session(row) for row in await read.all("list_sessions", {"at": read.at})]
 
     async def set_key(self, session_id: str, key_id: str) -> None:
-        """Let `key_id` end with the session, and revoke the key that did before."""
+        """Make `key_id` the key that ends with the session, and revoke the one before it."""
         async with self._database.transaction() as tx:
             row = await tx.one("session_by_id", {"id": session_id})
             if row is None:  # signed out meanwhile
@@ -116,7 +116,7 @@ class Sessions:
     async def revoke_all(self) -> list[str]:
         """End every session, revoke their keys, and make unused links invalid. Returns the ids."""
         async with self._database.transaction() as tx:
-            sessions = [_session(row) for row in await tx.all("list_sessions", {"at": ""})]
+            sessions = [_session(row) for row in await tx.all("list_sessions", {"at": ""})]  # expired ones too
             for session in sessions:
                 await _end(tx, session)
             await tx.run("delete_links")
@@ -140,7 +140,7 @@ def _after(tx: Transaction, seconds: int) -> str:
 
 
 def _hash(secret: str) -> bytes:
-    """What is stored and looked up; a look-up by hash takes no time that depends on the secret."""
+    """What is stored instead of a secret. The time that a look-up by hash takes reveals nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 

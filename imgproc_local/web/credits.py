@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import NotFound
-from imgproc_local.storage.accounts import DEFAULT_ACCOUNT, Usage
+from imgproc_local.storage.accounts import DEFAULT_ACCOUNT, CreditUsage
 from imgproc_local.web.guard import get, require_session
 
 DAYS = 30
@@ -67,7 +67,7 @@ async def usage(request: Request[Any, Any, Any]) -> CreditsBody:
     return CreditsBody(CreditsData(DEFAULT_ACCOUNT, balance, _by_day(days, used, pictures), _by_key(used, names)))
 
 
-def _by_day(days: list[str], used: list[Usage], pictures: dict[str, int]) -> list[DayUsage]:
+def _by_day(days: list[str], used: list[CreditUsage], pictures: dict[str, int]) -> list[DayUsage]:
     operations: dict[str, dict[str, int]] = {day: defaultdict(int) for day in days}
     for usage in used:
         if usage.day in operations:
@@ -78,7 +78,7 @@ def _by_day(days: list[str], used: list[Usage], pictures: dict[str, int]) -> lis
     ]
 
 
-def _by_key(used: list[Usage], names: dict[str, str]) -> list[KeyUsage]:
+def _by_key(used: list[CreditUsage], names: dict[str, str]) -> list[KeyUsage]:
     credits_by_key: dict[str, int] = defaultdict(int)
     for usage in used:
         credits_by_key[usage.client_id] += usage.credits

@@ -15,9 +15,9 @@ from imgproc_local.api.json_body import read_json
 from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.storage.database import rfc3339
-from imgproc_local.storage.retention import FOREVER, MaxAge, Removable, Retention
+from imgproc_local.storage.disk_usage import FileTotals, JobFiles, job_files, totals_of
+from imgproc_local.storage.retention import LATEST, MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
-from imgproc_local.storage.usage import FileTotals, JobFiles, job_files, totals_of
 from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import get, require_same_origin, require_session
 
@@ -112,7 +112,7 @@ async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     planned = await read_json(request, Prune, expected)
     session: PageSession = request.scope["user"]
     retention, age = Retention(services.store.database), _max_age(planned)
-    finished_before = FOREVER if planned.counted_at is None else rfc3339(planned.counted_at)
+    finished_before = LATEST if planned.counted_at is None else rfc3339(planned.counted_at)
     found = await retention.removable(age, finished_before=finished_before)
     is_complete = await retention.remove(age, REMOVE_ROWS_S, finished_before=finished_before)
     left = Removable(0, 0, 0) if is_complete else await retention.removable(age, finished_before=finished_before)

@@ -1,4 +1,4 @@
-"""How many bytes of the disk each part of the data folder occupies."""
+"""The number and the sizes of the files in each part of the data folder."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from imgproc_local.storage.database import Database
 
-MAX_ENTRIES = 200_000
-"""The most files of one folder that are counted."""
+MAX_FILES = 200_000
+"""The most files that one call of `totals_of` counts."""
 
 
 class FileTotals(Struct, frozen=True):
@@ -41,7 +41,7 @@ def totals_of(paths: Sequence[Path]) -> FileTotals:
     """The totals of the files at `paths` and in folders among them, without those that can't be read."""
     files = size_bytes = 0
     waiting = list(paths)
-    while waiting and files < MAX_ENTRIES:
+    while waiting and files < MAX_FILES:
         path = waiting.pop()
         try:
             stat = path.lstat()
