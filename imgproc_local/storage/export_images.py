@@ -12,7 +12,7 @@ from imgproc_local.storage.database import Database
 from imgproc_local.storage.job_rows import read_jobs
 
 BATCH = 500
-"""Jobs that one statement reads, so that other lists are read in between."""
+"""Jobs that one statement reads; between two statements, other lists are read."""
 
 
 class ExportImage(Struct, frozen=True):
@@ -29,7 +29,7 @@ class ExportImage(Struct, frozen=True):
 
 
 async def job_ids_of_images(database: Database, account_id: str, image_ids: Sequence[str]) -> dict[str, str]:
-    """The job of each image that the account has, by the identifier of the image."""
+    """The ids of the jobs of those images that the account has, by the id of the image."""
     parameters = {"account_id": account_id, "image_ids": msgspec.json.encode(image_ids).decode()}
     async with database.listing() as read:
         rows = await read.all("job_ids_of_images", parameters)
@@ -37,14 +37,14 @@ async def job_ids_of_images(database: Database, account_id: str, image_ids: Sequ
 
 
 async def finished_job_ids(database: Database, account_id: str, project_id: str | None, limit: int) -> list[str]:
-    """At most `limit` finished jobs of the account, or of one of its projects, oldest first."""
+    """The ids of at most `limit` finished jobs of the account, or of one of its projects, oldest first."""
     parameters = {"account_id": account_id, "project_id": project_id, "limit": limit}
     async with database.listing() as read:
         return [row["id"] for row in await read.all("finished_job_ids", parameters)]
 
 
 async def read_export_images(database: Database, account_id: str, job_ids: Sequence[str]) -> list[ExportImage]:
-    """The images of those of the jobs that exist, in the order of `job_ids`."""
+    """The images of the jobs that exist, in the order of `job_ids`."""
     images: dict[str, ExportImage] = {}
     for start in range(0, len(job_ids), BATCH):
         batch = job_ids[start : start + BATCH]
@@ -53,7 +53,7 @@ async def read_export_images(database: Database, account_id: str, job_ids: Seque
             rows = await read.all("export_details", {"ids": msgspec.json.encode(batch).decode()})
         details = {row["id"]: row for row in rows}
         for job in jobs:
-            if (row := details.get(job.id)) is not None:  # deleted between the two statements
+            if (row := details.get(job.id)) is not None:  # None: deleted between the two statements
                 languages = msgspec.json.decode(row["languages"], type=tuple[str, ...])
                 images[job.id] = ExportImage(job, row["project"], languages)
     return [images[job_id] for job_id in job_ids if job_id in images]

@@ -28,7 +28,7 @@ NO_FILTERS = JobFilters()
 
 
 def list_queries(filters: JobFilters) -> list[str]:
-    """The statements that together list the jobs that match `filters`."""
+    """The names of the statements that together list the jobs that match `filters`."""
     if filters.language_missing or filters.larger_than_optimized or (filters.needs_text and filters.statuses):
         return ["list_jobs_by_filters"]
     if filters.needs_text:
@@ -41,7 +41,7 @@ def list_queries(filters: JobFilters) -> list[str]:
 
 
 def list_parameters(filters: JobFilters) -> dict[str, Any]:
-    """The parameters of these statements that follow from the filters."""
+    """The parameters that the statements of `list_queries` take from the filters."""
     return {
         "project_id": filters.project_id,
         "statuses": msgspec.json.encode(list(filters.statuses or ())).decode(),

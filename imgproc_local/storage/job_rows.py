@@ -1,4 +1,4 @@
-"""Reads jobs with their stages and translations from rows, and what their stages need."""
+"""Reads jobs with their stages and translations, and claimed stages with all they need to run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.database import Row, Transaction
 
 MAX_ATTEMPTS = 3
-"""How many times the process may be killed while a stage is running; then the stage fails."""
+"""A stage fails after the process has ended this many times while the stage was running."""
 
 
 class _StageRow(Struct):
@@ -69,7 +69,7 @@ _decode_info = msgspec.json.Decoder(ImageInfo).decode
 
 
 async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
-    """The job in its present state. Raises: NotFound, for an unknown job or one of another account."""
+    """The present state of the job. Raises: NotFound, also for a job of another account than `account_id`."""
     jobs = await read_jobs(tx, [job_id], account_id)
     if not jobs:
         raise NotFound(f"No job {job_id!r} in this account.")
@@ -77,7 +77,7 @@ async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) 
 
 
 async def read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
-    """Those of the jobs that exist, newest first."""
+    """The jobs that exist, newest first; with `account_id`, only those of this account."""
     parameters = {
         "ids": msgspec.json.encode(job_ids).decode(),
         "account_id": account_id,
@@ -122,7 +122,7 @@ def _to_job(row: Row) -> Job:
 
 
 class ClaimedStage(Struct, frozen=True):
-    """A stage to run, and what it needs to know. `attempts` counts this run.
+    """A stage to run, and what it needs to know. `attempts` includes this run.
 
     `regeneration_id` is that of a request to write one text anew; None for a stage of the job itself.
     """
@@ -148,7 +148,7 @@ async def read_claimed(
     languages: tuple[str, ...] | None = None,
     regeneration_id: int | None = None,
 ) -> ClaimedStage:
-    """The stage, which was claimed in this transaction. `languages` are those of the job where it is None."""
+    """The stage, which was claimed in this transaction. Without `languages`, it has those of the job."""
     work = await tx.one("work_of_job", {"job_id": job_id})
     assert work is not None
     return ClaimedStage(

@@ -29,7 +29,7 @@ from imgproc_local.storage.translations import insert_translation
 ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
 BATCH_BEGINS_AT = 10
-"""A job belongs to a batch if its client has this many unfinished jobs already."""
+"""A job belongs to a batch, which other jobs overtake, if its client has this many unfinished jobs already."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 INTERRUPTED = (
     f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
@@ -55,9 +55,9 @@ class Submission(Struct, frozen=True):
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two requests with the same body. It holds no words of the context, because it is stored.
+        """Equal for two requests with the same body. It is stored, so it holds a hash of the context, not its words.
 
-        Limits of the size that were not sent are left out, as in fingerprints of earlier versions.
+        Size limits that were not sent are left out, as in fingerprints of earlier versions.
         """
         plan = msgspec.to_builtins(self.plan)
         for name in ("max_width_px", "max_height_px"):
@@ -71,6 +71,8 @@ class Submission(Struct, frozen=True):
 
 
 class Jobs:
+    """The jobs of all accounts. `queue_limit` is how many may be unfinished; `_require_room` has the exceptions."""
+
     def __init__(self, database: Database, queue_limit: int) -> None:
         self._database = database
         self._queue_limit = queue_limit
@@ -152,10 +154,10 @@ class Jobs:
             await self._require_room(read, account_id)
 
     async def _require_room(self, tx: Transaction, account_id: str) -> None:
-        """Raises: QueueFull, unless there is room, or others fill the queue and the account holds less than its share.
+        """Raises: QueueFull, if the limit is reached, unless other accounts have jobs and this one has few or none.
 
-        The share of each of N accounts is half of the queue, divided by N. The shares of all accounts together may
-        exceed the queue's limit by half of it; above that, an account may still have one job.
+        Up to one and a half times the limit, an account may submit while it has fewer jobs than its share: half of the
+        limit, divided by the number of accounts with jobs, itself included. Beyond that, it may submit its first job.
         """
         queue = await tx.one("queue_shares", {"account_id": account_id})
         assert queue is not None
@@ -172,7 +174,7 @@ class Jobs:
     # ---- reading ----
 
     async def get(self, job_id: str, account_id: str | None = None) -> Job:
-        """The present state of the job. Raises: NotFound, for an unknown job or one of another account."""
+        """The present state of the job. Raises: NotFound, also for a job of another account than `account_id`."""
         async with self._database.reading() as read:
             return await read_job(read, job_id, account_id)
 
@@ -191,7 +193,7 @@ class Jobs:
         return {row["language_code"]: row["slug_base"] for row in rows}
 
     async def ids_by_key_prefix(self, account_id: str, prefix: str) -> list[str]:
-        """The jobs whose idempotency keys begin with `prefix`, which is ASCII. Jobs of every age are found."""
+        """The ids of the jobs of any age whose idempotency keys begin with `prefix`, which is ASCII."""
         keys = {"account_id": account_id, "first": prefix, "after": prefix + "\x7f"}
         async with self._database.reading() as read:
             return [row["id"] for row in await read.all("job_ids_by_key_prefix", keys)]
@@ -213,7 +215,7 @@ class Jobs:
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
-        """Those of the jobs that exist in the account, newest first."""
+        """The jobs of `job_ids` that exist in the account, newest first."""
         async with self._database.listing() as read:
             return await read_jobs(read, job_ids, account_id)
 
@@ -223,7 +225,7 @@ class Jobs:
             return int(await read.value("count_jobs_of_account", {"account_id": account_id}))
 
     async def totals(self, account_id: str) -> JobTotals:
-        """The jobs of the account by state, and the bytes of their results."""
+        """The jobs of the account by state, and the bytes that their results save."""
         async with self._database.listing() as read:
             row = await read.one("job_totals", {"account_id": account_id})
         assert row is not None
@@ -245,7 +247,7 @@ class Jobs:
     # ---- running ----
 
     async def claim(self, lane: str) -> ClaimedStage | None:
-        """The oldest pending stage of `lane`, now running; None without one."""
+        """The next stage of `lane`, now running; None if none can start. `claim_stage` in queries.sql has the order."""
         async with self._database.transaction() as tx:
             row = await tx.one("claim_stage", {"lane": lane, "at": tx.at})
             if row is None:
@@ -301,8 +303,9 @@ class Jobs:
         return await read_job(tx, job_id)
 
     async def requeue(self, job: Job, stage: StageName) -> None:
-        """Put a stage that did not end for a reason of its own back into the queue: after an orderly stop, or where its
-        result found no room on the disk. The attempt does not count.
+        """Put a stage back into the queue after an orderly stop, or because the disk had no space for its result.
+
+        The attempt does not count.
         """
         async with self._database.transaction() as tx:
             await tx.run("requeue_stage", {"job_id": job.id, "name": stage.value})
@@ -323,7 +326,7 @@ class Jobs:
     # ---- removing ----
 
     async def delete(self, job_id: str, account_id: str) -> list[str]:
-        """Delete the job, release the credits of what waits for it, and return the SHA-256 sums of its files.
+        """Delete the job, release the credits of what has not started, and return the SHA-256 sums of its files.
 
         Raises:
             NotFound: no such job in this account.

@@ -1,4 +1,4 @@
-"""Requests to write one text of a finished job anew. They wait beside the stages, and change no status of a job.
+"""Requests to write one stored text of a job anew. They wait beside the stages, and change no status of a job.
 
 A row of `regenerations` and the credits that it holds are written together. The row is deleted when the new text is
 stored; after a failure it remains with the reason, until the next request.
@@ -29,7 +29,7 @@ class Regenerations:
         self._last_claims: dict[str, int] = {}
 
     async def request(self, job_id: str, language_code: str, price: int) -> tuple[Job, bool]:
-        """The job with a request for this language, and whether the request is new: only one waits at a time.
+        """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
 
         Raises:
             NotFound: the job has no text in this language.
@@ -109,12 +109,12 @@ class Regenerations:
         return await read_job(tx, row["job_id"])
 
     async def requeue(self, request_id: int) -> None:
-        """Let a request wait again that did not end for a reason of its own. The attempt does not count."""
+        """As `Jobs.requeue`: let a running request wait again. The attempt does not count."""
         async with self._database.transaction() as tx:
             await tx.run("requeue_regeneration", {"id": request_id})
 
     async def recover(self) -> tuple[int, int]:
-        """Let the requests wait again that a killed process left running. Returns how many wait and how many failed."""
+        """Requeue the requests that a killed process left running. Returns the numbers of requeued and failed ones."""
         requeued = failed = 0
         async with self._database.transaction() as tx:
             for row in await tx.all("interrupted_regenerations"):
@@ -128,11 +128,11 @@ class Regenerations:
 
 
 async def release_waiting(tx: Transaction, job_id: str) -> None:
-    """Release the credits of the requests of a job that wait, because the job is deleted."""
+    """Release the credits of the waiting requests of a job that is being deleted."""
     for row in await tx.all("pending_regenerations_of_job", {"job_id": job_id}):
         await move_credits(tx, row["account_id"], "release", row["price"], job_id, _ledger_stage(row["id"]))
 
 
 def _ledger_stage(request_id: int) -> str:
-    """What the movements of a request name as their stage; each request has another one."""
+    """The stage that the ledger has for a request; it differs between the requests of a text."""
     return f"regenerate-{request_id}"

@@ -124,7 +124,7 @@ async def _name_for(tx: Transaction, text: Row, wanted: str) -> tuple[str, str, 
     """The file name that `text` gets if `wanted` is requested, and the base and number that it is made of."""
     own: tuple[str, str, int] = (text["seo_filename"], text["slug_base"], text["slug_number"])
     if wanted == own[0] or (wanted == own[1] and await _is_taken(tx, text, wanted)):
-        return own  # it is the wanted name, or the wanted name with a number because that is taken
+        return own  # its name is the wanted one, or has a number because the wanted one is taken
     base, number = await _free_name(tx, text, wanted)
     return _nth_name(base, number), base, number
 
