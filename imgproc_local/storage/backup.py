@@ -2,7 +2,8 @@
 
 The archive is a tar file (GNU format) that other programs can unpack: `files/…`, `imgproc.db`, `manifest.json`, and as
 its last member `sha256`, the hash of all bytes before that member. A byte that is missing, added or changed is noticed
-before anything is restored. A backup is made beside a running server; jobs that are deleted meanwhile are left out.
+before anything is restored. A backup is made beside a running server. A job that is deleted meanwhile is left out,
+unless its files were copied already.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FORMAT = 1
 DATABASE, MANIFEST, DIGEST = "imgproc.db", "manifest.json", "sha256"
 STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 MAX_PASSES = 10
-"""How often the database is copied again because jobs were deleted while their files were being copied."""
+"""How often the database is copied at most: once, and again after jobs were deleted before their files were copied."""
 MAX_MANIFEST_BYTES = 1024**3
 COPY_BYTES = 1024 * 1024
 BLOCK_BYTES = tarfile.BLOCKSIZE
@@ -68,14 +69,14 @@ class _Hash(Protocol):
 
 
 class _Archive:
-    """Writes members one after the other. A member can be taken back until the next one is begun."""
+    """Writes members one after the other."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash: _Hash = hashlib.sha256()
 
     def add(self, name: str, source: IO[bytes], size_bytes: int, sha256: str | None = None) -> bool:
-        """Add a member. False, and nothing is added, where `source` has another size or hash than expected."""
+        """Add a member. Returns False and adds nothing if `source` has another size or hash than expected."""
         before, hash_before = self._file.tell(), self._hash.copy()
         self._write(_header(name, size_bytes))
         copied, content = 0, hashlib.sha256()
@@ -112,7 +113,7 @@ def _padding(size_bytes: int) -> bytes:
 
 
 def _last_member(digest: str) -> bytes:
-    """The hash of everything before it, and the end of the archive."""
+    """The member with the hash of everything before it, and the end of the archive."""
     content = digest.encode() + b"\n"
     return _header(DIGEST, len(content)) + content + _padding(len(content)) + bytes(2 * BLOCK_BYTES)
 
@@ -121,9 +122,9 @@ def _last_member(digest: str) -> bytes:
 
 
 def write_backup(folder: Path, database: Path, target: Path, program: str, at: str) -> Manifest:
-    """Back the data folder up into the new file `target`, which only its owner can read. It is on the disk afterwards.
+    """Back the data folder up into the new file `target`, which only its owner can read, and sync it to the disk.
 
-    A folder without jobs, keys and granted credits is refused, because it is rather a mistyped one.
+    A folder without jobs, keys and granted credits is refused, because its name was probably mistyped.
     Raises: StorageFailed; there is no file `target` then.
     """
     part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
@@ -167,6 +168,7 @@ def _fill(archive: _Archive, folder: Path, database: Path, copy: Path, program: 
                     files[sha256] = size_bytes
                 else:
                     left_out[sha256] = problem
+        # files that are not referenced any more were deleted with their jobs: copy the database without these jobs
         if not left_out or left_out.keys() <= read_database(database, referenced_files).keys():
             break
     with copy.open("rb") as file:
@@ -181,7 +183,7 @@ def _fill(archive: _Archive, folder: Path, database: Path, copy: Path, program: 
 
 
 def _add_file(archive: _Archive, folder: Path, sha256: str, size_bytes: int) -> str | None:
-    """Add a stored file; what is wrong with it where it is damaged."""
+    """Add a stored file. Returns what is wrong with the file; None if it was added."""
     name = f"files/{sha256[:2]}/{sha256}"
     try:
         source = (folder / name).open("rb")
@@ -213,7 +215,7 @@ def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
                     f"The data folder {database.parent} holds no job and no key: there is nothing to back up."
                     f" {NAME_ANOTHER}"
                 )
-            # a context is stored only for the job that waits in this folder
+            # a context is private, and is stored only while its job waits in this folder
             target.execute("DELETE FROM contexts")
             return schema, referenced_files(target)
 
@@ -242,8 +244,8 @@ def require_empty(folder: Path) -> None:
 def restore_backup(source: Path, folder: Path) -> Manifest:
     """Restore a backup into `folder`, which this process owns and which holds no database and no files.
 
-    Returns the manifest with the files that were restored.
-    Everything is compared with its hash before the folder is changed. Raises: StorageFailed.
+    Everything is unpacked into `RESTORING` and compared with its hash before it is moved into place.
+    Returns the manifest with the files that were restored. Raises: StorageFailed.
     """
     require_empty(folder)
     restoring = folder / RESTORING
@@ -258,7 +260,7 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
             with source.open("rb") as file:
                 manifest = _unpack(file, source.stat().st_size, restoring)
             referenced = _check_database(restoring / DATABASE, manifest)
-            # their jobs were deleted while the backup was written
+            # files whose jobs were deleted while the backup was written
             for sha256 in manifest.files.keys() - referenced:
                 (restoring / "files" / sha256[:2] / sha256).unlink()
             restored = {sha256: size for sha256, size in manifest.files.items() if sha256 in referenced}

@@ -37,11 +37,11 @@ class LedgerDifference(Struct, frozen=True):
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. The fields after it are empty if there are any problems, or if
-    `schema` is not `newest_schema`.
+    """`problems` are those of SQLite's own check. If there are any, or if `schema` is not `newest_schema`, the fields
+    after `problems` are empty.
 
-    `jobs` is the number of jobs by status; `committed` is the number of transactions; `files` is the size in bytes of
-    each file that a row references, by content address.
+    `jobs` is the number of jobs by status; `keys` is the number of keys that are not revoked; `committed` is the number
+    of transactions; `files` is the size in bytes of each file that a row references, by content address.
     """
 
     schema: int
@@ -69,14 +69,14 @@ def inspect_database(path: Path) -> DatabaseReport:
 
 
 def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
-    """The result of `read` on a connection that changes nothing. Raises: StorageFailed."""
-    log = wal_path(path)
+    """The result of `read` on a connection that changes nothing. `read` may be called twice. Raises: StorageFailed."""
+    wal = wal_path(path)
     try:
-        if not log.exists():
-            # no process has it open; `immutable` prevents SQLite from creating a log and an index beside it
+        if not wal.exists():
+            # no process has the database open; `immutable` prevents SQLite from creating its -wal and -shm files
             with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
                 result = read(connection)
-            if not log.exists():  # otherwise a process has opened it meanwhile, and may have changed what was read
+            if not wal.exists():  # otherwise a process has opened it meanwhile, and may have changed what was read
                 return result
         with closing(_connect(path, "?mode=ro")) as connection:
             return read(connection)
@@ -179,5 +179,5 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
     """What lies in a folder; nothing where it does not exist."""
     if not folder.is_dir():
         return []
-    with os.scandir(folder) as entries:
-        return list(entries)
+    with os.scandir(folder) as found:
+        return list(found)

@@ -1,4 +1,4 @@
-"""Checks everything in a data folder: the database, its log, its rows, the ledger, and the content of every file.
+"""Checks everything in a data folder: the database and its write-ahead log, rows, ledger, and the content of all files.
 
 It changes nothing and works beside a running server.
 """
@@ -37,7 +37,7 @@ class Problem(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """`schema` is 0 for a folder without a database; `files` and `size_bytes` are those whose content was compared.
+    """`schema` is 0 for a folder without a database; `files` and `size_bytes` count the intact files.
 
     `is_used` says that a process uses the folder: it may be storing files that no row names yet, so files that belong
     to no job are not looked for.
@@ -83,7 +83,7 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
         return Verification(0, commits.committed, 0, 0, tuple(problems))
     if rows.schema not in (0, newest_schema()):
         return Verification(rows.schema, rows.committed, 0, 0, tuple(problems))
-    checked, damaged = _compare_files(folder / "files", rows.files)
+    intact, damaged = _compare_files(folder / "files", rows.files)
     if damaged and is_owned():
         # jobs may have been deleted meanwhile, and their files with them
         still_referenced = read_database(database, referenced_files)
@@ -93,8 +93,8 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
     is_used = is_owned()
     if not is_used:
         problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, rows.files)]
-    size_bytes = sum(rows.files[sha256] for sha256 in checked)
-    return Verification(rows.schema, rows.committed, len(checked), size_bytes, tuple(problems), is_used)
+    size_bytes = sum(rows.files[sha256] for sha256 in intact)
+    return Verification(rows.schema, rows.committed, len(intact), size_bytes, tuple(problems), is_used)
 
 
 def _lost(commits: Commits, committed: int) -> Iterator[Problem]:
@@ -193,7 +193,7 @@ def _file_problem(path: Path, sha256: str, size_bytes: int) -> str | None:
 
 
 def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
-    """Everything in the folders of files that is not a stored file at its place."""
+    """Everything in the folders of files that is neither an expected file in its place nor the thumbnail of one."""
     for entry in [*entries(folder / "incoming"), *entries(folder / "files")]:
         is_folder = entry.is_dir(follow_symlinks=False)
         if not is_folder or not re.fullmatch(r"files[/\\][0-9a-f]{2}", os.path.relpath(entry.path, folder)):
