@@ -84,7 +84,7 @@ class Incoming:
 
 
 class WorkerFile:
-    """A result of a worker process, on the file system of the data folder. Only the caller deletes it."""
+    """A result of a worker process, on the file system of the data folder. The caller deletes it if it isn't stored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -138,14 +138,14 @@ class Blobs:
         blob = await asyncio.to_thread(incoming.close)
         async with self._lock:
             self._leases[blob.sha256] += 1
-        referenced = False
+        succeeded = False
         try:
             await asyncio.to_thread(self._adopt, incoming.path, blob)
             yield blob
-            referenced = True
+            succeeded = True
         finally:
             postponed = self._end_leases([blob.sha256])
-            await asyncio.shield(self.remove(postponed if referenced else [blob.sha256]))
+            await asyncio.shield(self.remove(postponed if succeeded else [blob.sha256]))
 
     @asynccontextmanager
     async def leased(self, addresses: Iterable[str]) -> AsyncIterator[None]:
@@ -222,7 +222,7 @@ class Blobs:
         """Delete those files that are neither referenced nor leased."""
         for sha256 in addresses:
             async with self._lock:
-                # leases before rows: a task writes its row first, and ends its lease after that
+                # check leases before rows: a task writes its row before it ends its lease
                 if sha256 in self._leases:
                     self._to_remove.add(sha256)
                     continue
@@ -261,7 +261,7 @@ class Blobs:
 
 
 class _State(Struct, frozen=True):
-    """What the file system reports of a file. Different after every change of its content."""
+    """What the file system reports about a file. It differs after every change of the content."""
 
     size_bytes: int
     modified_ns: int

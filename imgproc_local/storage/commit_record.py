@@ -1,10 +1,10 @@
 """The number of committed transactions, recorded in a file beside the database, so that lost ones are noticed.
 
 SQLite recovers from a damaged write-ahead log by ignoring everything from the first damaged frame on: committed
-transactions are lost without an error. So each transaction counts itself in the database, and after its commit the
-number is written to this file. Invariant: the file never holds a higher number than the database, unless the database
-lost transactions or was replaced by an older copy. The file is not synced: after a loss of power it may hold a lower
-number, never a higher one.
+transactions are lost without an error. So each transaction that changes a row increments a number in the database,
+which is written to this file after the commit. Invariant: the file never holds a higher number than the database,
+unless the database lost transactions or was replaced by an older copy. The file is not synced: after a loss of power it
+may hold a lower number, never a higher one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORD_BYTES = 256
 
 
 class Commits(Struct, frozen=True):
-    """`committed` transactions in all; `lost` of them were missing at a start, the last time at `lost_at`."""
+    """The database has `committed` transactions; `lost` others were missing at starts, the last time at `lost_at`."""
 
     committed: int = 0
     lost: int = 0
@@ -81,9 +81,9 @@ class CommitRecord:
 
 
 def open_record(database: Path, before: Commits, committed: int, at: str) -> CommitRecord:
-    """The record of a database that holds `committed` transactions; `before` was read before the database was.
+    """The record of a database that holds `committed` transactions. `before` was read from the file before that.
 
-    Lost transactions are logged and remembered.
+    Lost transactions are logged, and recorded with the instant `at`.
     """
     lost = max(0, before.committed - committed)
     if lost:

@@ -1,4 +1,4 @@
-"""The SQLite file: one writer behind a lock, readers beside it, every error reported as `StorageFailed`.
+"""The SQLite file: one writer behind a lock, and readers beside it. Its failures are raised as `StorageFailed`.
 
 Invariant: what is inside one `transaction()` is committed whole or not at all, also when the task that runs it is
 cancelled. The statements run on the connection's own thread in the order given, so a rollback always follows a
@@ -71,8 +71,9 @@ def new_id(now: datetime | None = None, above: str | None = None) -> str:
 
 
 class Transaction:
-    """Runs named statements on one connection. `now` is the instant at which it began, and `at` the same instant as
-    rows store it.
+    """Runs named statements on one connection; also for `reading` and `listing`, which begin no transaction.
+
+    `now` is the instant at which this object was made, and `at` the same instant as rows store it.
     """
 
     def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
@@ -163,7 +164,7 @@ class Database:
     async def _commit(self, number: int | None) -> None:
         await self._writer.execute_fetchall("COMMIT")
         if number is not None:
-            # as a function of SQLite it runs on the connection's own thread, which no upload can keep busy
+            # as a function of SQLite, it runs on the connection's own thread; uploads can keep asyncio's threads busy
             await self._writer.execute_fetchall("SELECT record_commit(?)", (number,))
 
     async def _rollback(self) -> None:
@@ -195,7 +196,7 @@ class Database:
 
 
 async def _until_done(work: Coroutine[Any, Any, Any]) -> None:
-    """Wait for `work` even if this task is cancelled, because the lock must not be released before."""
+    """Wait for `work` even if this task is cancelled, because the lock must not be released earlier."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -239,7 +240,7 @@ def _message(error: sqlite3.Error) -> str:
 def _create_private(path: Path) -> None:
     """Create the file of a new database, which only its owner can read; SQLite gives its -wal and -shm the same mode.
 
-    An existing file is not opened: to close it would release the locks that other connections of this process hold.
+    An existing file is not opened: closing it would release the locks that other connections of this process hold.
     Raises: StorageFailed.
     """
     try:

@@ -1,8 +1,8 @@
 """Stored thumbnails: a cache in the data folder, bounded in bytes, that may be deleted at any time.
 
-A thumbnail is named by the SHA-256 of the upload that it shows, and is deleted with that file (`blobs.py`). Its file
-begins with the SHA-256 of its content: one that is damaged counts as missing and is made again. Nothing is synced to
-the disk, and backups do not contain thumbnails.
+A thumbnail is named by the SHA-256 of the upload that it shows, and is deleted with that file (`blobs.py`). Before its
+content, it has a header with the version and the SHA-256 of the content: a damaged thumbnail counts as missing and is
+made again. Nothing is synced to the disk, and backups do not contain thumbnails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_THUMBNAIL_BYTES = 2 * 1024 * 1024
 MIN_FILE_BYTES = 4096
 """What a file takes at least on the disk; bounds the number of files too."""
 THUMBNAIL_VERSION = 1
-"""Is increased when thumbnails are made in another way. Stored ones of other versions count as missing."""
+"""Increase it when thumbnails are made in another way. Stored ones of other versions count as missing."""
 HEADER = b"thumbnail %d\n" % THUMBNAIL_VERSION
 DIGEST_BYTES = 32
 NAME = re.compile(r"[0-9a-f]{64}\.webp")
@@ -52,7 +52,10 @@ class ThumbnailFiles:
             blobs.thumbnail_folder.mkdir(mode=0o700, exist_ok=True)
 
     def sweep(self, referenced: Collection[str]) -> int:
-        """Delete the thumbnails of uploads that are not `referenced`, and return their number. Call it at the start."""
+        """Register the thumbnails of `referenced` uploads, and delete all other files. Returns how many were deleted.
+
+        Call it at the start.
+        """
         removed = 0
         found: list[tuple[float, str, int]] = []
         with storage_errors(), os.scandir(self._blobs.thumbnail_folder) as entries:
@@ -96,7 +99,7 @@ class ThumbnailFiles:
             try:
                 part.write_bytes(data)
                 part.replace(path)
-                with self._lock:  # an upload that is deleted after this check is forgotten after `_add`
+                with self._lock:  # if the upload is deleted after this check, `_forget` waits for `_add`
                     if self._blobs.path(sha256).exists():
                         self._add(sha256, len(data))
                     else:  # its job was deleted meanwhile
