@@ -1,4 +1,4 @@
-/* What the C extensions have in common: Python's stable interface and keywords of the compilers. Include it first. */
+/* What the C extensions have in common: Python's stable ABI and compiler-specific keywords. Include it first. */
 
 #ifndef IMGPROC_EXTENSION_H
 #define IMGPROC_EXTENSION_H
@@ -18,7 +18,7 @@
 #define RESTRICT restrict
 #endif
 
-/* Loops worth wider vectors than every x86-64 has: compiled twice where the loader can choose between them. */
+/* For functions whose loops gain from AVX2, which not every x86-64 has: compiled twice where the loader can choose. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
 #if __has_attribute(target_clones)
 #define WIDE __attribute__((target_clones("avx2", "default")))
@@ -28,7 +28,7 @@
 #define WIDE
 #endif
 
-/* A slot of every module: the extensions hold no state that the interpreter's lock would protect. */
+/* In the slots of every module: the extensions change no state that the interpreter's lock would have to protect. */
 #ifdef Py_GIL_DISABLED
 #define WITHOUT_GIL {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #else

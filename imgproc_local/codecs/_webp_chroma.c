@@ -1,9 +1,11 @@
-/* Prepares an sRGB picture for lossy WebP, which stores chroma at half the width and height.
+/* Prepares an RGB picture for lossy WebP, which stores chroma at half the width and height.
  *
  * libwebp averages the chroma of each 2x2 block, and decoders interpolate it. At coloured edges this changes the chroma
- * and, because luminance depends on chroma, the brightness too. Here each pixel is shifted along the grey axis until the
- * interpolated result has the luminance of the original, and each block is shifted in chroma until the average that
- * libwebp stores is that of the linear light. libwebp's own "sharp YUV" has the same aim, at about four times the CPU time.
+ * and with it the luminance. Here each pixel is shifted along the grey axis until the interpolated result has the
+ * luminance of the source, and each block is shifted in chroma until libwebp stores the average of the linear light.
+ * libwebp's own "sharp YUV" has the same aim, at about four times the CPU time.
+ *
+ * Values are taken to be sRGB, also those of pictures with another profile.
  *
  * Invariants: the interpreter's lock is released while pixels are computed; results are the same on every processor,
  * since no multiplication is fused with an addition (see setup.py).
@@ -22,21 +24,21 @@
 
 enum {
     ROUNDS = 2,
-    STEPS = 4096,  /* of the inverse tables */
-    ROWS = 19,     /* floats per pixel of width that `adjust` needs for rows */
+    STEPS = 4096,      /* of the inverse tables */
+    SCRATCH_ROWS = 19, /* rows of floats that `adjust_blocks` needs */
 };
 
 static const float MAX_SHIFT = 24.0f / 255.0f; /* along the grey axis, in each round */
 static const float CORRECTION = 0.4f; /* part of the remaining error in chroma that the second round corrects */
 static const double WEBP_GAMMA = 0.8;
-static const float UNIT = 1.0f / 255.0f; /* of a band of 8 bits */
+static const float TO_UNIT = 1.0f / 255.0f; /* scales an 8-bit value to 0 to 1 */
 
-static float webp_light_of[256];        /* by a value of 8 bits */
-static float webp_value_of[STEPS + 1];  /* 0 to 1, by light * STEPS */
-static float srgb_of[STEPS + 1];        /* 0 to 1, by the square root of light * STEPS */
+static float webp_light_of[256];        /* by 8-bit value */
+static float webp_value_of[STEPS + 1];  /* 0 to 1; the index is light * STEPS */
+static float srgb_of[STEPS + 1];        /* 0 to 1; the index is sqrt(light) * STEPS */
 
-/* Values are 0 to 1 from here on. The transfer curve of sRGB is approximated, within 0.003, so that the compiler can
- * compute several pixels at once. */
+/* Values and light are 0 to 1 unless stated otherwise. The transfer curve of sRGB is approximated, within 0.003, so that
+ * the compiler can compute several pixels at once. */
 INLINE float light_of(float v)
 {
     return v * (v * (v * 0.305306011f + 0.682171111f) + 0.012522878f);
@@ -52,11 +54,11 @@ static void fill_tables(void)
     for (int i = 0; i < 256; i++)
         webp_light_of[i] = (float)pow(i / 255.0, WEBP_GAMMA);
     for (int i = 0; i <= STEPS; i++) {
-        double root = (double)i / STEPS, value = root;
+        double step = (double)i / STEPS, light = step * step, value = step;
         for (int n = 0; n < 20; n++) /* Newton's method: only the exact inverse leaves flat areas unchanged */
-            value -= (light_of((float)value) - root * root) / light_slope((float)value);
+            value -= (light_of((float)value) - light) / light_slope((float)value);
         srgb_of[i] = (float)value;
-        webp_value_of[i] = (float)pow(root, 1.0 / WEBP_GAMMA);
+        webp_value_of[i] = (float)pow(step, 1.0 / WEBP_GAMMA);
     }
 }
 
@@ -82,14 +84,14 @@ INLINE float limited(float value, float least, float most)
 }
 
 typedef struct {
-    const unsigned char *source;    /* rows of `bands` bytes per pixel, `stride` bytes apart */
-    unsigned char *result;
-    size_t width, height;           /* of the part that consists of whole blocks */
+    const unsigned char *source; /* rows of `bands` bytes per pixel, `stride` bytes apart */
+    unsigned char *result;       /* the same layout; begins as a copy of the source */
+    size_t width, height;        /* of the part that consists of whole blocks */
     size_t bands, stride;
-    float *original_u, *original_v; /* by block: chroma of the source, averaged in linear light, */
-    float *wanted_u, *wanted_v;     /* to be stored, */
-    float *stored_u, *stored_v;     /* and as libwebp would store it now */
-    float *rows;
+    float *source_u, *source_v;  /* chroma of each block of the source, averaged in linear light */
+    float *wanted_u, *wanted_v;  /* chroma that libwebp should store for each block */
+    float *stored_u, *stored_v;  /* chroma that libwebp would store for each block of `result` as it is */
+    float *scratch;              /* SCRATCH_ROWS rows of `width` floats */
 } Picture;
 
 INLINE void read_pixels(const unsigned char *bytes, size_t bands, float scale, float *RESTRICT r, float *RESTRICT g,
@@ -138,7 +140,8 @@ WIDE static void to_light(float *RESTRICT row, size_t n)
         row[x] = light_of(row[x]);
 }
 
-static void find_stored(Picture *p)
+/* The chroma that libwebp would store for `result`. */
+static void find_stored_chroma(Picture *p)
 {
     for (size_t y = 0; y < p->height; y += 2)
         for (size_t x = 0; x < p->width; x += 2) {
@@ -169,8 +172,8 @@ WIDE static void interpolate(const float *near, const float *far, float *RESTRIC
     }
 }
 
-/* The shift of each pixel along the grey axis that gives it the luminance of the source, r, g, b. The second r, g, b are
- * the picture as it is now, and become the light of what is shown with the interpolated chroma u, v. */
+/* The shift of each pixel along the grey axis that gives it the luminance of the source, r, g, b. On entry r2, g2, b2
+ * are the values of the result so far; on return, the light that a decoder shows for them with the chroma u, v. */
 WIDE static void find_grey(const float *RESTRICT r, const float *RESTRICT g, const float *RESTRICT b,
                            float *RESTRICT r2, float *RESTRICT g2, float *RESTRICT b2,
                            const float *RESTRICT u, const float *RESTRICT v, float *RESTRICT grey, size_t n)
@@ -191,8 +194,8 @@ WIDE static void find_grey(const float *RESTRICT r, const float *RESTRICT g, con
     }
 }
 
-/* Shifts a band of a row, 0 to 255, along the grey axis and by one tint for both pixels of a block, ready to be cut to
- * whole numbers. */
+/* Shifts a band of a row, in values of 0 to 255, along the grey axis and by one tint for both pixels of a block. Adds
+ * 0.5, because `write_row` truncates. */
 WIDE static void move_band(float *RESTRICT row, const float *RESTRICT grey, const float *RESTRICT tint, size_t blocks)
 {
     for (size_t i = 0; i < blocks; i++) {
@@ -201,6 +204,7 @@ WIDE static void move_band(float *RESTRICT row, const float *RESTRICT grey, cons
     }
 }
 
+/* The shift of each band that changes the chroma of a block by u, v. */
 WIDE static void tints(const float *RESTRICT u, const float *RESTRICT v, float *RESTRICT red, float *RESTRICT green,
                        float *RESTRICT blue, size_t blocks)
 {
@@ -215,12 +219,13 @@ typedef struct {
     float *source[3], *now[3], *u, *v, *grey;
 } Row;
 
-/* Moves the pixels of a row of blocks towards the luminance of the source and the wanted chroma. */
+/* Moves the pixels of a row of blocks towards the luminance of the source and the wanted chroma. With `correct`, the
+ * wanted chroma is first corrected by the error of the chroma shown. */
 static void adjust_blocks(Picture *p, size_t row, int correct)
 {
     size_t n = p->width, blocks = n / 2, above = row ? row - 1 : 0, below = row + 1 < p->height / 2 ? row + 1 : row;
     Row halves[2];
-    float *next = p->rows;
+    float *next = p->scratch;
     for (int half = 0; half < 2; half++) {
         for (int band = 0; band < 3; band++) {
             halves[half].source[band] = next, next += n;
@@ -230,30 +235,30 @@ static void adjust_blocks(Picture *p, size_t row, int correct)
         halves[half].v = next, next += n;
         halves[half].grey = next, next += n;
     }
-    float *missing_u = next, *missing_v = next + blocks;
+    float *block_u = next, *block_v = next + blocks; /* of each block: first shown, then missing chroma */
     for (int half = 0; half < 2; half++) {
         size_t far = (half ? below : above) * blocks, at = (2 * row + (size_t)half) * p->stride;
-        read_row(p->source + at, p->bands, UNIT, halves[half].source, n);
-        read_row(p->result + at, p->bands, UNIT, halves[half].now, n);
-        interpolate(p->stored_u + row * blocks, p->stored_u + far, missing_u, halves[half].u, n);
-        interpolate(p->stored_v + row * blocks, p->stored_v + far, missing_u, halves[half].v, n);
+        read_row(p->source + at, p->bands, TO_UNIT, halves[half].source, n);
+        read_row(p->result + at, p->bands, TO_UNIT, halves[half].now, n);
+        interpolate(p->stored_u + row * blocks, p->stored_u + far, block_u, halves[half].u, n);
+        interpolate(p->stored_v + row * blocks, p->stored_v + far, block_u, halves[half].v, n);
         Row *h = &halves[half];
         find_grey(h->source[0], h->source[1], h->source[2], h->now[0], h->now[1], h->now[2], h->u, h->v, h->grey, n);
     }
     float *wanted_u = p->wanted_u + row * blocks, *wanted_v = p->wanted_v + row * blocks;
     if (correct) {
-        block_chroma(halves[0].now, halves[1].now, missing_u, missing_v, blocks);
+        block_chroma(halves[0].now, halves[1].now, block_u, block_v, blocks);
         for (size_t i = 0; i < blocks; i++) {
-            wanted_u[i] += CORRECTION * (p->original_u[row * blocks + i] - missing_u[i]);
-            wanted_v[i] += CORRECTION * (p->original_v[row * blocks + i] - missing_v[i]);
+            wanted_u[i] += CORRECTION * (p->source_u[row * blocks + i] - block_u[i]);
+            wanted_v[i] += CORRECTION * (p->source_v[row * blocks + i] - block_v[i]);
         }
     }
     for (size_t i = 0; i < blocks; i++) {
-        missing_u[i] = wanted_u[i] - p->stored_u[row * blocks + i];
-        missing_v[i] = wanted_v[i] - p->stored_v[row * blocks + i];
+        block_u[i] = wanted_u[i] - p->stored_u[row * blocks + i];
+        block_v[i] = wanted_v[i] - p->stored_v[row * blocks + i];
     }
-    float *tint[3] = {halves[0].u, halves[0].v, halves[1].u}; /* the interpolated chroma has been used */
-    tints(missing_u, missing_v, tint[0], tint[1], tint[2], blocks);
+    float *tint[3] = {halves[0].u, halves[0].v, halves[1].u}; /* the interpolated chroma is no longer needed */
+    tints(block_u, block_v, tint[0], tint[1], tint[2], blocks);
     for (size_t half = 0; half < 2; half++) {
         unsigned char *bytes = p->result + (2 * row + half) * p->stride;
         read_row(bytes, p->bands, 1.0f, halves[half].now, n);
@@ -263,22 +268,22 @@ static void adjust_blocks(Picture *p, size_t row, int correct)
     }
 }
 
-static void find_original(Picture *p)
+static void find_source_chroma(Picture *p)
 {
     size_t n = p->width, blocks = n / 2;
     float *upper[3], *lower[3];
     for (int band = 0; band < 3; band++) {
-        upper[band] = p->rows + 2 * (size_t)band * n;
+        upper[band] = p->scratch + 2 * (size_t)band * n;
         lower[band] = upper[band] + n;
     }
     for (size_t row = 0; row < p->height / 2; row++) {
-        read_row(p->source + 2 * row * p->stride, p->bands, UNIT, upper, n);
-        read_row(p->source + (2 * row + 1) * p->stride, p->bands, UNIT, lower, n);
+        read_row(p->source + 2 * row * p->stride, p->bands, TO_UNIT, upper, n);
+        read_row(p->source + (2 * row + 1) * p->stride, p->bands, TO_UNIT, lower, n);
         for (int band = 0; band < 3; band++) {
             to_light(upper[band], n);
             to_light(lower[band], n);
         }
-        block_chroma(upper, lower, p->original_u + row * blocks, p->original_v + row * blocks, blocks);
+        block_chroma(upper, lower, p->source_u + row * blocks, p->source_v + row * blocks, blocks);
     }
 }
 
@@ -287,23 +292,23 @@ static int adjust(Picture *p)
     size_t blocks = p->width / 2 * (p->height / 2);
     if (blocks == 0)
         return 0;
-    p->original_u = malloc((6 * blocks + ROWS * p->width) * sizeof(float));
-    if (p->original_u == NULL)
+    p->source_u = malloc((6 * blocks + SCRATCH_ROWS * p->width) * sizeof(float)); /* holds the other arrays too */
+    if (p->source_u == NULL)
         return -1;
-    p->original_v = p->original_u + blocks;
-    p->wanted_u = p->original_v + blocks;
+    p->source_v = p->source_u + blocks;
+    p->wanted_u = p->source_v + blocks;
     p->wanted_v = p->wanted_u + blocks;
     p->stored_u = p->wanted_v + blocks;
     p->stored_v = p->stored_u + blocks;
-    p->rows = p->stored_v + blocks;
-    find_original(p);
-    memcpy(p->wanted_u, p->original_u, 2 * blocks * sizeof(float));
+    p->scratch = p->stored_v + blocks;
+    find_source_chroma(p);
+    memcpy(p->wanted_u, p->source_u, 2 * blocks * sizeof(float));
     for (int round = 0; round < ROUNDS; round++) {
-        find_stored(p);
+        find_stored_chroma(p);
         for (size_t row = 0; row < p->height / 2; row++)
             adjust_blocks(p, row, round > 0);
     }
-    free(p->original_u);
+    free(p->source_u);
     return 0;
 }
 
@@ -316,8 +321,8 @@ static PyObject *adjusted(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "Onni", &pixels, &width, &height, &bands))
         return NULL;
     if (width < 1 || height < 1 || (bands != 3 && bands != 4))
-        return PyErr_Format(PyExc_ValueError, "expected at least 1 x 1 pixels of 3 or 4 bands, got %zd x %zd of %d", width,
-                            height, bands);
+        return PyErr_Format(PyExc_ValueError, "expected at least 1 x 1 pixels of 3 or 4 bands, got %zd x %zd of %d",
+                            width, height, bands);
     Py_buffer view;
     if (PyObject_GetBuffer(pixels, &view, PyBUF_SIMPLE) < 0)
         return NULL;
