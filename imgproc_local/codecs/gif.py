@@ -1,7 +1,7 @@
-"""Optimizes GIF files: stores only the changes between frames, and compresses them better.
+"""Optimizes GIF files: stores only the changes between frames, and compresses them better. Also scales GIFs.
 
-The encoder may round colours in frames that have a palette of their own. Its result is compared with the source frame
-by frame and discarded if a difference is visible.
+The encoder may round colours in frames that have a palette of their own. When a GIF is optimized, the result is
+compared with the source frame by frame and discarded if a difference is visible.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ bytes per pixel: it already stores only changes, and encoding it for seconds wou
 """
 
 MAX_ROUNDS = 4
-"""A result is encoded again until it does not get smaller, so that optimizing it again returns it unchanged. One round
-is nearly always enough.
+"""A result is encoded again, at most this often, until it does not get smaller, so that optimizing it again returns it
+unchanged. One round is nearly always enough.
 """
 
 _OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
@@ -43,7 +43,7 @@ _SCALED_OPTIONS = {"effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and encodings with the same frames, delays and loop count."""
+    """The clean copy, and encodings with the same frames, delays and number of plays."""
     path, info, check_stop = source.path, source.info, source.check_stop
     best = source.clean_copy()
     yield best
@@ -62,9 +62,9 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 
 def scaled(source: Source, size: ScaledSize) -> bytes:
-    """The frames scaled to `size`, with new palettes, the same delays and the same loop count.
+    """The frames scaled to `size`, with new palettes, and the same delays and number of plays.
 
-    A GIF's pixels are transparent or not, so the soft edges of scaled alpha become hard.
+    A GIF's pixels are transparent or opaque, so the soft edges of scaled alpha become hard.
     """
     frames = animation.scaled_frames(source.path, source.info, size, source.check_stop)
     encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_SCALED_OPTIONS)
@@ -74,7 +74,10 @@ def scaled(source: Source, size: ScaledSize) -> bytes:
 def _smaller(
     open_frames: Callable[[], pyvips.Image], size_bytes: int, blocks: Blocks, check_stop: CheckStop
 ) -> bytes | None:
-    """The frames encoded again as a GIF with `blocks`; None if it has `size_bytes` or more, or looks different."""
+    """The frames encoded again as a GIF with `blocks`; None if it looks different or is not smaller than `size_bytes`.
+
+    With rounded colours it must have at most `MAX_ROUNDED_SIZE_SHARE` of that.
+    """
     encoded = evaluate(open_frames(), check_stop, "gifsave_buffer", **_OPTIONS)
     smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
@@ -96,9 +99,9 @@ def _error(old: pyvips.Image, new: pyvips.Image, check_stop: CheckStop) -> tuple
     if (old.width, old.height) != (new.width, new.height):
         return 255.0, 255.0
     old, new = (_without_hidden_colours(each) for each in (old, new))
-    error = evaluate((old - new).abs().cast("uchar"), check_stop, "stats")
+    statistics = evaluate((old - new).abs().cast("uchar"), check_stop, "stats")
     # row 0 has the statistics of all bands together: minimum, maximum, sum, sum of squares, mean
-    return error(1, 0)[0], error(4, 0)[0]
+    return statistics(1, 0)[0], statistics(4, 0)[0]
 
 
 def _without_hidden_colours(image: pyvips.Image) -> pyvips.Image:

@@ -37,8 +37,8 @@ GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
 
 MIN_LARGE_PIXELS = 24_000_000
-"""Pictures of at least this many pixels, all frames of an animation together, are encoded at `DRAFT_EFFORT`: that takes
-a third of the time and a tenth more bytes.
+"""Conversions and lossless files of at least this many pixels, all frames together, are encoded at `DRAFT_EFFORT`: that
+takes a third of the time and a tenth more bytes. APNGs are encoded at `animation.WEBP_EFFORT`.
 """
 
 MAX_ANIMATION_RATIO = 2.0
@@ -74,7 +74,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 
 def converted(source: Source) -> bytes:
-    """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and loop count."""
+    """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and number of plays."""
     path, info, blocks, size_bytes = source.path, source.info, source.blocks, len(source.data)
     target, effort, check_stop = source.options.target, source.options.effort, source.check_stop
     if info.frames > 1:
@@ -98,10 +98,10 @@ def converted(source: Source) -> bytes:
             image, profile = decoded()
             if info.frames > 1:
 
-                def encode_strip(quality: int | None) -> bytes:
-                    return save(decoded()[0], check_stop, **_animation_options(info, quality))
+                def encode_stacked(quality: int | None) -> bytes:
+                    return save(decoded()[0], check_stop, **_options(info, quality))
 
-                return _animated(path, info, encode_strip, profile, target, check_stop), profile
+                return _animated(path, info, encode_stacked, profile, target, check_stop), profile
             image = evaluate(image, check_stop, "copy_memory")
             if info.pixels >= MIN_LARGE_PIXELS:
                 sample = Sample(image, profile=profile)
@@ -130,9 +130,9 @@ def lossless(source: Source) -> bytes:
 
 
 def _encoded_losslessly(image: pyvips.Image, source: Source) -> bytes:
-    """All frames of `image`, which is that of `source`, as lossless WebP."""
+    """`image`, the decoded picture or animation of `source`, as lossless WebP."""
     path, info = source.path, source.info
-    encoded = save(_with_timing(image, path, info), source.check_stop, **_animation_options(info, None))
+    encoded = save(_with_timing(image, path, info), source.check_stop, **_options(info, None))
     if info.frames == 1:
         return encoded
     return container.with_merged_frames_restored(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
@@ -158,8 +158,8 @@ def _animated(
 ) -> bytes:
     """The smaller of a lossless animation and a lossy one whose frames meet the target.
 
-    `encode` writes the animation at a quality, or lossless for None. If the sampled frames show clearly which is
-    smaller, only that one is written.
+    `encode` writes the animation at a quality, or lossless for None. If the sampled frames show clearly which of the
+    two is smaller, only that one is written.
     """
     delays_ms = animation.delays_ms(path, info)
 
@@ -167,9 +167,9 @@ def _animated(
         return container.with_merged_frames_restored(encode(quality), delays_ms, has_alpha=info.has_alpha)
 
     sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
-    frames = encode_by_sample(sample, fast_encoder(check_stop), target)
-    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(frames.encoded)
-    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not frames.meets(target) else None
+    stills = encode_by_sample(sample, fast_encoder(check_stop), target)
+    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(stills.encoded)
+    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not stills.meets(target) else None
     if lossless and ratio < 1 / MAX_ANIMATION_RATIO:
         return lossless
 
@@ -179,14 +179,14 @@ def _animated(
         return SearchResult(quality, encoded, sample.score(decoded))
 
     # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
-    lossy = refine(attempt, SCALE, target, frames.quality)
+    lossy = refine(attempt, SCALE, target, stills.quality)
     if lossless is None and not lossy.meets(target):
         lossless = write(None)
     return lossless if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)) else lossy.encoded
 
 
-def _animation_options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
-    """libvips' options for lossy animations at `quality`, or for lossless files if it is None."""
+def _options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
+    """libvips' options for a lossy animation at `quality`, or for a lossless still or animation if it is None."""
     effort = DRAFT_EFFORT if info.pixels >= MIN_LARGE_PIXELS else LOSSLESS_EFFORT
     if quality is None:
         return {"lossless": True, "effort": effort}

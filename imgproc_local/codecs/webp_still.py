@@ -30,13 +30,13 @@ from imgproc_local.domain.stop import CheckStop
 
 try:
     from imgproc_local.codecs import _webp_chroma
-except ImportError:  # no compiler was there when the package was installed
+except ImportError:  # installed without a compiler
     _webp_chroma = None  # type: ignore[assignment]
 
 SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
 DRAFT_EFFORT, LOSSLESS_EFFORT, ALPHA_EFFORT = 2, 4, 4
-"""libwebp's effort for drafts, for lossless files, and for pictures with alpha, where 6 takes fifty times as long."""
+"""libwebp's effort for drafts, for lossless files, and for lossy ones with alpha, where 6 takes fifty times as long."""
 
 LOG_BYTES_PER_POINT = 0.07
 """Natural logarithm of the ratio of file sizes that one point of score is worth."""
@@ -48,14 +48,14 @@ MAX_SMALL_PIXELS = 1_000_000
 """
 
 MAX_LOSSLESS_RATIO, MAX_PALETTE_RATIO = 1.3, 1.4
-"""Lossless and palette files are tried while they take less than this many times the bytes of lossy on the sample.
+"""Lossless and palette files are tried if they take less than this many times the bytes of lossy on the sample.
 Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
 """
 
 MIN_LOSSLESS_SHARE, MIN_PALETTE_SHARE = 0.5, 0.3
 MIN_DETAILED_BYTES_PER_PIXEL = 0.25
-"""Lossless and palette files rarely take less than this part of the bytes of a PNG file that has more bytes per
-pixel than the last of these numbers. Where even that is too large, the sample is not tried.
+"""Of a source of more than `MIN_DETAILED_BYTES_PER_PIXEL`, lossless rarely takes less than `MIN_LOSSLESS_SHARE` of the
+bytes, and a palette less than `MIN_PALETTE_SHARE`. Where even that is too large, the sample is not tried.
 """
 
 MIN_PALETTE_BYTES = 2_000
@@ -73,21 +73,25 @@ LOG_BYTES_PER_PALETTE_POINT = 0.06
 """The same as `LOG_BYTES_PER_POINT` for a point that is traded for fewer colours."""
 
 NEAR_LOSSLESS = (20, 40, 60)
-MAX_NEAR_LOSSLESS_SHARE = 0.6
-"""Near-lossless is tried where lossy misses the target in less than this part of the source's bytes."""
+"""libwebp's near-lossless levels, the strongest first."""
+
+MAX_FAILED_LOSSY_SHARE = 0.6
+"""Lossy that misses the target and takes less than this share of the source's bytes is replaced: by lossless or
+near-lossless.
+"""
 
 NEVER = sys.maxsize
 """As a number of pixels: more than any picture has."""
 
 
 class EncoderEffort(Struct, frozen=True):
-    """libwebp's effort for small photographs and for all other pictures."""
+    """How much CPU time lossy WebP takes. `small` and `other` are libwebp's effort for small and for other pictures."""
 
     small: int
     other: int
     photo_preset_from_pixels: int = NEVER
-    """Photographs of at least this size are drafted with libwebp's preset "photo", too. It takes 1 to 7 % fewer bytes
-    for pictures with noise or soft backgrounds, and more for others; a draft of the sample shows which.
+    """Photographs of at least this size are drafted with libwebp's preset "photo", too. The preset takes 1 to 7 % fewer
+    bytes for pictures with noise or soft backgrounds, and more for others; a draft of the sample shows which.
     """
 
     draft: int = DRAFT_EFFORT
@@ -95,9 +99,10 @@ class EncoderEffort(Struct, frozen=True):
     """Points that a draft scores below the final encoding at the same quality."""
 
     sample_share: float = 1.0
-    """Largest share of a photograph's pixels that is drafted, if that leaves four tiles."""
+    """Largest share of a photograph's pixels in its sample, which has at least four tiles."""
 
     scores_whole: bool = True
+    """Whether photographs are scored whole after the sample; otherwise the sample alone determines the quality."""
 
 
 EFFORTS: dict[Effort, EncoderEffort] = {
@@ -113,9 +118,7 @@ def has_chroma_extension() -> bool:
 
 
 class Still(Struct, frozen=True):
-    """A picture in memory, with its ICC profile (None for sRGB) and the size of its source file; and what it must be as
-    WebP.
-    """
+    """A picture in memory, its ICC profile (None for sRGB), the size of its source file, and what its WebP must be."""
 
     image: pyvips.Image
     profile: bytes | None
@@ -126,7 +129,7 @@ class Still(Struct, frozen=True):
 
 
 def encode_photograph(still: Still) -> bytes:
-    """Lossy WebP, or near-lossless where lossy can't meet the target."""
+    """Lossy WebP, or lossless or near-lossless where lossy can't meet the target."""
     image, target, effort = still.image, still.target, still.effort
     most_tiles = max(4, effort.sample_share * image.width * image.height / TILE_PX**2)
     sample = Sample(image, max(count for count in (4, 6, 9, TILES) if count <= most_tiles), still.profile)
@@ -155,11 +158,11 @@ def _meeting(still: Still, lossy: SearchResult, others: list[bytes]) -> list[byt
     """The candidates that meet the target; the lossy one alone where none does.
 
     Lossy WebP stores chroma at half the resolution, so that pictures with fine coloured detail may miss the target at
-    every quality. These are stored lossless or near-lossless where that is not too large.
+    every quality. Lossless and near-lossless replace it unless its size shows that they would be too large.
     """
     if lossy.meets(still.target):
         return [*others, lossy.encoded]
-    if len(lossy.encoded) < MAX_NEAR_LOSSLESS_SHARE * still.size_bytes:
+    if len(lossy.encoded) < MAX_FAILED_LOSSY_SHARE * still.size_bytes:
         others = [*others, encode_lossless(still.image, still.check_stop), *_near_lossless(still)]
     return others or [lossy.encoded]
 
@@ -229,7 +232,7 @@ def fast_encoder(check_stop: CheckStop) -> EncoderProfile:
 def lossy_encoder(
     image: pyvips.Image, sample: Sample, target: float, effort: EncoderEffort, check_stop: CheckStop
 ) -> EncoderProfile:
-    """Lossy WebP of `image` and of its sample, with the preset that takes the fewest bytes at equal score."""
+    """Encodes `image` and its sample, and nothing else, with the preset that takes the fewest bytes at equal score."""
     quality = SCALE.initial_for(target)
     decode = pyvips.Image.webpload_buffer
 
