@@ -52,10 +52,10 @@ ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_
 
 
 class EncoderEffort(Struct, frozen=True):
-    """libvips' options for the final encoding and, where they differ, for drafts.
+    """libvips' effort for the final encoding, and the options that differ in drafts.
 
-    At the same quality, a draft scores `draft_deficit` points less than the final encoding; of a graphic,
-    `graphic_draft_deficit` points less. With `drafts_suffice`, the sample is encoded only as drafts.
+    At the same quality, a draft scores `draft_deficit` points less than the final encoding, or `graphic_draft_deficit`
+    points less if the picture is a graphic. With `drafts_suffice`, the quality is estimated from drafts alone.
     """
 
     effort: int
@@ -75,28 +75,30 @@ EFFORTS: dict[Effort, EncoderEffort] = {
 """
 
 MIN_LARGE_PIXELS = 13_000_000
-"""Larger pictures are stored in 4:2:0 and 8 bits, with 21 bytes of memory per pixel. 4:4:4 and 10 bits take 65."""
+"""Pictures of at least this size are stored in 4:2:0 and, if the source has 8 bits, in 8 bits. Encoding then takes 21
+bytes of memory per pixel; in 4:4:4 and 10 bits it takes 65.
+"""
 
 TINY_PIXELS = 256
-"""Up to this size a quality below the initial one saves nothing, and transparent pixels would become faint ones."""
+"""Up to this size a quality below the initial one is not tried: it saves few bytes."""
 
 FLAT_PX, FLAT_SHARE = 8, 0.25
-"""A picture is a graphic if at least `FLAT_SHARE` of its pixels are equal to the pixels that are `FLAT_PX` to the right
-and `FLAT_PX` below. In photographs hardly any pixel is.
+"""A picture is a graphic if more than `FLAT_SHARE` of its pixels equal, in the green band, the pixels `FLAT_PX` to the
+right and `FLAT_PX` below. In photographs hardly any do.
 """
 
 GRID_FROM_PIXELS = 24_000_000
 MAX_TILE_PIXELS = 8_400_000
-"""Pictures from the first size on are encoded as a grid of tiles of at most the second, which bounds the encoder's
-memory.
+"""Pictures of at least `GRID_FROM_PIXELS` are encoded as a grid of tiles of at most `MAX_TILE_PIXELS`, which bounds the
+encoder's memory.
 """
 
 
 def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy and, of a still picture of 8 bits whose quality is higher than the target, an encoding.
 
-    Of all others (animations, more bits, HDR, wide gamuts given by CICP numbers) the picture data is preserved bit for
-    bit, and only metadata is removed.
+    Of all others the picture data is preserved bit for bit, and only metadata is removed: of animations, more bits,
+    HDR, wide gamuts given by CICP numbers, sides too long for libvips, and alpha that can't be copied.
     """
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     yield source.clean_copy()
@@ -106,11 +108,13 @@ def candidates(source: Source) -> Iterator[bytes]:
     alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
     fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
     if fixed or too_long or image.format != "uchar":
+        # decodes the picture, so that damage is reported
         evaluate(image, check_stop, "avg")
         return
     blocks = source.blocks_for(Format.AVIF)
     image = _with_blocks(evaluate(image, check_stop, "copy_memory"), blocks, blocks.icc)
     sample = Sample(image, profile=blocks.icc)
+    # `with_blocks` leaves the profile in the file
     size_bytes = len(container.with_blocks(data, Blocks())) - len(source.blocks.icc or b"")
     alphas = AlphaEncoder(check_stop)
     if alpha:
@@ -122,7 +126,10 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 
 def converted(source: Source) -> bytes:
-    """The picture as AVIF, 16-bit sources in 10 bits; an animation becomes an AVIF sequence."""
+    """The picture as AVIF; an animation becomes an AVIF sequence.
+
+    A source of 12 bits is stored in 12 bits, any other of more than 8 bits in 10.
+    """
     path, info, check_stop = source.path, source.info, source.check_stop
     target, effort = source.options.target, source.options.effort
     published = source.blocks_for(Format.AVIF)
@@ -163,17 +170,17 @@ def converted(source: Source) -> bytes:
 
 
 def _animated(path: Path, info: ImageInfo, published: Blocks, target: float, check_stop: CheckStop) -> bytes:
-    """An animation whose frames meet the target."""
+    """An AVIF sequence whose sampled frames score nearest to the target."""
     sample = Sample(animation.sample_frames(path, info, check_stop), profile=published.icc)
-    frame = animation.encode_frame_avif
-    frames = encode_by_sample(sample, EncoderProfile(frame, frame, as_browsers_read, ANIMATION_SCALE), target)
+    encode = animation.encode_frame_avif
+    stills = encode_by_sample(sample, EncoderProfile(encode, encode, as_browsers_read, ANIMATION_SCALE), target)
 
     def attempt(quality: int) -> SearchResult:
         encoded = animation.encode_avif(path, info, published, quality, check_stop)
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
-    return refine(attempt, ANIMATION_SCALE, target, frames.quality).encoded
+    return refine(attempt, ANIMATION_SCALE, target, stills.quality).encoded
 
 
 def _is_graphic(image: pyvips.Image) -> bool:
@@ -248,7 +255,7 @@ def as_browsers_read(encoded: bytes) -> pyvips.Image:
 
 
 def _in_sixteen_bits(image: pyvips.Image) -> pyvips.Image:
-    """The picture in 16 bits, white as 65535. libvips itself shifts 8 bits into 10: viewers show its white as 254."""
+    """The picture in 16 bits, white as 65535. Given 8 bits, libvips shifts them into 10: viewers show white as 254."""
     spread = (image * 257).cast("ushort")
     return spread.copy(interpretation="grey16" if image.bands < 3 else "rgb16")
 

@@ -19,7 +19,7 @@ from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.stop import CheckStop
 
 MAX_ERROR = 16
-"""Of 255, in every pixel."""
+"""The largest error of any pixel's alpha, of 255."""
 
 MAX_LOSSLESS_SHARE = 0.02
 """Lossless alpha is preferred where it makes the file larger by less than this share."""
@@ -31,7 +31,9 @@ measured, noise included, was 6.
 
 FIRST_QUALITY = QUALITIES.index(82)
 SMALL_SHARE, SMALL_BYTES = 0.05, 1_000
-"""Alpha below this share of the colours' bytes, or this size, at the first quality is not searched for a lower one."""
+"""If alpha at `FIRST_QUALITY` takes less than `SMALL_SHARE` of the colours' bytes, or less than `SMALL_BYTES`, no lower
+quality is tried.
+"""
 
 EFFORT, LOSSLESS_EFFORT, DRAFT_EFFORT = 3, 1, 0
 """Lossless with effort 3 takes three times the CPU time of 1 and saves 2 to 9 % of the alpha's bytes."""
@@ -48,7 +50,7 @@ class _Encodings(Struct):
 
 
 class AlphaEncoder:
-    """Encodes the alpha of pictures, each once for all qualities of its colours that a search tries."""
+    """Encodes alpha, that of each picture once, however many qualities a search tries for its colours."""
 
     def __init__(self, check_stop: CheckStop) -> None:
         self._check_stop = check_stop
@@ -57,14 +59,14 @@ class AlphaEncoder:
         """Index of the lowest quality within `MAX_ERROR` for the first picture: a sample, where there is one."""
 
     def use_stored(self, picture: pyvips.Image, stored: CodedPicture) -> None:
-        """Makes `draft` and `encode` return this alpha for a picture. Its colours must then be encoded in 8 bits."""
+        """Makes `draft` and `encode` return `stored`, which has 8 bits, for a picture. Its colours need 8 bits too."""
         self._encodings[id(picture)] = _Encodings(picture, draft=stored, lossless=stored, is_searched=True)
 
     def draft(self, picture: pyvips.Image) -> CodedPicture:
         """The alpha of a picture in memory without loss, in 8 bits and in the shortest time."""
         known = self._known(picture)
         if known.draft is None:
-            known.draft = self._save(picture, bitdepth=8, lossless=True, effort=DRAFT_EFFORT)
+            known.draft = self._coded(picture, bitdepth=8, lossless=True, effort=DRAFT_EFFORT)
         return known.draft
 
     def encode(self, picture: pyvips.Image, bit_depth: int, colour_bytes: int) -> CodedPicture:
@@ -74,7 +76,7 @@ class AlphaEncoder:
         """
         known = self._known(picture)
         if known.lossless is None:
-            known.lossless = self._save(picture, bitdepth=bit_depth, lossless=True, effort=LOSSLESS_EFFORT)
+            known.lossless = self._coded(picture, bitdepth=bit_depth, lossless=True, effort=LOSSLESS_EFFORT)
         lossless_bytes = len(known.lossless.data)
         if lossless_bytes < MAX_LOSSLESS_SHARE * colour_bytes:
             return known.lossless
@@ -93,13 +95,13 @@ class AlphaEncoder:
     def _lossy(self, picture: pyvips.Image, bit_depth: int, colour_bytes: int) -> CodedPicture | None:
         """The smallest encoding within `MAX_ERROR`, None where no quality reaches that.
 
-        After the first picture, only qualities from its result upwards are tried.
+        After the first picture, qualities below that of its result are not tried.
         """
         alpha = _in_eight_bits(picture[picture.bands - 1]).copy_memory()
         within_bound: dict[int, CodedPicture] = {}
 
         def is_within_bound(index: int) -> bool:
-            encoded = self._saved(picture, bitdepth=bit_depth, Q=QUALITIES[index], effort=EFFORT)
+            encoded = self._avif(picture, bitdepth=bit_depth, Q=QUALITIES[index], effort=EFFORT)
             if worst_error(encoded, alpha) > MAX_ERROR:
                 return False
             within_bound[index] = picture_of(encoded, alpha=True)
@@ -111,6 +113,7 @@ class AlphaEncoder:
             small_bytes = max(SMALL_BYTES, SMALL_SHARE * colour_bytes)
             is_small = len(within_bound[first].data) < small_bytes
             candidates = range(0 if self._lowest is not None or is_small else first)
+        # finds the lowest quality; what it tries is added to `within_bound`
         bisect_left(candidates, True, key=is_within_bound)
         if not within_bound:
             return None
@@ -118,11 +121,11 @@ class AlphaEncoder:
         self._lowest = lowest if self._lowest is None else self._lowest
         return within_bound[lowest]
 
-    def _save(self, picture: pyvips.Image, **options: Any) -> CodedPicture:
-        return picture_of(self._saved(picture, **options), alpha=True)
+    def _coded(self, picture: pyvips.Image, **options: Any) -> CodedPicture:
+        return picture_of(self._avif(picture, **options), alpha=True)
 
-    def _saved(self, picture: pyvips.Image, **options: Any) -> bytes:
-        """An AVIF of a black picture with this alpha: libvips would store grey as three channels."""
+    def _avif(self, picture: pyvips.Image, **options: Any) -> bytes:
+        """An AVIF of a black picture with this alpha. Given the alpha as grey, libvips would store three channels."""
         alpha = picture[picture.bands - 1]
         if alpha.format == "uchar" and options["bitdepth"] > 8:
             alpha = (alpha * 257).cast("ushort")
