@@ -1,7 +1,8 @@
-"""Animations that libvips cannot decode or encode: APNG to WebP, and any animation to an AVIF sequence, with Pillow.
+"""Animations frame by frame: their timing, samples of them, scaled copies, and the encodings that libvips lacks.
 
-Frames are processed one at a time, so that memory does not grow with their number. GIF frames are decoded by libvips
-and APNG frames are composed here, because Pillow disposes and blends some frames differently from browsers.
+Pillow encodes APNG to WebP, scaled APNG, and any animation to AVIF. Frames are composed one at a time; only
+`scaled_frames` and `encode_png` hold all of them in memory. GIF frames are decoded by libvips and APNG frames are
+composed here, because Pillow disposes and blends some frames differently from browsers.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ GIF_ALPHA_OPTIONS = {"a:lossless": "1"}
 
 WEBP_EFFORT = 3
 MAX_SAMPLE_FRAMES, MAX_SAMPLE_PIXELS, MAX_SAMPLED_RANGE_PIXELS = 8, 600_000, 24_000_000
-"""The sample of an animation: at most this many frames with together at most this many pixels, chosen evenly from the
-frames within its first `MAX_SAMPLED_RANGE_PIXELS`.
+"""The sample of an animation has at most `MAX_SAMPLE_FRAMES` frames with together at most `MAX_SAMPLE_PIXELS`, but at
+least one. They are spread evenly over the frames that lie within the first `MAX_SAMPLED_RANGE_PIXELS`.
 """
 
 WEBP_MAX_DELAY_MS, WEBP_MAX_PLAYS = 2**24 - 1, 2**16 - 1
 """The largest values that WebP stores: a delay has 24 bits (4.6 hours), the number of plays 16."""
 
 PNG_MAX_DELAY_MS = 2**16 - 1
-"""The largest delay that Pillow writes into an APNG: the numerator of a fraction of a second, which has 16 bits."""
+"""Longer delays may not fit into an APNG, which stores fractions of a second with numerators of 16 bits."""
 
 _TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -102,7 +103,7 @@ def delays_ms(path: Path, info: ImageInfo) -> list[int]:
 
 
 def plays(path: Path, info: ImageInfo) -> int:
-    """How many times the animation is played, at most `WEBP_MAX_PLAYS`; 0 is without end."""
+    """How many times the animation is played, at most `WEBP_MAX_PLAYS`; 0 is endless."""
     with opened(path) as data:
         return min(_timing(data, info)[1], WEBP_MAX_PLAYS)
 
@@ -132,13 +133,13 @@ def sample_frames(path: Path, info: ImageInfo, check_stop: CheckStop) -> pyvips.
 
 def sample_frames_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckStop) -> pyvips.Image:
     """The frames of `encoded` that correspond to `sample_frames`. `info` describes the animation that was encoded."""
-    with Image.open(io.BytesIO(encoded)) as source:
+    with Image.open(io.BytesIO(encoded)) as result:
 
-        def frame_at(frame: int) -> Image.Image:
-            source.seek(frame)
-            return source.convert("RGBA" if source.has_transparency_data else "RGB")
+        def frame_at(number: int) -> Image.Image:
+            result.seek(number)
+            return result.convert("RGBA" if result.has_transparency_data else "RGB")
 
-        count = getattr(source, "n_frames", 1)
+        count = getattr(result, "n_frames", 1)  # fewer than `info.frames` if the encoder merged frames
         encoded_info = structs.replace(info, frames=count, orientation=1)
         return _stacked(
             _Frames(frame_at, encoded_info, check_stop), [min(number, count - 1) for number in _sampled_numbers(info)]
@@ -147,9 +148,9 @@ def sample_frames_of_result(encoded: bytes, info: ImageInfo, check_stop: CheckSt
 
 def _sampled_numbers(info: ImageInfo) -> list[int]:
     frame_pixels = info.width_px * info.height_px
-    within = min(info.frames, max(1, MAX_SAMPLED_RANGE_PIXELS // frame_pixels))
-    count = min(within, MAX_SAMPLE_FRAMES, max(1, MAX_SAMPLE_PIXELS // frame_pixels))
-    return [int((number + 0.5) * within / count) for number in range(count)]
+    sampled_range = min(info.frames, max(1, MAX_SAMPLED_RANGE_PIXELS // frame_pixels))
+    count = min(sampled_range, MAX_SAMPLE_FRAMES, max(1, MAX_SAMPLE_PIXELS // frame_pixels))
+    return [int((part + 0.5) * sampled_range / count) for part in range(count)]
 
 
 def _stacked(frames: _Frames, numbers: list[int]) -> pyvips.Image:
@@ -217,7 +218,7 @@ def encode_avif(path: Path, info: ImageInfo, blocks: Blocks, quality: int, check
 
 
 def encode_frame_avif(frame: pyvips.Image, quality: int) -> bytes:
-    """A still RGB or RGBA picture as AVIF, encoded with the options of an animation's frames."""
+    """A still RGB or RGBA picture as AVIF, with the options of an animation's frames (except a GIF's for alpha)."""
     mode, out = "RGBA" if frame.hasalpha() else "RGB", io.BytesIO()
     pixels = bytes(frame.write_to_memory())
     Image.frombytes(mode, (frame.width, frame.height), pixels).save(out, "AVIF", **_avif_options(quality))
@@ -274,25 +275,25 @@ def _composed(path: Path, data: Data, info: ImageInfo) -> Iterator[Callable[[int
     else:
         with Image.open(path, formats=[info.format.value.upper()]) as source:
 
-            def frame_at(frame: int) -> Image.Image:
-                source.seek(frame)
+            def frame_at(number: int) -> Image.Image:
+                source.seek(number)
                 return source.convert("RGBA" if info.has_alpha else "RGB")
 
             yield frame_at
 
 
 def _gif_frames(path: Path, info: ImageInfo) -> Callable[[int], Image.Image]:
-    strip: pyvips.Image | None = None
+    stacked: pyvips.Image | None = None
     next_frame = 0
 
-    def frame_at(frame: int) -> Image.Image:
-        nonlocal strip, next_frame
-        if strip is None or frame < next_frame:
-            strip = open_upright(path, info, all_frames=True).colourspace("srgb")
-        next_frame = frame + 1
-        height = strip.get_page_height()
-        pixels = strip.crop(0, frame * height, strip.width, height).write_to_memory()
-        return Image.frombytes("RGBA" if strip.bands == 4 else "RGB", (strip.width, height), bytes(pixels))
+    def frame_at(number: int) -> Image.Image:
+        nonlocal stacked, next_frame
+        if stacked is None or number < next_frame:
+            stacked = open_upright(path, info, all_frames=True).colourspace("srgb")
+        next_frame = number + 1
+        height = stacked.get_page_height()
+        pixels = stacked.crop(0, number * height, stacked.width, height).write_to_memory()
+        return Image.frombytes("RGBA" if stacked.bands == 4 else "RGB", (stacked.width, height), bytes(pixels))
 
     return frame_at
 
