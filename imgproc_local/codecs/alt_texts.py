@@ -30,7 +30,7 @@ _DEFAULT = "x-default"
 class FileTexts(Struct, frozen=True):
     """The texts to write into a file, by language code, the first language being that of `x-default`.
 
-    The alt texts of the languages in `edited` replace those in the file, because a person wrote them later.
+    The alt texts of the languages in `edited` were written by a person and replace those in the file.
     """
 
     alt_texts: dict[str, str] = {}
@@ -41,7 +41,7 @@ class FileTexts(Struct, frozen=True):
 def texts_to_write(
     translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None
 ) -> FileTexts:
-    """The alt texts that may be written into files: those that describe the content."""
+    """The texts that may be written into files: of the alt texts, those that describe the content."""
     written = [each for each in translations if not each.needs_text and each.seo_alt_text.strip()]
     return FileTexts(
         {each.language_code: each.seo_alt_text for each in written},
@@ -54,10 +54,11 @@ def texts_to_write(
 def write_alt_texts(
     path: Path, info: ImageInfo, file_texts: FileTexts, check_stop: CheckStop, *, overwrite: bool = False
 ) -> bytes:
-    """The file with these texts in its XMP; its own bytes if it holds a text in each of the languages already.
+    """The file with these texts in its XMP; its own bytes if no text has to be added or replaced.
 
-    A text in the file is replaced only with `overwrite`, or if it was edited. Texts in other languages remain, and so
-    does an `x-default` whose language is not known, as the first. Writing the same texts again changes nothing.
+    A text in the file is replaced only with `overwrite`, or by an edited text. Texts in other languages remain, and so
+    does an `x-default`, unless it repeats a text that is replaced, or the first language is edited or overwritten.
+    Writing the same texts again changes nothing.
     Raises: BrokenImage; StageFailed if the file's XMP can't be parsed or the format can't hold the texts; and what
     `check_stop` raises.
     """
@@ -105,7 +106,7 @@ def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) 
     ):
         before = xmp.language_items(stored, name)
         own = {tag.lower(): text for tag, text in before}
-        # a text in the file is not replaced by its own beginning
+        # a text in the file is not replaced by one that is only its beginning
         replacing = [tag for tag in edited if not own.get(tag.lower(), own.get(_DEFAULT, "")).startswith(texts[tag])]
         if overwrite:
             replacing = list(texts)
@@ -116,10 +117,13 @@ def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) 
 
 
 def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], replacing: Set[str]) -> list[tuple[str, str]]:
-    """The entries of a language alternative with `texts` added; those in `replacing` also in place of its own."""
+    """The entries of a language alternative, `x-default` first, with `texts` added.
+
+    A text replaces an entry of its language only if `replacing` contains the language.
+    """
     if not texts:
         return list(before)
-    # language tags that differ only in case are equal
+    # language tags that differ only in case are equal: the first entry of a language is preserved, in its place
     merged = {tag.lower(): (tag, text) for tag, text in reversed(before)}
     merged = {tag.lower(): merged[tag.lower()] for tag, _ in before}
     first = next(iter(texts)).lower()

@@ -4,7 +4,8 @@ A picture is sent without metadata, and the metadata to preserve is written into
 each must be a complete picture of the same format, size and appearance.
 
 A picture is not sent if an external encoder would lose something that can't be restored: animations, gain maps, CMYK,
-more than 8 bits, HDR, a PNG with colour chunks instead of a profile, an AVIF with metadata, a profile or a rotation.
+grey with a profile, more than 8 bits, HDR, a PNG with colour chunks instead of a profile, an AVIF with metadata, a
+profile or a rotation.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
             return True
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
-        # metadata can't be written into an AVIF without metadata items
+        # metadata can be written into existing items only, and the service's AVIF may have none
         preserved = strip.blocks_for(strip.publishable(blocks, KeepLocation.ALL), Format.AVIF, Format.AVIF)
         return avif.has_own_colours(data) or info.orientation != 1 or any((preserved.exif, preserved.xmp, profile))
     return False
@@ -76,8 +77,8 @@ def checked_result(
 ) -> bytes | None:
     """The service's `result` with the metadata of the original; None if that is not smaller than the original.
 
-    The orientation remains a tag, because the pixels were sent as stored. A wide-gamut profile is restored if the
-    result has no profile and its pixels have not been converted to sRGB.
+    The orientation remains a tag, because the pixels were sent as stored. The profile is restored if the result has
+    none and its pixels have not been converted to sRGB.
     Raises: ExternalServiceFailed if the result is not the same picture; BrokenImage and StageFailed for the original,
     and what `check_stop` raises.
     """

@@ -60,11 +60,11 @@ def encode_file(
     options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
 ) -> tuple[bytes, Format]:
-    """The picture encoded anew, and its format: that of the file, or of a TIFF or HEIC, which aren't written, JPEG, or
-    PNG if a pixel is transparent. Both have 8 bits per sample.
+    """The picture encoded anew, scaled to `size` if that is given, and its format.
 
-    With `size` it is scaled; the score is measured against the scaled picture. Lossless WebP remains lossless; a gain
-    map is dropped.
+    The format is that of the file. A TIFF or HEIC becomes a PNG if a pixel is transparent, otherwise a JPEG, both with
+    8 bits per sample; the other formats need a `size`. The score is measured against the scaled picture. Lossless WebP
+    remains lossless; a gain map is dropped.
     Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
     """
     name = FORMATS[info.format].name

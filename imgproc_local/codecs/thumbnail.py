@@ -17,7 +17,7 @@ QUALITY, EFFORT = 80, 2
 
 
 class ThumbnailSource(Struct, frozen=True):
-    """An uploaded file. The path is given as bytes, because the name of a folder need not be text."""
+    """An uploaded file. Its path is bytes, because the name of a folder need not be valid UTF-8."""
 
     path: bytes
     info: ImageInfo

@@ -1,9 +1,9 @@
-"""The working copy of a picture: upright, scaled, and in a format from which every encoder here works.
+"""The working copy of a picture: upright, scaled, and in a format that every encoder here reads.
 
 It is made where nothing of a file's picture data can be copied: results that are scaled down have other pixels, and no
 encoder here writes TIFF and HEIC. The pixels are stored without loss in a temporary file, which the encoders then read
 as they read originals: the quality of results is measured against the scaled picture, and memory does not hold the
-large one.
+original picture.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PNG_OPTIONS = {"compression": 1, "filter": "sub", "keep": "icc"}
 
 @contextmanager
 def working_copy(source: Source, size: ScaledSize | None, *, eight_bit: bool = False) -> Iterator[Source]:
-    """`source` with its picture as a PNG, or as a lossless WebP of an animation; scaled if `size` is given.
+    """`source` with its picture as a PNG or, if an animation is scaled, a lossless WebP; scaled if `size` is given.
 
     CMYK is converted to sRGB, and has no profile then. With `eight_bit` samples have at most 8 bits.
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
@@ -64,7 +64,7 @@ def has_transparency(copy: Source) -> bool:
 
 
 def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_bit: bool) -> tuple[ImageInfo, bool]:
-    """Write the picture as PNG; its properties, and whether the profile of the original is for its colours."""
+    """Writes the picture as PNG. Returns its properties, and whether the original's profile applies to its colours."""
     info = source.info
 
     def write(fail_on: str) -> tuple[ImageInfo, bool]:
@@ -73,7 +73,7 @@ def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_b
         if image.interpretation == "cmyk":
             image, has_profile = to_srgb(image), False
         elif info.format is Format.TIFF:
-            # Lab and floating-point numbers are converted while they are decoded, and have no profile any more
+            # Lab and floating-point numbers are converted while they are decoded, and have no profile afterwards
             has_profile = image.get_typeof("icc-profile-data") != 0
         if size is not None:
             image = scaled(image, size)
@@ -91,7 +91,7 @@ def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_b
 
 
 def _write_animation(source: Source, size: ScaledSize, file: Path) -> ImageInfo:
-    """Write the scaled frames as lossless WebP; their properties."""
+    """Writes the scaled frames as lossless WebP. Returns its properties."""
     frames = animation.scaled_frames(source.path, source.info, size, source.check_stop)
     encoded = evaluate(frames, source.check_stop, "webpsave_buffer", lossless=True, effort=1, keep="none")
     delays, has_alpha = frames.get("delay"), frames.hasalpha()
