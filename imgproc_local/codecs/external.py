@@ -110,7 +110,7 @@ def checked_result(
         raise ExternalServiceFailed("The compression service sent a picture that looks different.")
     published = strip.publishable(blocks, keep_location)
     preserved = strip.blocks_for(published, info.format, info.format, orientation=info.orientation)
-    complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best], texts=()))
+    complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best]))
     return complete if len(complete) < size_bytes else None
 
 
