@@ -137,10 +137,10 @@ def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respons
     return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
 
 
-def not_unicode(_: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
-    """Text that is not UTF-8, in any part of the request."""
+def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
+    """The response to text that is not UTF-8, in any part of the request."""
     message = f"Text must be UTF-8; received the byte 0x{error.object[error.start]:02x}."
-    return Response(ValidationErrorBody(message, {"request": [message]}), status_code=422)
+    return service_error(request, InvalidRequest({"request": [message]}))
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

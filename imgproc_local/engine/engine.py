@@ -97,6 +97,8 @@ class Engine:
                 accepted = accepted_formats(plan.operation, local=is_local)
                 info = await asyncio.to_thread(probe, upload.path, self._max_pixels, accepted)
             except BadImage as error:
+                if not found:
+                    raise  # with its own code
                 found.update(error.errors)
         if found or info is None:
             raise InvalidRequest(found)

@@ -116,6 +116,17 @@ def test_head_is_get_without_its_body_and_leaves_the_connection_usable(
     assert gated.client.get("/credits/balance", timeout=5).status_code == 200
 
 
+def test_an_unusable_image_has_its_own_code_unless_a_field_is_invalid_too(service: Running) -> None:
+    def code(picture: bytes, **form: str) -> str:
+        answer = service.client.post("/images/process", files={"image": ("a.jpg", picture)}, data=form)
+        assert answer.status_code == 422
+        return str(answer.headers["x-error-code"])
+
+    assert code(b"words") == "unsupported_image"
+    assert code(pictures.jpeg()[:200]) == "broken_image"
+    assert code(b"words", format="bmp") == "invalid_request"
+
+
 def test_the_whole_request_is_bounded_not_only_its_image(service: Running) -> None:
     def body() -> Iterator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="other"; filename="a"\r\n\r\n'
@@ -130,6 +141,7 @@ def test_text_that_is_not_utf8_is_refused(service: Running) -> None:
     answer = service.client.post("/images/process", content=body, headers=FORM)
     assert answer.status_code == 422
     assert "UTF-8" in answer.json()["message"]
+    assert answer.headers["x-error-code"] == "invalid_request"
 
 
 def test_a_cut_off_body_is_refused_and_leaves_nothing(service: Running) -> None:
