@@ -24,7 +24,7 @@ from imgproc_local.api.requests import (
     read_wait_s,
 )
 from imgproc_local.api.uploads import read_form
-from imgproc_local.api.wire import dispatch_body
+from imgproc_local.api.wire import StatusSet, dispatch_body, status_word
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
@@ -135,17 +135,18 @@ async def file_of_image(
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), account_id)
     name = PurePosixPath(job.original_filename)
+    status_set = services.config.status_set
     match variant:
         case "original":
             return await _file(request, job.original, content_disposition(name.stem, name.suffix, disposition))
         case "optimized":
             if job.optimized is None:
-                raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization"))
+                raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization", status_set))
             header = content_disposition(name.stem, f"-optimized{_optimized_suffix(job.optimized, job)}", disposition)
             return await _file(request, job.optimized, header)
         case "converted":
             if job.converted is None:
-                raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion"))
+                raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion", status_set))
             header = content_disposition(name.stem, f".{job.converted.format.value}", disposition)
             return await _file(request, job.converted, header)
 
@@ -159,15 +160,18 @@ def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
     return f".{FORMATS[optimized.format].extensions[0]}"
 
 
-def _not_ready(job: Job, which: str, stage: StageName, task: str) -> str:
-    asked = next((asked for asked in job.stages if asked.name is stage), None)
-    if asked is None:
-        return f"The {which} file is not available: this job was for {job.operation} only, not for {task}."
-    if asked.state is StageState.FAILED:
-        return f"The {which} file is not available: the {task} job must be completed, but it has failed. {asked.error}"
+def _not_ready(job: Job, variant: Variant, stage: StageName, task: str, status_set: StatusSet) -> str:
+    """The message for a file that does not exist: why, and what has to happen first."""
+    record = next((record for record in job.stages if record.name is stage), None)
+    if record is None:
+        return f"The {variant} file is not available: this job was for {job.operation} only, not for {task}."
+    if record.state is StageState.FAILED:
+        return (
+            f"The {variant} file is not available: the {task} job must be completed, but it has failed. {record.error}"
+        )
     return (
-        f"The {which} file is not available: the {task} job must be completed first."
-        f" The job's status is {job.status.value}."
+        f"The {variant} file is not available: the {task} job must be completed first."
+        f" The job's status is {status_word(job.status, status_set)}."
     )
 
 

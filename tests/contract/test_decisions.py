@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from PIL import Image
 
 from imgproc_local.config import Config
 from imgproc_local.domain.image import compression_percentage
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
@@ -111,6 +113,21 @@ def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer:
         describer.open.set()
         job = service.final(dispatched["job_id"])
         assert job["status"] == job["image"]["status"] == "done"
+
+
+def test_a_file_that_is_not_ready_names_the_status_in_set_b(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def running_job(*_: object) -> Job:
+        return msgspec.structs.replace(
+            job, optimized=None, stages=(StageRecord(StageName.OPTIMIZE, StageState.RUNNING, started_seq=1),)
+        )
+
+    with running(tmp_path, status_set="B") as service:
+        job_id = service.process("optimize", pictures.jpeg())["job_id"]
+        job = service.run(service.services.jobs.get(job_id))
+        monkeypatch.setattr(service.services.jobs, "by_image", running_job)
+        answer = service.client.get(f"/images/{job.image_id}/optimized")
+        assert answer.status_code == 404
+        assert answer.json()["error"].endswith("The job's status is processing.")
 
 
 def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer: GatedDescriber) -> None:
