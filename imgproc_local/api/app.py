@@ -81,7 +81,7 @@ def make_app(
         before_send=[add_rate_limit_headers, errors.complete_allow],
         openapi_config=None,
         logging_config=None,
-        request_max_body_size=None,  # read_form bounds uploads, and other handlers read no body
+        request_max_body_size=None,  # `read_form` and `read_json` limit the bodies that they read
         debug=False,
     )
     handler = CrossOrigin(app.asgi_handler, services.config.allowed_origins, PREFIX)

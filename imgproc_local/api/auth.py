@@ -1,7 +1,7 @@
 """Authentication and rate limiting, from the headers alone, before the body is read.
 
-The rate limit is a sliding window log: it counts exactly the calls of the last 60 seconds. A rejected call is not
-counted, so a client that waits `retry_after_s` is accepted.
+The rate limit is a sliding window log: it counts exactly the accepted requests of the last 60 seconds. A rejected one
+is not counted, so a client that waits `retry_after_s` is accepted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from imgproc_local.domain.keys import ApiKey
 
 WINDOW_S = 60.0
 STATE_KEY = "imgproc_rate_limit"
-"""Where the `scope["state"]` of a request has its RateLimitResult."""
+"""The key in `scope["state"]` under which `require_key` stores the RateLimitResult of a request."""
 UNLIMITED_REMAINING = 1_000_000
-"""The `X-RateLimit-Remaining` of a key without a limit. Clients would pause at 0."""
+"""The `X-RateLimit-Remaining` of a key without a limit. At 0, clients would pause."""
 
 
 class RateLimitResult(Struct, frozen=True):
-    """Whether a call is allowed, and how many calls remain. `limit` is in calls per minute; 0 means unlimited."""
+    """Whether a request is allowed, and how many more are. `limit` is in requests per minute.
+
+    A `limit` of 0 means unlimited; `remaining` means nothing then.
+    """
 
     allowed: bool
     limit: int
@@ -38,31 +41,33 @@ class RateLimitResult(Struct, frozen=True):
 
 
 class RateLimiter:
-    """Limits the calls of each key in the last 60 seconds. `clock` returns monotonic seconds."""
+    """Limits the requests of each key in the last 60 seconds. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._calls: dict[str, deque[float]] = {}
+        self._accepted_s: dict[str, deque[float]] = {}
+        """The times of the requests of each key that count, oldest first."""
 
     def acquire(self, key_id: str, limit: int) -> RateLimitResult:
-        """Count one call of `key_id` if fewer than `limit` were counted in the last 60 seconds."""
+        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds."""
         if limit <= 0:
             return RateLimitResult(allowed=True, limit=0, remaining=0)
-        now = self._clock()
-        calls = self._calls.setdefault(key_id, deque())
-        while calls and calls[0] <= now - WINDOW_S:
-            calls.popleft()
-        if len(calls) >= limit:
-            wait_s = calls[len(calls) - limit] + WINDOW_S - now
+        now_s = self._clock()
+        accepted_s = self._accepted_s.setdefault(key_id, deque())
+        while accepted_s and accepted_s[0] <= now_s - WINDOW_S:
+            accepted_s.popleft()
+        if len(accepted_s) >= limit:
+            wait_s = accepted_s[len(accepted_s) - limit] + WINDOW_S - now_s
             return RateLimitResult(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
-        calls.append(now)
-        return RateLimitResult(allowed=True, limit=limit, remaining=limit - len(calls))
+        accepted_s.append(now_s)
+        return RateLimitResult(allowed=True, limit=limit, remaining=limit - len(accepted_s))
 
 
 def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
-    """A guard of handlers without a key: Litestar would answer `/languages/`, which is another path.
+    """A guard for handlers that need no key: Litestar would answer `/languages/`, which is another path.
 
-    `require_key` calls it, because Litestar copies the handler for each guard, which takes 0.1 ms.
+    The others need no second guard, because `require_key` calls this: for each guard of a request, Litestar copies the
+    handler, which takes 0.1 ms.
     """
     if connection.scope.get("raw_path", b"").endswith(b"/"):  # Litestar has removed the slash from `path`
         raise NotFoundException

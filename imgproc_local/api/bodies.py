@@ -1,4 +1,4 @@
-"""The JSON bodies of the interface. Only this module and `wire`, which fills them, know the names of the fields."""
+"""The JSON bodies of answers, and that of a text's edit. `wire` makes those of answers from the data of the domain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ StatusWord = Annotated[
     str,
     Meta(
         description="the status of the job",
-        # these are the words of set A; `openapi.build` replaces them when the setting chooses set B
+        # the words of set A; `openapi.build` replaces them if the setting `status_set` is B
         extra_json_schema={"enum": [status.value for status in Status]},
     ),
 ]
@@ -158,7 +158,7 @@ class ImageBody(Struct, frozen=True):
     ]
     removed: Annotated[
         list[RemovedWord] | UnsetType,
-        Meta(description="with include=removed: the kinds of private data that the results do not carry, sorted"),
+        Meta(description="with include=removed: kinds of private data in the upload that results do not carry, sorted"),
     ] = UNSET
     details: Annotated[DetailsBody | UnsetType, Meta(description="with include=details")] = UNSET
 
@@ -235,7 +235,7 @@ class Totals(Struct, frozen=True):
     finished: Annotated[int, Meta(description="completed jobs", ge=0)]
     failed: Annotated[int, Meta(description="failed jobs", ge=0)]
     original_bytes: Annotated[int, Meta(description="bytes of the uploads that have a result", ge=0)]
-    saved_bytes: Annotated[int, Meta(description="how many bytes smaller their smallest results are", ge=0)]
+    saved_bytes: Annotated[int, Meta(description="how many bytes smaller their smallest results are in total", ge=0)]
 
 
 class AccountEvent(Struct, frozen=True):
@@ -309,7 +309,9 @@ class ExportPreview(Struct, frozen=True):
     images: Annotated[int, Meta(description="images with at least one file", ge=0)]
     files: Annotated[int, Meta(description="picture files; alt.csv and alt.json are added", ge=0)]
     bytes: Annotated[int, Meta(description="size of the picture files, before texts are written into them", ge=0)]
-    needs_text: Annotated[list[NeededTextBody], Meta(description="every image without a text in some language")]
+    needs_text: Annotated[
+        list[NeededTextBody], Meta(description="every image with a requested language that needs a text")
+    ]
     missing: Annotated[list[MissingFileBody], Meta(description="every requested file that does not exist")]
 
 
@@ -340,7 +342,7 @@ class RateLimitBody(Struct, frozen=True):
 
 class InsufficientCreditsBody(Struct, frozen=True):
     message: Annotated[str, Meta(description="what is missing and how to get it")]
-    required: Annotated[int, Meta(description="credits that the dispatch needs")]
+    required: Annotated[int, Meta(description="credits that the request needs")]
     balance: Annotated[int, Meta(description="credits")]
     shortfall: Annotated[int, Meta(description="missing credits")]
 

@@ -1,7 +1,7 @@
 """Lets pages of configured origins use the API from a browser (CORS).
 
-Invariant: only paths of the API get these headers, never the local page. No answer allows credentials, so that browsers
-send no cookies: a page of an allowed origin needs an API key like every other client.
+Invariant: only paths of the API get these headers, never the local page. No answer allows credentials, and the API
+reads no cookies: a page of an allowed origin needs an API key like every other client.
 Source: Fetch Standard, "CORS protocol"; W3C, "Private Network Access".
 """
 
@@ -55,10 +55,10 @@ class CrossOrigin:
         if not self._origins or scope["type"] != ScopeType.HTTP or not scope["path"].startswith(self._prefix):
             await self._app(scope, receive, send)
             return
-        sent = _header(scope, b"origin")
+        origin = _header(scope, b"origin")
         headers = [(b"vary", b"Origin")]
-        if sent in self._origins:
-            headers.append((b"access-control-allow-origin", sent))
+        if origin in self._origins:
+            headers.append((b"access-control-allow-origin", origin))
             if scope["method"] == "OPTIONS" and _header(scope, b"access-control-request-method"):
                 await send({"type": "http.response.start", "status": 204, "headers": headers + _permissions(scope)})
                 await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -15,7 +15,7 @@ from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.plan import MAX_LANGUAGES
 
 MAX_IMAGES = 100
-"""Source: api/README.md, "Credits"."""
+"""The largest batch that `GET /credits/afford` calculates. Source: api/README.md, "Credits"."""
 
 
 @get("/credits/balance", guards=[require_key])

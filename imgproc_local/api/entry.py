@@ -19,7 +19,7 @@ from imgproc_local.system.audit import audit
 from imgproc_local.system.request_context import request_id
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-"""A client's `X-Request-Id` that is accepted. Any other is replaced, because it is written to logs."""
+"""A client's `X-Request-Id` that is well-formed. Any other is replaced, because request ids are written to logs."""
 MESSAGE_BYPASSED = "This service is behind a proxy, which gives it TLS. Send the request to the proxy."
 
 
@@ -64,7 +64,7 @@ class Entry:
 
 
 def client_address(scope: Scope) -> str | None:
-    """The address of the client; None where a proxy does not state it."""
+    """The address of the client; None if it is behind a proxy that does not state it."""
     client = scope.get("client")
     return str(client[0]) if client else None
 
@@ -78,6 +78,7 @@ def _request_id(scope: Scope) -> str:
 
 
 async def _refuse(send: Send) -> None:
+    """Answer a request that avoids the proxy."""
     body = msgspec.json.encode(ErrorBody(MESSAGE_BYPASSED))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 403, "headers": headers})

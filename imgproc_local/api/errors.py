@@ -1,4 +1,4 @@
-"""The table from errors to HTTP status and body, which every error response comes from."""
+"""The responses to errors: those of the service by `TABLE`, Litestar's own in the same shape, all others as 500."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any]
 
 
 def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
-    """The response to an error of the service, by the first of its classes that `TABLE` has."""
+    """The response to an error of the service: the row of `TABLE` for its class, or for the nearest base class."""
     for kind in type(error).__mro__:
         if kind in TABLE:
             status, body, headers = TABLE[kind]
@@ -96,14 +96,14 @@ def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Respo
     return unexpected(request, error)
 
 
-HTTP_PHRASES = {
+HTTP_MESSAGES = {
     404: "There is nothing at this path; the API's paths begin with /api/v1 and are listed in /api/v1/openapi.json.",
     405: "This path does not support this method; /api/v1/openapi.json lists those that it supports.",
 }
 
 
 def _allow(app: Litestar, path: str) -> str:
-    """The `Allow` header of `path`: its methods. Source: RFC 9110, section 10.2.1."""
+    """The value of `Allow` for `path`: its methods. Source: RFC 9110, section 10.2.1."""
     methods: set[str] = set()
     for route in app.routes:
         if isinstance(route, HTTPRoute) and _matches(route.path, path):
@@ -122,6 +122,7 @@ async def complete_allow(message: Message, scope: Scope) -> None:
 
 
 def _matches(pattern: str, path: str) -> bool:
+    """Whether `path` is one of the route `pattern`, whose parameters are in braces."""
     expected, received = pattern.strip("/").split("/"), path.strip("/").split("/")
     return len(expected) == len(received) and all(
         part == sent or part.startswith("{") for part, sent in zip(expected, received, strict=True)
@@ -129,10 +130,10 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
-    """Litestar's own errors, in the same shape as all others."""
+    """The response to one of Litestar's own errors, in the same shape as all others."""
     if error.status_code >= 500:
         return unexpected(request, error)
-    message = HTTP_PHRASES.get(error.status_code, error.detail)
+    message = HTTP_MESSAGES.get(error.status_code, error.detail)
     headers = {"Allow": _allow(request.app, request.url.path)} if error.status_code == 405 else {}
     return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
 
@@ -144,6 +145,7 @@ def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> R
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """The response to an error that nothing else handles. Only the log says what it was."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return Response(ErrorBody("Server Error"), status_code=500)
 

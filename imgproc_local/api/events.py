@@ -1,7 +1,7 @@
 """The event stream of an account: every change of any of its jobs, on one connection.
 
-A stream holds only the identifiers of changed jobs and reads the jobs when the client takes them. So a job that changes
-several times meanwhile is sent once, in its present state, and a slow client costs little memory.
+A stream holds only the identifiers of changed jobs, and reads these jobs when the client is ready for them. So a job
+that changes several times meanwhile is sent once, in its present state, and a slow client costs little memory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
 TOTALS_EVERY_S, TOTALS_SHARE = 1.0, 0.1
-"""Totals are sent at most once a second, and reading them takes at most this share of the time. For 5,000 jobs it takes
-about 10 ms.
+"""Totals are sent at most once in `TOTALS_EVERY_S`, and less often where reading them would take more than
+`TOTALS_SHARE` of the time. Reading those of 5,000 jobs takes about 10 ms.
 """
 CHECK_KEY_EVERY_S = 2.0
-"""How soon a stream ends after its key was revoked, for example by a sign-out of the page."""
+"""How long a stream continues at most after its key was revoked, for example by a sign-out of the page."""
 JOBS_PER_READ = 100
 PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
@@ -58,40 +58,40 @@ async def account_events(request: Request[Any, Any, Any]) -> Stream:
 
 async def _events(services: Services, key: ApiKey) -> AsyncIterator[bytes]:
     """The events of the account of `key`, until the service stops, the key is revoked or the database can't be read."""
-    with services.engine.account_changes(key.account_id) as changes, _storage_errors_logged():
+    with services.engine.account_changes(key.account_id) as subscription, _storage_errors_logged():
         totals = await services.jobs.totals(key.account_id)
         yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
         sent_s = checked_s = time.monotonic()
-        next_count_s = sent_s + TOTALS_EVERY_S
-        is_count_due = False
+        next_totals_s = sent_s + TOTALS_EVERY_S
+        are_totals_stale = False
         while True:
-            due_s = next_count_s if is_count_due else sent_s + KEEP_ALIVE_S
-            await changes.wait(max(0.0, min(due_s, checked_s + CHECK_KEY_EVERY_S) - time.monotonic()))
-            if changes.is_closed:
+            due_s = next_totals_s if are_totals_stale else sent_s + KEEP_ALIVE_S
+            await subscription.wait(max(0.0, min(due_s, checked_s + CHECK_KEY_EVERY_S) - time.monotonic()))
+            if subscription.is_closed:
                 return
             if time.monotonic() >= checked_s + CHECK_KEY_EVERY_S:
                 if not await services.store.keys.is_in_force(key.id):
                     return
                 checked_s = time.monotonic()
-            taken = changes.take(JOBS_PER_READ)
-            sent = await _changes(services, key.account_id, taken)
-            is_count_due = is_count_due or bool(sent)
-            if is_count_due and (began_s := time.monotonic()) >= next_count_s:
+            changes = subscription.take(JOBS_PER_READ)
+            events = await _events_of_changes(services, key.account_id, changes)
+            are_totals_stale = are_totals_stale or bool(events)
+            if are_totals_stale and (began_s := time.monotonic()) >= next_totals_s:
                 before, totals = totals, await services.jobs.totals(key.account_id)
-                took_s, is_count_due = time.monotonic() - began_s, False
-                next_count_s = began_s + max(TOTALS_EVERY_S, took_s / TOTALS_SHARE)
-                sent += _event("totals", totals_data(totals)) if totals != before else b""
-            if not sent and time.monotonic() >= sent_s + KEEP_ALIVE_S:
-                sent = b": no changes\n\n"
-            if sent:
-                yield sent
+                took_s, are_totals_stale = time.monotonic() - began_s, False
+                next_totals_s = began_s + max(TOTALS_EVERY_S, took_s / TOTALS_SHARE)
+                events += _event("totals", totals_data(totals)) if totals != before else b""
+            if not events and time.monotonic() >= sent_s + KEEP_ALIVE_S:
+                events = b": no changes\n\n"
+            if events:
+                yield events
                 sent_s = time.monotonic()
-            if taken.changed:
+            if changes.changed:
                 await asyncio.sleep(PAUSE_S)
 
 
-async def _changes(services: Services, account_id: str, changes: Changes) -> bytes:
-    """The events of these changes, in the order of the uploads."""
+async def _events_of_changes(services: Services, account_id: str, changes: Changes) -> bytes:
+    """The events of these changes: `reset`, deletions, and then changed jobs in the order of their uploads."""
     events = [] if changes.is_complete else [_event("reset", {})]
     events += [_event("deleted", DeletedJob(job_id)) for job_id in changes.deleted]
     if changes.changed:
@@ -103,7 +103,7 @@ async def _changes(services: Services, account_id: str, changes: Changes) -> byt
 
 @contextmanager
 def _storage_errors_logged() -> Iterator[None]:
-    """Ends the block at a storage error. The client connects again and gets a 503 until the database can be read."""
+    """Ends the block at a storage error. A client that connects again gets 503 until the database can be read."""
     try:
         yield
     except StorageFailed as error:

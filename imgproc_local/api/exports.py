@@ -32,9 +32,9 @@ from imgproc_local.engine.export.plan import ExportPlan
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 1024 * 1024
-"""10,000 identifiers need 290 kB."""
+"""More than enough: `MAX_IMAGES` identifiers need 290 kB."""
 ARCHIVE_STEM = "images"
-"""The name of an archive of several projects."""
+"""The name, without extension, of an archive that does not have the images of exactly one project."""
 
 
 Identifier = Annotated[
@@ -95,9 +95,9 @@ async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     if fields.images is not None:
         if not 1 <= len(fields.images) <= MAX_IMAGES:
             errors["images"] = [f"images must be 1 to {MAX_IMAGES} identifiers; received {len(fields.images)}."]
-        for name in fields.images:
-            if not ULID.fullmatch(name):
-                errors["images"] = [f"images must be ULIDs of 26 characters; received {name[:40]!r}."]
+        for image_id in fields.images:
+            if not ULID.fullmatch(image_id):
+                errors["images"] = [f"images must be ULIDs of 26 characters; received {image_id[:40]!r}."]
                 break
         if fields.project_id is not None:
             errors["project_id"] = ["project_id can't be sent beside images."]
@@ -136,8 +136,8 @@ def archive_stem(plan: ExportPlan) -> str:
 
 
 class ArchiveResponse(Response[None]):
-    """Sends an archive while it is made, and closes it. If the archive is broken off, the connection is closed, so that
-    no client takes it for complete.
+    """Sends an archive while it is made, and closes `export` afterwards. If the archive is broken off, the connection
+    is closed, so that no client takes what it received for complete.
     """
 
     def __init__(self, export: Export, stem: str) -> None:
@@ -185,11 +185,11 @@ class _ArchiveSender(ASGIResponse):
         async def send_piece(piece: bytes) -> None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-        watch = asyncio.create_task(_stop_without_client(self._export, receive))
+        watch = asyncio.create_task(_stop_on_disconnect(self._export, receive))
         try:
             await self._export.write(send_piece)
         except ExportBroken as broken:
-            # without the last message, the server closes the connection
+            # the server closes the connection, because the message that ends the body is not sent
             log.warning("An export was broken off. %s", broken)
         else:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -197,7 +197,8 @@ class _ArchiveSender(ASGIResponse):
             watch.cancel()
 
 
-async def _stop_without_client(export: Export, receive: Receive) -> None:
+async def _stop_on_disconnect(export: Export, receive: Receive) -> None:
+    """Wait until the client has disconnected, and break the archive off."""
     while (await receive())["type"] != "http.disconnect":
         pass
     export.stop("The client has closed the connection.")

@@ -14,12 +14,13 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 
 BEAT_EVERY_S = 1.0
-"""At most one test write a second, because the request needs no key."""
+"""How long a test write that succeeded counts for later requests. They need no key, so they could cause many writes."""
 BEAT_TIMEOUT_S = 5.0
+"""A test write that takes longer has failed."""
 
 
 class Heartbeat:
-    """Remembers when the data folder was last written to for a test."""
+    """Writes to the data folder for a test, and remembers when it last did and whether that failed."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -27,9 +28,9 @@ class Heartbeat:
         self._failure: str | None = None
 
     async def beat(self, services: Services) -> None:
-        """Raises: StorageFailed, where the data folder can't be written in time.
+        """Make a test write unless the last one still counts. Raises: StorageFailed, where it failed or took too long.
 
-        Requests that waited for a test write get its failure too, instead of waiting for one each.
+        Requests that wait while another's test write fails get its failure too, instead of making one each.
         """
         asked_at_s = time.monotonic()
         async with self._lock:
@@ -48,7 +49,7 @@ class Heartbeat:
                 # on a full disk the database file can still have free pages
                 await asyncio.to_thread(services.blobs.check_writable)
         except TimeoutError:
-            return "The data folder could not be written in time."
+            return f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds."
         except StorageFailed as error:
             return error.message
         return None
@@ -59,6 +60,6 @@ async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | Erro
     services: Services = request.app.state.services
     heartbeat: Heartbeat = request.app.state.heartbeat
     if not services.engine.is_claiming:
-        return Response(ErrorBody("No stages are being processed; see the service's log."), status_code=503)
+        return Response(ErrorBody("Not all stages are being processed; see the service's log."), status_code=503)
     await heartbeat.beat(services)
     return Response(HealthBody("ok"))

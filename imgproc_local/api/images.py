@@ -113,7 +113,8 @@ async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
 async def thumbnail_of_image(request: Request[Any, Any, Any], image_id: str, account_id: str) -> Response[bytes | None]:
     """The thumbnail of an image of the account. It never changes, so browsers need not ask again.
 
-    Raises: NotFound; BrokenImage, if none can be made.
+    Raises: NotFound, also for an upload that was removed; BrokenImage, if no thumbnail can be made of it; and
+    ServiceStopping.
     """
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), account_id)
@@ -131,7 +132,9 @@ async def file_of_image(
     variant: Variant,
     disposition: Disposition = "attachment",
 ) -> File | Response[None]:
-    """The file of an image of the account. Raises: NotFound; FileNotReady, if its stage is not done."""
+    """The file of an image of the account. Raises: FileNotReady, if its stage is not done; NotFound, also if the file
+    was removed or is damaged.
+    """
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), account_id)
     name = PurePosixPath(job.original_filename)
@@ -152,7 +155,7 @@ async def file_of_image(
 
 
 def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
-    """The extension as uploaded; that of the new format where the optimized file has another one."""
+    """The extension as uploaded, or that of the optimized file's format if it differs from that of the upload."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
     if optimized.format is job.original.format:

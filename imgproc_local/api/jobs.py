@@ -20,8 +20,8 @@ from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.storage.job_filters import JobFilters
 
-DEFAULT_PAGE = 20
-MAX_PAGE = 500
+DEFAULT_PAGE_SIZE = 20
+MAX_PAGE_SIZE = 500
 KEEP_ALIVE_S = 15.0
 """Seconds without a change after which a comment is sent, so that proxies keep the connection open."""
 
@@ -70,7 +70,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     account_id = authenticated_key(request).account_id
     query, errors = request.query_params, dict[str, list[str]]()
     include = _read_include(query, errors)
-    limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE, minimum=1, maximum=MAX_PAGE)
+    limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE)
     status_set = services.config.status_set
     statuses = None
     if (word := query.get("status")) is not None:
@@ -79,7 +79,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
             errors["status"] = [f"status must be one of {', '.join(status_words(status_set))}; received {word[:40]!r}."]
     for name in ("needs_text", "larger_than_optimized"):
         if (value := query.get(name)) not in (None, "true"):
-            errors[name] = [f"{name} must be true where it is sent; received {str(value)[:40]!r}."]
+            errors[name] = [f"{name} must be true or not sent; received {str(value)[:40]!r}."]
     language_missing = query.get("language_missing")
     if language_missing is not None and language_missing.lower() not in LANGUAGES:
         errors["language_missing"] = [
@@ -103,16 +103,18 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
         ),
         query["cursor"].lower() if "cursor" in query else None,
     )
-    more = len(jobs) > limit
+    has_more = len(jobs) > limit  # one more than `limit` was read
     jobs = jobs[:limit]
     return Response(
-        jobs_body(jobs, jobs[-1].id if more else None, status_set, include),
+        jobs_body(jobs, jobs[-1].id if has_more else None, status_set, include),
         headers={"X-Total-Count": str(await services.jobs.count(account_id))},
     )
 
 
 def _read_include(query: Mapping[str, Any], errors: dict[str, list[str]]) -> tuple[Include, ...]:
-    """The parts that the parameter `include` asks for, separated by commas; an unknown one is added to `errors`."""
+    """The parts that the parameter `include` asks for, separated by commas; for an unknown one, a message is added to
+    `errors`.
+    """
     if "include" not in query:
         return ()
     names = [name.strip() for name in str(query["include"]).split(",")]
