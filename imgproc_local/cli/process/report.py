@@ -160,20 +160,21 @@ _FORMAT_NAMES = {"webp": "WebP", "avif": "AVIF"}
 
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
-    """The lines of the table: one row per picture of this run with its alt texts below, and the totals.
+    """The lines of the table: one row per picture with its alt texts below, and the totals of this run.
 
-    Pictures that need a text come first.
+    Pictures that need a text come first, also unchanged ones. Other unchanged pictures are left out.
     """
-    written = [
+    listed = [
         (outcome.picture, outcome.record)
         for outcome in _needing_text_first(outcomes)
-        if outcome.record is not None and not outcome.unchanged and (outcome.record.files or outcome.done)
+        if outcome.record is not None and (outcome.needs_text or _has_new_results(outcome))
     ]
-    if not written:
+    if not listed:
         return
-    records = [record for _, record in written]
+    records = [record for _, record in listed]
+    new = [outcome.record for outcome in outcomes if outcome.record is not None and _has_new_results(outcome)]
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
-    rows += [_row(picture, record) for picture, record in written]
+    rows += [_row(picture, record) for picture, record in listed]
     head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
     yield head
     width = max((len(_label(text)) for record in records for text in record.translations), default=0)
@@ -182,7 +183,8 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         for text in record.translations:
             yield f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip()
     yield ""
-    yield _totals(records, out)
+    if new:
+        yield _totals(new, out)
     needing = sum(record.needs_text for record in records)
     if needing:
         need, their, are = ("needs", "its", "It is") if needing == 1 else ("need", "their", "They are")
@@ -192,7 +194,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         )
     larger = sum(
         record.converted.size_bytes > record.optimized.size_bytes
-        for record in records
+        for record in new
         if record.converted is not None and record.optimized is not None
     )
     if larger:
@@ -201,6 +203,11 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
             f"{_picture_count(larger)} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
             f" use the optimized file for {them}."
         )
+
+
+def _has_new_results(outcome: Outcome) -> bool:
+    """Whether this run made results of the picture: files, or texts alone."""
+    return not outcome.unchanged and outcome.record is not None and (bool(outcome.record.files) or outcome.done)
 
 
 def _totals(records: Sequence[Record], out: Path) -> str:

@@ -41,6 +41,29 @@ def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, t
     assert {beginning.strip() for beginning in beginnings} > {"en (embedded)"}
 
 
+def test_an_unchanged_picture_is_listed_until_it_has_a_text(program: Program, tmp_path: Path) -> None:
+    source, out = tmp_path / "pictures", tmp_path / "out"
+    source.mkdir()
+    (source / "A.jpg").write_bytes(jpeg_with_metadata())
+    (source / "IMG_1.jpg").write_bytes(pictures.jpeg(64, 48))
+    first = program.in_process("process", source, "--out", out).stdout
+    again = program.in_process("process", source, "--out", out).stdout
+    for shown in (first, again):
+        head, row, label, *_ = shown.splitlines()
+        assert head.startswith("FILE")
+        assert row.startswith(str(source / "IMG_1.jpg"))
+        assert label.startswith("    en (needs text)")
+        assert "1 picture needs an alt text from you" in shown
+    assert str(source / "A.jpg") in first
+    assert str(source / "A.jpg") not in again
+    assert "written to" not in again, "the totals are those of this run"
+    assert "0 done, 2 unchanged since an earlier run, 0 failed, 0 skipped, 1 in need of a text." in again
+
+    (source / "IMG_1.jpg").write_bytes(jpeg_with_metadata())
+    assert "needs text" not in program.in_process("process", source, "--out", out).stdout
+    assert program.in_process("process", source, "--out", out).stdout.startswith("0 done, 2 unchanged")
+
+
 def test_file_names_in_every_script_are_printed_as_they_are_in_aligned_columns(
     program: Program, tmp_path: Path
 ) -> None:
