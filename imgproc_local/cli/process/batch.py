@@ -62,15 +62,15 @@ class Jobs(Protocol):
 class Outcome(Struct, frozen=True):
     """The result of one picture. `record` is what the manifest has of it, None if nothing was written.
 
-    `image_id` is that of the API. `unchanged` says that an earlier run made the results. An error is a pair of the
-    failed stage, None for an error outside a stage, and a message. `interrupted` says that the run ended before the
+    `image_id` is that of the API. `from_earlier_run` says that an earlier run made the results. An error is a pair of
+    the failed stage, None for an error outside a stage, and a message. `interrupted` says that the run ended before the
     picture was done: by Ctrl+C, or because the data folder, the server or the output folder could not be used.
     """
 
     picture: Path
     record: Record | None = None
     image_id: str | None = None
-    unchanged: bool = False
+    from_earlier_run: bool = False
     errors: tuple[tuple[str | None, str], ...] = ()
     interrupted: bool = False
 
@@ -82,6 +82,11 @@ class Outcome(Struct, frozen=True):
     @property
     def done(self) -> bool:
         return self.record is not None and not self.errors
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the results of an earlier run are up to date. Those of a picture that failed since are not."""
+        return self.from_earlier_run and self.done
 
 
 class Batch:
@@ -294,7 +299,12 @@ class Batch:
         elif finished.job is not None:
             try:
                 record = await asyncio.to_thread(self._publisher.publish, finished, finished.job)
-                outcome = structs.replace(outcome, record=record, image_id=finished.job.image_id)
+                outcome = structs.replace(
+                    outcome,
+                    record=record,
+                    image_id=finished.job.image_id,
+                    from_earlier_run=bool(record.files) and not finished.staged,
+                )
             except OSError as error:
                 message = _write_problem(error)
                 self.stop(message)

@@ -207,7 +207,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
 
 def _has_new_results(outcome: Outcome) -> bool:
     """Whether this run made results of the picture: files, or texts alone."""
-    return not outcome.unchanged and outcome.record is not None and (bool(outcome.record.files) or outcome.done)
+    return not outcome.from_earlier_run and outcome.record is not None and (bool(outcome.record.files) or outcome.done)
 
 
 def _totals(records: Sequence[Record], out: Path) -> str:

@@ -88,7 +88,7 @@ class Run:
         for picture in self.discovery.pictures:
             record = records.get(source_key(picture.path, self.out))
             if record is not None and self._is_unchanged(picture, record):
-                unchanged.append(Outcome(picture.path, record, unchanged=True))
+                unchanged.append(Outcome(picture.path, record, from_earlier_run=True))
             else:
                 pending.append(picture)
         return pending, unchanged

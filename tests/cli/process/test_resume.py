@@ -99,6 +99,9 @@ def test_a_picture_that_can_not_be_processed_any_more_retains_its_results(progra
     assert (result.exit_code, statuses(json.loads(result.stdout))) == (1, ["failed"])
     for kind in ("optimized_file", "converted_file"):
         assert Path(first[kind]).exists()
+    shown = program.in_process("process", picture, "--out", out)
+    assert "written to" not in shown.stdout
+    assert "0 done, 1 failed, 0 skipped" in shown.stdout
     picture.write_bytes(whole)
     [again] = program.in_process_json("process", picture, "--out", out)
     assert again["status"] == "completed"
