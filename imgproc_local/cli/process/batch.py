@@ -332,7 +332,7 @@ class Batch:
             for job_id in await self._jobs.leftovers(self._key_prefix):
                 await self._jobs.delete(job_id)
         except ServiceError as error:
-            self.stop_reason = self.stop_reason or f"Jobs of an earlier run could not be deleted: {error.message}"
+            self._progress.print(f"Jobs of an earlier run could not be deleted: {error.message}")
 
     async def _delete_quietly(self, job_id: str) -> None:
         """Delete a job that has not begun. If that fails, `_finish` tries it again and reports the error."""

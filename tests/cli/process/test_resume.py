@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.batch.records import HEADER, MANIFEST_FILE
+from imgproc_local.cli.process.engine_jobs import EngineJobs
 from imgproc_local.cli.process.manifest import LOCK_FILE
+from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.file_lock import try_lock
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import assert_empty, names, wait_for
@@ -154,6 +156,18 @@ def test_a_damaged_manifest_loses_no_more_than_its_damaged_lines(
     assert {name: content(out)[name] for name in before if name != MANIFEST_FILE} == {
         name: data for name, data in before.items() if name != MANIFEST_FILE
     }
+
+
+def test_jobs_of_an_earlier_run_that_can_not_be_deleted_are_reported(
+    program: Program, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(self: EngineJobs, key_prefix: str) -> list[str]:
+        raise StorageFailed("The disk of the data folder is full.")
+
+    monkeypatch.setattr(EngineJobs, "leftovers", fail)
+    shown = program.in_process("process", folder, "--out", tmp_path / "out")
+    assert "4 done, 0 failed" in shown.stdout
+    assert "Jobs of an earlier run could not be deleted: The disk of the data folder is full." in shown.stderr
 
 
 def test_two_runs_on_one_folder_exclude_each_other(program: Program, folder: Path, tmp_path: Path) -> None:
