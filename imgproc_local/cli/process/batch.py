@@ -1,8 +1,9 @@
-"""Processes the pictures of a run, several at a time: submit their jobs, wait, write the results, delete the jobs.
+"""Processes the pictures of a run, several at a time: submits their jobs, waits, writes the results, deletes the jobs.
 
 Pictures are worked on at the same time and end in any order. Their results get names in the order of the pictures, so
-that names and manifest do not depend on timing. A job has an idempotency key made of the content, the options and the
-output folder: a run that continues a killed one finds the jobs of that run and does not repeat their work.
+that names and manifest do not depend on timing. The idempotency key of a job is made of the picture's path and content,
+the options, the version of the program and the output folder: a run that continues a killed one finds the jobs of that
+run and does not repeat their work.
 
 Invariant: when `run` returns, every job that it queued is deleted, whether it completed, failed or was interrupted. If
 the data folder can't be written, the job remains, and the outcome has an error that names it.
@@ -53,18 +54,20 @@ class Jobs(Protocol):
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job: ...
     def changes(self, job: Job) -> AsyncIterator[Job]: ...
     async def base_names(self, job: Job) -> dict[str, str]: ...
-    async def stage(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile: ...
+    async def copy_result(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile: ...
     async def delete(self, job_id: str) -> None: ...
     async def leftovers(self, key_prefix: str) -> list[str]: ...
     def end_waits(self) -> None: ...
 
 
 class Outcome(Struct, frozen=True):
-    """The result of one picture. `record` is what the manifest has of it, None if nothing was written.
+    """The result of one picture.
 
-    `image_id` is that of the API. `from_earlier_run` says that an earlier run made the results. An error is a pair of
-    the failed stage, None for an error outside a stage, and a message. `interrupted` says that the run ended before the
-    picture was done: by Ctrl+C, or because the data folder, the server or the output folder could not be used.
+    `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither.
+    `from_earlier_run` says that an earlier run made the results. `image_id` is the image's identifier in the API. An
+    error is a pair of the failed stage, None for an error outside a stage, and a message. `interrupted` says that the
+    run ended before the picture was done: by Ctrl+C, or because the data folder, the server or the output folder could
+    not be used.
     """
 
     picture: Path
@@ -90,7 +93,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Batch:
-    """Processes pictures. `run_id` is different for each output folder, and the same when a run is continued.
+    """Processes pictures. `out_id` identifies the output folder, so that a run that is continued finds its jobs.
 
     `stop_reason` says why the run ended early; None if it did not.
     """
@@ -100,7 +103,7 @@ class Batch:
         jobs: Jobs,
         request: BatchRequest,
         out: Path,
-        run_id: str,
+        out_id: str,
         stager: Stager,
         publisher: Publisher,
         progress: StageProgress,
@@ -110,16 +113,15 @@ class Batch:
         self._out = out
         self._stager = stager
         self._progress = progress
-        self._key_prefix = f"imgproc-local-process-{run_id}-"
+        self._key_prefix = f"imgproc-local-process-{out_id}-"
         self._publisher = publisher
-        self._job_deleted = asyncio.Event()
-        self._in_work: dict[int, list[Job]] = {}
+        self._retry_submit = asyncio.Event()
+        self._in_progress: dict[int, list[Job]] = {}
         self._dropped: set[int] = set()
         self._deletions: list[asyncio.Future[None]] = []
         self.stop_reason: str | None = None
-        self._finishing = False
-        self._stop_event = asyncio.Event()
-        self._stopping = False
+        self._ending = asyncio.Event()  # start no more pictures
+        self._stopped_at_once = False  # do not wait for the pictures in progress either
 
     # ---- the run ----
 
@@ -133,9 +135,9 @@ class Batch:
 
         async def work() -> None:
             nonlocal started
-            while not self._finishing:
+            while not self.is_ending:
                 await room.acquire()
-                if self._finishing or (following := next(remaining, None)) is None:
+                if self.is_ending or (following := next(remaining, None)) is None:
                     break
                 number, picture = following
                 started = number + 1
@@ -151,7 +153,7 @@ class Batch:
                     changed.clear()
                     await changed.wait()
                     continue
-                outcome = await self._finish(finished.pop(number), interrupted=interrupted)
+                outcome = await self._finish(finished.pop(number), after_interrupted=interrupted)
                 interrupted = interrupted or outcome.interrupted
                 on_outcome(outcome)
                 room.release()
@@ -167,29 +169,28 @@ class Batch:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Inside the block, the first Ctrl+C finishes what is in progress, and the second ends the run at once."""
+        """Inside the block, the first Ctrl+C finishes the pictures in progress; the second stops the run at once."""
         with _on_signals(self._interrupt):
             yield
 
     @property
-    def is_stopping(self) -> bool:
+    def is_ending(self) -> bool:
         """Whether no more pictures are started."""
-        return self._finishing
+        return self._ending.is_set()
 
-    async def wait_for_stop(self, timeout_s: float) -> None:
+    async def wait_until_ending(self, timeout_s: float) -> None:
         """Return when no more pictures are started, or after `timeout_s`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._stop_event.wait()
+                await self._ending.wait()
 
     def stop(self, reason: str) -> None:
         """Start no more pictures, and end all waits at once."""
         self.stop_reason = self.stop_reason or reason
-        self._finishing = True
-        self._stop_event.set()
-        if not self._stopping:
-            self._stopping = True
-            self._job_deleted.set()
+        self._ending.set()
+        if not self._stopped_at_once:
+            self._stopped_at_once = True
+            self._retry_submit.set()
             self._jobs.end_waits()
 
     def _interrupt(self, count: int) -> None:
@@ -198,26 +199,27 @@ class Batch:
             self.stop(INTERRUPTED)
             return
         self.stop_reason = self.stop_reason or INTERRUPTED
-        self._finishing = True
-        self._stop_event.set()
-        self._job_deleted.set()
+        self._ending.set()
+        self._retry_submit.set()
         # from the end, because the names of a picture depend on all before it
-        for number in sorted(self._in_work, reverse=True):
-            if any(stage.started_seq is not None for job in self._in_work[number] for stage in job.stages):
+        for number in sorted(self._in_progress, reverse=True):
+            if any(stage.started_seq is not None for job in self._in_progress[number] for stage in job.stages):
                 break
             self._dropped.add(number)
-        in_hand = len(self._in_work) - len(self._dropped)
+        remaining = len(self._in_progress) - len(self._dropped)
         for number in self._dropped:
-            self._deletions += [asyncio.ensure_future(self._delete_quietly(job.id)) for job in self._in_work[number]]
-        if in_hand:
-            pictures = "1 picture" if in_hand == 1 else f"{in_hand} pictures"
+            self._deletions += [
+                asyncio.ensure_future(self._delete_quietly(job.id)) for job in self._in_progress[number]
+            ]
+        if remaining:
+            pictures = "1 picture" if remaining == 1 else f"{remaining} pictures"
             self._progress.print(f"Finishing {pictures} in progress. Press Ctrl+C again to stop at once.")
 
     # ---- one picture ----
 
     async def _process(self, number: int, picture: Picture) -> Finished:
-        """Submit the jobs of a picture, wait for them, and copy their results to the output folder, without names."""
-        jobs = self._in_work.setdefault(number, [])
+        """Submit the jobs of a picture, wait for them, and copy their results to temporary files."""
+        jobs = self._in_progress.setdefault(number, [])
         try:
             sha256 = await asyncio.to_thread(hash_file, picture.path)
             for plan in self._request.plans:
@@ -239,36 +241,36 @@ class Batch:
         except ServiceError as error:
             if number in self._dropped:
                 return Finished(picture, job_ids=_ids(jobs), interrupted=True)
-            return self._refused(picture, jobs, error.message)
+            return self._failed(picture, jobs, error.message)
         except OSError as error:
-            return self._refused(picture, jobs, f"It can't be read: {error.strerror}.")
+            return self._failed(picture, jobs, f"It can't be read: {error.strerror}.")
         finally:
-            del self._in_work[number]
+            del self._in_progress[number]
 
-    def _refused(self, picture: Picture, jobs: Sequence[Job], message: str) -> Finished:
-        failed = _stage_errors(_merged(jobs)) if jobs else ()
-        return Finished(picture, job_ids=_ids(jobs), errors=(*failed, (None, message)))
+    def _failed(self, picture: Picture, jobs: Sequence[Job], message: str) -> Finished:
+        of_stages = _stage_errors(_merged(jobs)) if jobs else ()
+        return Finished(picture, job_ids=_ids(jobs), errors=(*of_stages, (None, message)))
 
     async def _submit(self, picture: Picture, plan: Plan, sha256: str, *, is_first: bool) -> Job | None:
-        """Queue a job for the picture and return it; None if the run is stopped before that.
+        """Queue a job for the picture and return it; None if the run ends before that.
 
-        A picture whose first job is in progress gets the others too, unless the run ends at once.
+        A picture whose first job was queued gets the others too, unless the run is stopped at once.
         """
         source = f"{source_key(picture.path, self._out)}\n{sha256}\n{self._request.options_hash}\n{__version__}"
         key = f"{self._key_prefix}{plan.operation.value}-{hashlib.sha256(source.encode()).hexdigest()}"
-        while not (self._finishing if is_first else self._stopping):
-            self._job_deleted.clear()
+        while not (self._ending.is_set() if is_first else self._stopped_at_once):
+            self._retry_submit.clear()
             try:
                 return await self._jobs.submit(picture.path, plan, key)
             except QueueFull as full:
                 with suppress(TimeoutError):
                     # at most `retry_after_s`, because jobs of others may fill the queue
                     async with asyncio.timeout(full.retry_after_s):
-                        await self._job_deleted.wait()
+                        await self._retry_submit.wait()
         return None
 
     async def _wait_until_final(self, jobs: list[Job], index: int) -> None:
-        """Replace the job by its latest states, until it is final, or until the run is stopped or the job deleted."""
+        """Replace `jobs[index]` by its latest state, until it is final or deleted, or the run is stopped at once."""
         async for state in self._jobs.changes(jobs[index]):
             self._progress.job_changed(jobs[index], state)
             jobs[index] = state
@@ -279,22 +281,22 @@ class Batch:
         if pages > 1:
             log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), pages)
         if job.translations:
-            finished = structs.replace(finished, names=await self._jobs.base_names(job))
+            finished = structs.replace(finished, base_names=await self._jobs.base_names(job))
         try:
-            return await self._stager.stage(picture, finished, job)
+            return await self._stager.stage(finished, job)
         except OSError as error:
             self.stop(_write_problem(error))
             return Finished(picture, job_ids=job_ids, interrupted=True)
 
     # ---- in the order of the pictures ----
 
-    async def _finish(self, finished: Finished, *, interrupted: bool) -> Outcome:
+    async def _finish(self, finished: Finished, *, after_interrupted: bool) -> Outcome:
         """Give the results their names, store the record, and delete the jobs.
 
-        After an `interrupted` picture, the results are discarded: their names could depend on that picture.
+        If an earlier picture was interrupted, the results are discarded: their names could depend on that picture.
         """
         outcome = Outcome(finished.picture.path, errors=finished.errors, interrupted=finished.interrupted)
-        if finished.interrupted or interrupted:
+        if finished.interrupted or after_interrupted:
             outcome = Outcome(outcome.picture, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
         elif finished.job is not None:
             try:
@@ -322,7 +324,7 @@ class Batch:
                     " same command again."
                 )
                 outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
-        self._job_deleted.set()
+        self._retry_submit.set()
         self._progress.picture_finished(outcome.record, finished.picture.size_bytes)
         return outcome
 

@@ -16,7 +16,7 @@ from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.blobs import Incoming
 
 JOBS_PER_THREAD = 4
-"""Enough jobs that no thread is idle, and few enough that the data folder holds only some pictures at a time."""
+"""Jobs in progress per codec thread: enough that no thread is idle, and few files are in the data folder at a time."""
 STORAGE_CHECK_S = 5.0
 """If a job has not changed for this time, check that the data folder can still store results."""
 
@@ -32,11 +32,11 @@ class EngineJobs:
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncIterator[None]:
-        """Nothing has to be prepared."""
+        """Does nothing: the engine is running already."""
         yield
 
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job:
-        """The queued job of a picture, or the job that an earlier run queued with the same key.
+        """Queue a job for a picture and return it, or return the job that an earlier run queued with the same key.
 
         Raises: ServiceError or OSError if the picture is refused; nothing is stored then.
         """
@@ -64,7 +64,7 @@ class EngineJobs:
         """The file names of the job by language, without the numbers that make them unique in their project."""
         return await self._services.jobs.base_names(job.id)
 
-    async def stage(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile:
+    async def copy_result(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile:
         """Copy the result of a stage to the output folder. Raises: OSError."""
         file = job.optimized if stage is StageName.OPTIMIZE else job.converted
         assert file is not None
@@ -79,7 +79,7 @@ class EngineJobs:
             return
 
     async def leftovers(self, key_prefix: str) -> list[str]:
-        """The jobs that were queued with an idempotency key of this prefix, also by earlier runs."""
+        """The identifiers of the jobs whose idempotency key begins like this, also of earlier runs."""
         return await self._services.jobs.ids_by_key_prefix(self._account_id, key_prefix)
 
     def end_waits(self) -> None:

@@ -21,13 +21,16 @@ NO_LANGUAGE = ""
 
 
 class Finished(Struct, frozen=True):
-    """A picture whose jobs have ended and whose results have no names yet."""
+    """A picture that was processed or interrupted, or could not be processed. Its results have no names yet.
+
+    `base_names` are those of its texts by language, before numbers are added to make them unique.
+    """
 
     picture: Picture
     sha256: str = ""
     job: Job | None = None
     job_ids: tuple[str, ...] = ()
-    names: dict[str, str] = {}
+    base_names: dict[str, str] = {}
     optimized: StagedFile | None = None
     converted: StagedFile | None = None
     sidecar: StagedFile | None = None
@@ -86,8 +89,8 @@ class Publisher:
         raise AssertionError("there is always another number")
 
     def _base_name(self, finished: Finished, language: str, fallback: str) -> str:
-        """The name in a language before numbers are added; `fallback` if the picture has no text in it."""
-        name = finished.names.get(language, fallback)
+        """The name in a language before numbers are added; `fallback` if the picture has no text in that language."""
+        name = finished.base_names.get(language, fallback)
         return archive_name(name, finished.picture.key) if self._request.archive_names else name
 
     def _record(self, finished: Finished, job: Job, source: str, name: str) -> Record:
@@ -100,8 +103,8 @@ class Publisher:
         texts = []
         for number, text in enumerate(job.translations):
             base = self._base_name(finished, text.language_code, text.seo_filename)
-            own = name if number == 0 else next(self._names.free(text.language_code, base))
-            texts.append(Translation(text.language_code, own, text.seo_alt_text, text.source))
+            unique = name if number == 0 else next(self._names.free(text.language_code, base))
+            texts.append(Translation(text.language_code, unique, text.seo_alt_text, text.source))
         return Record(
             source=source,
             size_bytes=finished.picture.size_bytes,

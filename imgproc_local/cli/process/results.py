@@ -27,7 +27,7 @@ COPY_BYTES = 1024 * 1024
 
 
 class StagedFile(Struct, frozen=True):
-    """A result without its name. `ending` is added to the name, such as `.webp` or `-converted.webp`."""
+    """A result in the temporary file `part`. Its name will end with `ending`, such as `.webp` or `-converted.webp`."""
 
     part: Path
     ending: str

@@ -48,7 +48,7 @@ class RunOptions(Struct, frozen=True):
     flat: bool = False
     watch: bool = False
     changed_settings: tuple[str, ...] = ()
-    """The flags given that change settings. They can't change those of a running server."""
+    """Flags that change settings. They are refused if a server does the work, because it has its own settings."""
 
 
 class Run:
@@ -73,13 +73,13 @@ class Run:
     # ---- what there is to do ----
 
     def find(self) -> None:
-        """Search for the pictures. Raises: Refused, if there are none and the folders are not watched."""
+        """Search for the pictures. Raises: Refused, if there are none and nothing failed, unless --watch is given."""
         self.discovery = self._finder.find()
         if not self._options.watch and not self.discovery.pictures and not self.discovery.failed:
             _refuse_empty(self._paths, self.discovery.skipped, self.request.accepted)
 
     def plan(self) -> tuple[list[Picture], list[Outcome]]:
-        """The pictures to process, and the outcomes of those that are unchanged. Writes nothing. Raises: OSError."""
+        """The pictures to process, and the outcomes of those that are unchanged. Raises: as `read_manifest`."""
         return self._divide(read_manifest(self.out))
 
     def _divide(self, records: dict[str, Record]) -> tuple[list[Picture], list[Outcome]]:
@@ -101,25 +101,28 @@ class Run:
             return False
         try:
             return record.modified_ns == picture.modified_ns or record.sha256 == hash_file(picture.path)
-        except OSError:  # reported when it is processed
+        except OSError:  # reported when the picture is processed
             return False
 
     # ---- doing it ----
 
     async def process(self) -> None:
-        """Process every picture. Raises: ServiceError or Refused before anything is done."""
+        """Process every picture. Raises: ServiceError or Refused, before anything is done.
+
+        With --watch, InsufficientCredits is also raised later, when the balance does not suffice for new pictures.
+        """
         if not self.discovery.pictures and not self._options.watch:
             return
         async with self._open_jobs() as (jobs, store):
             pending, _ = self.plan()
             await self._require_credits(store, len(pending))
             with self._open_manifest() as manifest, self._text_writer() as writer:
-                run_id = hashlib.sha256(os.fsencode(self.out.resolve())).hexdigest()[:16]
-                async with jobs.opened(run_id):
-                    stager = Stager(self._results, jobs.stage, writer, self.request.sidecar)
+                out_id = hashlib.sha256(os.fsencode(self.out.resolve())).hexdigest()[:16]
+                async with jobs.opened(out_id):
+                    stager = Stager(self._results, jobs.copy_result, writer, self.request.sidecar)
                     publisher = Publisher(self.out, self.request, self._results, manifest)
                     progress = StageProgress(self._stages(), sys.stderr)
-                    batch = Batch(jobs, self.request, self.out, run_id, stager, publisher, progress)
+                    batch = Batch(jobs, self.request, self.out, out_id, stager, publisher, progress)
                     with progress.shown(), batch.interruptible():
                         if self._options.watch:
                             await self._watch(batch, store, manifest, progress)
@@ -137,7 +140,7 @@ class Run:
         self.outcomes = [outcomes[picture.path] for picture in pictures if picture.path in outcomes]
 
     async def _watch(self, batch: Batch, store: Store, manifest: Manifest, progress: StageProgress) -> None:
-        """Process what is there and what is added or changes, until the run is interrupted."""
+        """Process the pictures that are there, and those that are added or change, until the run is interrupted."""
         complete_pictures = CompletePictures()
         outcomes: dict[Path, Outcome] = {}
 
@@ -150,7 +153,7 @@ class Run:
             progress.print(printable(f"{path_text(outcome.picture)}: {problems or written or 'described'}"))
 
         progress.print(f"Watching {', '.join(printable(path_text(path)) for path in self._paths)}. Ctrl+C ends it.")
-        while not batch.is_stopping:
+        while not batch.is_ending:
             began_s = time.monotonic()
             self.discovery = await asyncio.to_thread(self._finder.find)
             pending, unchanged = await asyncio.to_thread(self._divide, manifest.records)
@@ -164,7 +167,7 @@ class Run:
                 for picture in ready:
                     if picture.path in outcomes and not outcomes[picture.path].done:
                         complete_pictures.mark_failed(picture)
-            await batch.wait_for_stop(max(POLL_S, scan_s / SCAN_SHARE))
+            await batch.wait_until_ending(max(POLL_S, scan_s / SCAN_SHARE))
         self.outcomes = list(outcomes.values())
 
     @contextmanager
@@ -219,7 +222,7 @@ class Run:
         return ServerJobs(self.config, store, account_id, owner.address), store
 
     async def _require_credits(self, store: Store, pictures: int) -> None:
-        """Check before the first picture that the balance suffices for all of them. Raises: InsufficientCredits."""
+        """Check that the balance suffices for this number of pictures. Raises: InsufficientCredits."""
         account_id = await store.keys.account_id(create=True)
         balance = await store.credits.balance(account_id)
         required = pictures * price(self.request, self.config)

@@ -2,7 +2,7 @@
 
 Pictures and results are sent over HTTP; the states of jobs are read from the database, as by other commands that run
 beside a server. The command signs in like a browser, with a session and a key of its own that end with the run. If a
-run is killed, the next one ends its session, which otherwise expires.
+run is killed, the next run to the same output folder ends its session, which otherwise expires.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class ServerJobs:
         self._account_id = account_id
         self._address = address
         self._jobs = Jobs(store.database, config.queue_limit)
-        self._ended = False
-        self._is_lost = False
+        self._waits_ended = False
+        self._server_is_lost = False
         self._downloads = asyncio.Semaphore(DOWNLOADS_AT_ONCE)
         self.at_once = min(MAX_JOBS_AT_ONCE, JOBS_PER_THREAD * (config.codec_threads or core_count()))
         self._client: httpx.AsyncClient
 
     @asynccontextmanager
     async def opened(self, name: str) -> AsyncIterator[None]:
-        """Inside the block, the run is signed in. `name` is different for runs on different output folders."""
+        """Inside the block, the run is signed in. `name` identifies the output folder."""
         sessions, keys = self._store.sessions, self._store.keys
         name = f"{SESSION_NAME} {name}"
         for session in await sessions.all():
@@ -98,7 +98,7 @@ class ServerJobs:
                 audit("session.end", session=own_session.id)
 
     async def submit(self, picture: Path, plan: Plan, idempotency_key: str) -> Job:
-        """The queued job of a picture, or the job that an earlier run queued with the same key.
+        """Queue a job for a picture and return it, or return the job that an earlier run queued with the same key.
 
         Raises: ServiceError or OSError if the picture is refused; nothing is stored then.
         """
@@ -125,26 +125,26 @@ class ServerJobs:
         Raises: StorageFailed if the server has stopped; ServiceError if this run is no longer signed in.
         """
         while True:
-            with suppress(NotFound):
+            try:
                 job = await self._jobs.get(job.id, self._account_id)
-                yield job
-                if job.status.final or self._ended:
-                    return
-                response = await self._request("GET", f"/jobs/{job.id}", headers={"Prefer": f"wait={POLL_S}"})
-                if response.status_code == httpx.codes.NOT_FOUND:
-                    return
-                if response.status_code == httpx.codes.UNAUTHORIZED:  # somebody has ended the session of this run
-                    _checked(response)
-                if not response.is_success:
-                    await asyncio.sleep(POLL_S)
-                continue
-            return
+            except NotFound:
+                return
+            yield job
+            if job.status.final or self._waits_ended:
+                return
+            response = await self._request("GET", f"/jobs/{job.id}", headers={"Prefer": f"wait={POLL_S}"})
+            if response.status_code == httpx.codes.NOT_FOUND:
+                return
+            if response.status_code == httpx.codes.UNAUTHORIZED:  # somebody has ended the session of this run
+                _checked(response)
+            if not response.is_success:
+                await asyncio.sleep(POLL_S)
 
     async def base_names(self, job: Job) -> dict[str, str]:
         """The file names of the job by language, without the numbers that make them unique in their project."""
         return await self._jobs.base_names(job.id)
 
-    async def stage(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile:
+    async def copy_result(self, job: Job, stage: StageName, results: Results, ending: str) -> StagedFile:
         """Download the result of a stage to the output folder. Raises: OSError, ServiceError."""
         file = job.optimized if stage is StageName.OPTIMIZE else job.converted
         assert file is not None
@@ -166,12 +166,12 @@ class ServerJobs:
             _checked(response)
 
     async def leftovers(self, key_prefix: str) -> list[str]:
-        """The jobs that were queued with an idempotency key of this prefix, also by earlier runs."""
+        """The identifiers of the jobs whose idempotency key begins like this, also of earlier runs."""
         return await self._jobs.ids_by_key_prefix(self._account_id, key_prefix)
 
     def end_waits(self) -> None:
         """End every `changes`, now and from now on."""
-        self._ended = True
+        self._waits_ended = True
 
     async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         """The response to a request. It is sent again if the server stops and is started again within `RECONNECT_S`.
@@ -179,7 +179,7 @@ class ServerJobs:
         Raises: StorageFailed, if no server is started again.
         """
         give_up_s = time.monotonic() + RECONNECT_S
-        while not self._is_lost:
+        while not self._server_is_lost:
             try:
                 response = await self._client.request(method, f"{self._address}/api/v1{path}", **arguments)
                 if response.headers.get(ERROR_CODE_HEADER) != ServiceStopping.code:
@@ -187,8 +187,8 @@ class ServerJobs:
                 reason = "it is stopping"
             except httpx.TransportError as error:
                 reason = type(error).__name__
-            if time.monotonic() > give_up_s or self._ended:
-                self._is_lost = True
+            if time.monotonic() > give_up_s or self._waits_ended:
+                self._server_is_lost = True
                 raise StorageFailed(f"The server that owns the data folder does not answer ({reason}).")
             await asyncio.sleep(RETRY_S)
             owner = await asyncio.to_thread(current_owner, self._config.data_dir)

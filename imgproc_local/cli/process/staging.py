@@ -1,4 +1,4 @@
-"""Copies the results of a finished job to the output folder, with their texts and without their names yet."""
+"""Copies the results of a finished job to temporary files in the output folder, and writes the texts into them."""
 
 from __future__ import annotations
 
@@ -8,37 +8,36 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct, structs
 
 from imgproc_local.batch.files import SIDECAR_ENDING, converted_ending, optimized_ending, sidecar_content
-from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.publishing import Finished
 from imgproc_local.cli.process.results import Results, StagedFile
 from imgproc_local.cli.process.texts import TextWriter
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.job import Job, StageName
 
-Download = Callable[[Job, StageName, Results, str], Awaitable[StagedFile]]
-"""Copies the result of a stage to the output folder. The string is what its name ends with, such as `.jpg`."""
+CopyResult = Callable[[Job, StageName, Results, str], Awaitable[StagedFile]]
+"""Copies the result of a stage to a temporary file. The string is what its name will end with, such as `.jpg`."""
 
 
 class Stager(Struct, frozen=True):
-    """Stages results. `writer` writes the texts into them, if it is given; `sidecar` asks for files of the texts."""
+    """Stages results. `writer`, if given, writes the texts into them; with `sidecar`, a file of the texts is added."""
 
     results: Results
-    download: Download
+    copy_result: CopyResult
     writer: TextWriter | None = None
     sidecar: bool = False
 
-    async def stage(self, picture: Picture, finished: Finished, job: Job) -> Finished:
+    async def stage(self, finished: Finished, job: Job) -> Finished:
         """`finished` with the files of `job`. Raises: OSError, ServiceError; then no file is left behind."""
         files: dict[str, StagedFile | None] = {}
         errors = list(finished.errors)
         try:
             ending = None
             if job.optimized is not None:
-                ending = optimized_ending(picture.path, job.optimized.format)
-                files["optimized"] = await self.download(job, StageName.OPTIMIZE, self.results, ending)
+                ending = optimized_ending(finished.picture.path, job.optimized.format)
+                files["optimized"] = await self.copy_result(job, StageName.OPTIMIZE, self.results, ending)
             if job.converted is not None:
                 new_ending = converted_ending(job.converted.format, ending)
-                files["converted"] = await self.download(job, StageName.CONVERT, self.results, new_ending)
+                files["converted"] = await self.copy_result(job, StageName.CONVERT, self.results, new_ending)
             if self.writer is not None and job.translations:
                 for kind, staged in list(files.items()):
                     assert staged is not None
@@ -55,4 +54,4 @@ class Stager(Struct, frozen=True):
                 if staged is not None:
                     staged.part.unlink(missing_ok=True)
             raise
-        return structs.replace(finished, picture=picture, job=job, errors=tuple(errors), **files)
+        return structs.replace(finished, job=job, errors=tuple(errors), **files)

@@ -26,20 +26,15 @@ class TextWriter:
         self._results = results
         self._timeout_s = timeout_s
         self._overwrite = overwrite
-        self._cancelled = threading.Event()
 
     async def write(self, staged: StagedFile, texts: Sequence[Translation]) -> StagedFile:
-        """A staged file with the texts. `staged` is deleted; if this raises ServiceError or OSError, it remains."""
+        """A new staged file with the texts, in place of `staged`. Raises: ServiceError or OSError; `staged` remains."""
         return await asyncio.to_thread(self._write, staged, texts)
-
-    def cancel(self) -> None:
-        """End every `write`."""
-        self._cancelled.set()
 
     def _write(self, staged: StagedFile, texts: Sequence[Translation]) -> StagedFile:
         assert staged.format is not None
         work = TextsWork(os.fsencode(staged.part.resolve()), staged.format, tuple(texts), self._overwrite)
-        written = write_texts(self._workers, self._timeout_s, work, self._cancelled)
+        written = write_texts(self._workers, self._timeout_s, work, cancelled=threading.Event())
         try:
             result = self._results.stage(read_chunks(written), staged.ending, staged.format)
         finally:
