@@ -1,8 +1,8 @@
 """Finds the pictures in the files and folders given to `process`, by their first bytes, not their extension.
 
-Results of earlier runs are not processed again. They are recognised by the manifest of their output folder, wherever
-that folder lies, and where they were copied elsewhere, by their content. The target of `archive` is left out as a
-whole.
+Results of earlier runs are not processed again. They are recognised by the manifests of the output folder, of the
+folders that are searched, and of the folders above those. Copies of results are recognised by their content. The target
+of `archive` is left out as a whole.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from imgproc_local.storage.blobs import hash_file
 
 OWN_RESULT = "It is a result of an earlier run."
 ARCHIVE_TARGET = "has the results of `archive`."
-MAX_KNOWN_HEADS = 200_000
-"""The most files whose first bytes are remembered while a folder is watched."""
+MAX_KNOWN_FILES = 200_000
+"""The most files whose check is remembered, so that the searches of a watched folder do not open each file again."""
 
 
 class RejectedFile(Struct, frozen=True):
-    """A file that is not processed, and why."""
+    """A file or folder that is not processed, and why."""
 
     path: Path
     reason: str
@@ -52,8 +52,8 @@ class Picture(Struct, frozen=True):
 class Discovery(Struct, frozen=True):
     """The files to process, and those that are not processed.
 
-    `failed` lists arguments that are missing or not pictures, and everything that can't be read. `skipped` lists files
-    in folders that are not pictures, and results of earlier runs.
+    `failed` lists arguments that are missing or not pictures, and everything that can't be read. `skipped` lists
+    results of earlier runs, targets of `archive`, and other files in folders.
     """
 
     pictures: list[Picture]
@@ -66,8 +66,8 @@ class OwnResults:
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()
-        self._results: dict[int, set[str]] = {}
-        self._sources: set[str] = set()
+        self._hashes_by_size: dict[int, set[str]] = {}
+        self._source_hashes: set[str] = set()
         self._folders: set[Path] = set()
 
     def add_folder(self, folder: Path) -> None:
@@ -85,31 +85,31 @@ class OwnResults:
 
     def add(self, folder: Path, record: Record) -> None:
         """Add the results of one picture."""
-        self._sources.add(record.sha256)
+        self._source_hashes.add(record.sha256)
         for file in record.files:
             self._paths.add(folder / file.path)
-            self._results.setdefault(file.size_bytes, set()).add(file.sha256)
+            self._hashes_by_size.setdefault(file.size_bytes, set()).add(file.sha256)
 
     def contains(self, real_path: Path, size_bytes: int) -> bool:
         """Whether a file is one of the results or a copy of one. Raises: OSError.
 
-        A result can have the same content as its original, if that could not be made smaller. Such content counts as an
-        original outside the output folders.
+        An original that could not be made smaller has a result with the same content. A file with such content counts
+        as an original, except under the path of the result.
         """
         if real_path in self._paths:
             return True
-        hashes = self._results.get(size_bytes)
+        hashes = self._hashes_by_size.get(size_bytes)
         if not hashes:
             return False
         sha256 = hash_file(real_path)
-        return sha256 in hashes and sha256 not in self._sources
+        return sha256 in hashes and sha256 not in self._source_hashes
 
 
 class Finder:
     """Searches the arguments of a command for pictures.
 
-    `exclude` are folders that are not searched, unless they are an argument; `out` is the output folder. With `flat`,
-    all results belong directly into that folder. Pictures of other formats than `accepted` are rejected.
+    `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. With `flat`, all
+    results belong directly into `out`. Pictures of other formats than `accepted` are rejected.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Finder:
         self._many_folders = sum(_is_folder(argument) for argument in arguments) > 1
         self.own_results = OwnResults()
         self.own_results.add_folder(out)
-        self._heads: dict[tuple[Path, int, int], str | None] = {}
+        self._problems: dict[tuple[Path, int, int], str | None] = {}
 
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
@@ -163,6 +163,8 @@ class Finder:
                 self.own_results.add_folder(parent)
 
     def _walk(self, folder: Path, discovery: Discovery) -> Iterator[tuple[Path, str]]:
+        """The files in `folder`, each with the subfolder of the output folder in which its results belong."""
+
         def report(error: OSError) -> None:
             discovery.failed.append(
                 RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}.")
@@ -206,11 +208,11 @@ class Finder:
 
     def _problem(self, file: Path, size_bytes: int, modified_ns: int) -> str | None:
         key = (file, size_bytes, modified_ns)
-        if key not in self._heads:
-            if len(self._heads) >= MAX_KNOWN_HEADS:
-                self._heads.clear()
-            self._heads[key] = _find_problem(file, self._accepted)
-        return self._heads[key]
+        if key not in self._problems:
+            if len(self._problems) >= MAX_KNOWN_FILES:
+                self._problems.clear()
+            self._problems[key] = _find_problem(file, self._accepted)
+        return self._problems[key]
 
 
 def _is_folder(path: Path) -> bool:
@@ -223,8 +225,7 @@ def _is_folder(path: Path) -> bool:
 def _find_problem(file: Path, accepted: Sequence[Format]) -> str | None:
     """Why `file` can't be processed; None if its first bytes are those of a supported picture. Raises: OSError."""
     if not file.is_file():
-        # reading a pipe or a device could block forever; stat raises an error for a broken link
-        file.stat()
+        # reading a pipe or a device could block forever
         return "It is neither a file nor a folder."
     with file.open("rb") as stream:
         if not stream.read(1):

@@ -3,8 +3,8 @@
 The file has one JSON document per line. A record is appended and fsynced before its files get their names, so that
 every file that a run has named has a record; a picture whose record names a missing file is processed again. Of several
 records of one source the last one counts. `compact` rewrites the file with one record per source, sorted, so that a run
-that was interrupted and continued ends with the same bytes as an undisturbed one. No record has a time or an identifier
-of a job.
+that was interrupted and continued ends with the same bytes as an undisturbed one. For the same reason, no record has
+the time of a run or the identifier of a job.
 
 A line that can't be read, such as a last line that a loss of power cut off, is ignored: its picture is processed again.
 """
@@ -86,7 +86,9 @@ def _records(file: Path) -> Iterator[Record]:
 
 
 class Manifest:
-    """The manifest of `folder`, for one run at a time. `records` are the present ones by source; `append` adds to them.
+    """The manifest of `folder`, for one run at a time. `records` has the current record of each source.
+
+    Opening it rewrites the file as `compact` does.
 
     Raises: Refused, if another run is writing to the folder, or as `read_manifest`; OSError.
     """
@@ -110,7 +112,7 @@ class Manifest:
     def append(self, record: Record) -> None:
         """Store `record`, which is on the disk when this returns. Blocks. Raises: OSError.
 
-        A text that a person has to write is stored empty, because such texts are never written to a file.
+        A text that a person has to write is stored empty: its placeholder is only for the output of this run.
         """
         texts = tuple(
             structs.replace(text, seo_alt_text="") if text.needs_text else text for text in record.translations
@@ -130,7 +132,7 @@ class Manifest:
         self.records[record.source] = record
 
     def compact(self) -> None:
-        """Rewrite the file with one record per source. Blocks. Raises: OSError, with the file unchanged."""
+        """Rewrite the file with one record per source, sorted. Blocks. Raises: OSError, with the file unchanged."""
         self._stream.close()
         try:
             self._size_bytes = self._write_all()
@@ -143,7 +145,7 @@ class Manifest:
         self._lock.close()
 
     def _write_all(self) -> int:
-        """Write one line per record, sorted, and return the number of bytes."""
+        """Write the records, sorted, unless the file is equal already. Return its size in bytes."""
         lines = [HEADER, *(_encode(self.records[source]) for source in sorted(self.records))]
         content = b"\n".join(lines) + b"\n"
         try:

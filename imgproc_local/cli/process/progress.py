@@ -48,7 +48,7 @@ class StageProgress:
             self._bars = None
 
     def expect(self, pictures: int) -> None:
-        """Expect `pictures` more."""
+        """Add `pictures` to the number to process."""
         self._pictures += pictures
         self._update()
 
@@ -60,7 +60,7 @@ class StageProgress:
         self._update()
 
     def job_submitted(self, job: Job) -> None:
-        """Count the stages of a job that had ended before this run."""
+        """Count the stages of a job that have already ended, because an earlier run queued it."""
         for stage in job.stages:
             self._done[stage.name] += _ended(stage.state)
         self._update()
@@ -90,7 +90,7 @@ class StageProgress:
                 note = f"{size_text(self._saved_bytes)} saved" if self._saved_bytes > 0 else ""
                 bars.update(task, completed=self._finished, total=self._pictures, note=note)
             else:
-                # a picture that was refused or interrupted has no stages left
+                # a failed or interrupted picture counts in every bar, also in those of stages it did not reach
                 bars.update(task, completed=max(self._done[stage], self._finished), total=self._pictures)
 
     def _report(self) -> None:

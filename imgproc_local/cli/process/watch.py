@@ -11,12 +11,13 @@ from imgproc_local.cli.process.discovery import Picture
 SETTLED_S = 2.0
 """A file that has not changed for this time is complete."""
 POLL_S = 1.0
+"""The shortest pause between two searches."""
 SCAN_SHARE = 0.1
 """The largest share of the time that is spent on searching the folders."""
 
 
 class CompletePictures:
-    """Remembers since when each picture of the watched folders is unchanged. `clock` is monotonic, in seconds."""
+    """Remembers since when each picture of the watched folders has been unchanged. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
