@@ -1,4 +1,4 @@
-"""The command `process`: runs the engine of the API without a server, and writes the results to a folder."""
+"""The command `process`: processes files and folders like the API, and writes the results to a folder."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ def command(
 ) -> None:
     """Optimize, convert, rename and describe pictures.
 
-    Takes JPEG, PNG, GIF, WebP and TIFF files, HEIC with the extra heic, and folders, which are searched recursively;
-    hidden files and links to folders in them are skipped. Writes two files per picture to the --out folder, in the same
-    subfolders: the optimized picture in its own format, and the converted one. Both get the SEO file name; the alt
-    texts are printed. Your files are never overwritten: if a name is taken, -2, -3 … is added. The pictures themselves
-    are not changed. Pictures of which nothing but the colours is known are listed first: their alt texts need your
-    words.
+    Takes JPEG, PNG, GIF, WebP and TIFF files, HEIC if its decoder is installed, and folders, which are searched
+    recursively; hidden files and links to folders in them are skipped. Writes two files per picture to the --out
+    folder, in the same subfolders: the optimized picture in its own format, and the converted one. Both get the SEO
+    file name; the alt texts are printed. Your files are never overwritten: if a name is taken, -2, -3 … is added. The
+    pictures themselves are not changed. Pictures of which nothing but kind, colours and date is known are listed first,
+    in every run: their alt texts need your words.
 
     The --out folder has a manifest, a hidden file: the same command again continues an interrupted run, processes what
     is new or changed, and skips the rest. A picture whose content or options have changed gets new results in place of
-    the old ones. Results are never taken as input. Ctrl+C finishes the pictures in progress, and ends the command at
-    once if it is pressed again.
+    the old ones. Results that are found in FOLDER are not taken as input. Ctrl+C finishes the pictures in progress, and
+    ends the command at once if it is pressed again.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
     contains neither the pictures nor their jobs. If a server owns the data folder, that server does the work.
@@ -159,7 +159,7 @@ def _report(run: Run, convert_to: str, as_json: bool, is_already_printed: bool) 
 
 
 def _write_csv(run: Run, csv_file: Path) -> bool:
-    """Write the table. False, with a message, where that is not possible: the pictures are done all the same."""
+    """Write the table of alt texts. If that fails, print why and return False."""
     from imgproc_local.cli.output import path_text, printable
     from imgproc_local.cli.process.report import csv_bytes
     from imgproc_local.system.files import write_atomically

@@ -1,4 +1,4 @@
-"""The report of `process`: a table for people, JSON for programs with the API's fields of an image and file paths, and
+"""The report of `process`: a table for people; JSON for programs, with the API's fields of an image and file paths; and
 CSV for spreadsheets.
 """
 
@@ -38,10 +38,10 @@ class ErrorEntry(Struct, frozen=True):
 class ImageEntry(Struct, frozen=True):
     """The API's fields of an image, with the paths of the original and of the written files.
 
-    If nothing was made of the picture, the fields of the API are null, except `status` and `original_filename`.
-    `status` is `unchanged` for a picture whose results an earlier run made, `skipped` for a file in a folder that is
-    not a picture, and `pending`, with `--dry-run`, for a picture that would be processed. `removed` are the kinds of
-    private data that the original holds and a result does not; never the data.
+    If there are no results, the fields of the API are null, except `status` and `original_filename`, and `translations`
+    is empty. `status` is `unchanged` for a picture whose results an earlier run made, `skipped` for results of earlier
+    runs and other files in a folder, and `pending`, with `--dry-run`, for a picture that would be processed. `removed`
+    are the kinds of private data that the original holds and a result does not; never the data.
     """
 
     file: str
@@ -67,9 +67,9 @@ def entries(
     status_set: StatusSet,
     out: Path,
 ) -> list[ImageEntry]:
-    """One entry per file: first those with an outcome, then those that failed before, then the skipped ones.
+    """One entry per file: first the outcomes, then the files that failed in the search, then the skipped ones.
 
-    Of those with an outcome, pictures that need a text come first.
+    Of the outcomes, pictures that need a text come first.
     """
     failed_word = status_word(Status.FAILED, status_set)
     return [
@@ -225,7 +225,7 @@ def _totals(records: Sequence[Record], out: Path) -> str:
 
 
 def closing_line(outcomes: Sequence[Outcome], failed: int, skipped: int) -> str:
-    """How many pictures are done, unchanged and failed, how many files were skipped, and how many texts are missing."""
+    """How many pictures are done, unchanged and failed, how many files were skipped, how many pictures need a text."""
     unchanged = sum(outcome.unchanged for outcome in outcomes)
     done = sum(outcome.done for outcome in outcomes) - unchanged
     failures = failed + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
@@ -261,9 +261,9 @@ def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
 def problems(
     outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
 ) -> Iterator[str]:
-    """The lines for failed files with the reason of each, and those for skipped files.
+    """The lines for failed and for skipped files, with the reason of each.
 
-    Results of earlier runs are only counted.
+    Several results of earlier runs are only counted.
     """
     for outcome in outcomes:
         if outcome.interrupted:
