@@ -238,17 +238,23 @@ class Blobs:
                     self.on_removed(sha256)
 
     def sweep(self, referenced: set[str]) -> int:
-        """Delete what a killed process left, and return the number of files. Call it before uploads are accepted."""
+        """Delete what a killed process left, and return the number of files. Call it before uploads are accepted.
+
+        Folders, which this program did not make, are left: they must not prevent a start.
+        """
         removed = 0
-        leftovers = [file for file in self.on_disk() if file.name not in referenced]
         with storage_errors():
-            for file in [*self.incoming_folder.glob("*.part"), *leftovers]:
+            incoming = [file for file in self.incoming_folder.glob("*.part") if not file.is_dir()]
+            leftovers = [file for file in self.on_disk() if file.name not in referenced]
+            for file in [*incoming, *leftovers]:
                 file.unlink(missing_ok=True)
                 removed += 1
         return removed
 
     def on_disk(self) -> list[Path]:
-        return [file for folder in self._files.iterdir() if folder.is_dir() for file in folder.iterdir()]
+        """The stored files."""
+        folders = [folder for folder in self._files.iterdir() if folder.is_dir()]
+        return [file for folder in folders for file in folder.iterdir() if not file.is_dir()]
 
     def check_writable(self) -> None:
         """Write a small file and delete it, to check that the disk has space. Blocks. Raises: StorageFailed."""

@@ -89,6 +89,8 @@ async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(blobs: Blobs
     async with put(blobs, b"left"):
         pass
     (blobs.incoming_folder / "half.part").write_bytes(b"half")
+    (blobs.incoming_folder / "folder.part").mkdir()
+    (blobs.path(referenced.sha256).parent / "folder").mkdir()
     assert blobs.sweep({referenced.sha256}) == 2
     assert [file.name for file in blobs.on_disk()] == [referenced.sha256]
 
