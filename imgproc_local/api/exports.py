@@ -126,7 +126,7 @@ def export_request(fields: ExportFields) -> ExportRequest:
 
 def preview(plan: ExportPlan) -> ExportPreviewBody:
     images = sum(bool(planned.files) for planned in plan.images)
-    return export_preview_body(images, len(plan.files), plan.size_bytes, plan.problems)
+    return export_preview_body(images, len(plan.files), plan.stored_bytes, plan.problems)
 
 
 def archive_stem(plan: ExportPlan) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export.tables import BYTE_ORDER_MARK, without_formula
+from imgproc_local.engine.export.tables import BYTE_ORDER_MARK, escape_formula
 
 COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
 
@@ -26,7 +26,7 @@ def alt_rows(
             alt_text = "" if one.needs_text else one.seo_alt_text
             cells = (file, original, one.language_code, one.seo_filename, alt_text)
             needs_text = "true" if one.needs_text else "false"
-            yield (*(without_formula(cell) for cell in cells), one.source.value, needs_text)
+            yield (*(escape_formula(cell) for cell in cells), one.source.value, needs_text)
 
 
 def csv_bytes(rows: Iterable[Sequence[str]], *, with_head: bool = True) -> bytes:

@@ -1,7 +1,7 @@
-"""Sends one archive while it is made: only one file is prepared ahead of those that are sent.
+"""Sends one archive while it is made: while a file is sent, only the next one is prepared.
 
-Invariant: an archive that has its end contains every planned file with the content that the database names. Every file
-is compared with its SHA-256 before its first byte is sent; where one is missing or damaged, the archive is broken off.
+Invariant: a complete archive contains every planned file, undamaged. Every stored file is compared with its SHA-256
+before its first byte is sent; if one is missing or damaged, the archive is broken off before its end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.engine.export.names import DATA_NAME, TABLE_NAME
 from imgproc_local.engine.export.plan import ExportPlan, PlannedFile, PlannedImage
-from imgproc_local.engine.export.tables import Problem, WrittenFile, csv_table, json_data
+from imgproc_local.engine.export.tables import TextsFailure, WrittenFile, csv_table, json_data
 from imgproc_local.engine.export.texts import TextsWork
 from imgproc_local.engine.export.zip_records import Entry, ZipRecords, archive_size
 from imgproc_local.engine.workers import WorkerError
@@ -34,10 +34,10 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 512 * 1024
 TABLE_CHUNK_BYTES = 32 * 1024
-"""Small, because the event loop makes the tables: this takes a few milliseconds."""
+"""Small, because the tables are made on the event loop: one chunk blocks it for a few milliseconds."""
 
 WriteTexts = Callable[[TextsWork, threading.Event], Path]
-"""Writes texts into a picture and returns a temporary file. Ends early when the event is set. Blocks.
+"""Writes texts into a copy of a picture and returns its temporary file. Blocks; raises soon after the event is set.
 
 Raises: ServiceError, WorkerError.
 """
@@ -46,20 +46,20 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class ExportBroken(Exception):
-    """The archive can't be completed. Its message says why; what was sent must not look complete."""
+    """The archive can't be completed; the message says why. What was sent must not look complete to the client."""
 
 
 class PreparedFile(Struct, frozen=True):
-    """A file that is open at its beginning, after it was read once.
+    """A file that was read once to compute `written` and `crc32`, and is open at its beginning.
 
-    It is deleted at its end if it is `temporary`. `problem` says why texts could not be written into it.
+    `close` deletes the file `temporary`. `texts_error` says why texts could not be written into the file.
     """
 
     file: IO[bytes]
     written: WrittenFile
     crc32: int
     temporary: Path | None = None
-    problem: str | None = None
+    texts_error: str | None = None
 
     def close(self) -> None:
         self.file.close()
@@ -68,9 +68,9 @@ class PreparedFile(Struct, frozen=True):
 
 
 class Export:
-    """One archive. Its files are not removed before `close`, which must be called.
+    """One archive. Its files stay leased until `close`, which must be called.
 
-    `size_bytes` is the size of the archive, None if texts are written into files. `write_texts` does that.
+    `size_bytes` is the size of the archive; None if texts are written into files, which changes their sizes.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Export:
         self._write_texts = write_texts
         self._resources = resources
         self._cancelled = threading.Event()
-        self._limit: asyncio.Timeout | None = None
+        self._timeout: asyncio.Timeout | None = None
         self._stopped_because: str | None = None
 
     async def write(self, send: Send) -> None:
         """Send the archive. Raises: ExportBroken."""
         try:
-            async with asyncio.timeout(None) as self._limit:
+            async with asyncio.timeout(None) as self._timeout:
                 if self._stopped_because is not None:
                     raise TimeoutError
                 await self._write(send)
@@ -102,13 +102,13 @@ class Export:
         except StorageFailed as error:
             raise ExportBroken(error.message) from error
         finally:
-            self._limit = None
+            self._timeout = None
 
     def stop(self, reason: str) -> None:
-        """Break `write` off, now or when it begins."""
+        """Break off the archive: now, or when `write` is called."""
         self._stopped_because = reason
-        if self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time())
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         await self._resources.aclose()
@@ -116,7 +116,7 @@ class Export:
     async def _write(self, send: Send) -> None:
         records = ZipRecords()
         written: dict[str, WrittenFile] = {}
-        problems: list[Problem] = []
+        failures: list[TextsFailure] = []
         files = [(planned, file) for planned in self.plan.images for file in planned.files]
         ahead = self._start(*files[0]) if files else None
         try:
@@ -126,8 +126,8 @@ class Export:
                 try:
                     ahead = self._start(*files[number + 1]) if number + 1 < len(files) else None
                     written[file.name] = prepared.written
-                    if prepared.problem is not None:
-                        problems.append(Problem(file.name, prepared.problem))
+                    if prepared.texts_error is not None:
+                        failures.append(TextsFailure(file.name, prepared.texts_error))
                     entry = Entry(file.name, prepared.written.size_bytes, prepared.crc32, planned.created_at)
                     await send(records.header(entry))
                     await _send_file(file, prepared, send)
@@ -139,16 +139,16 @@ class Export:
                 (unsent,) = await asyncio.gather(ahead, return_exceptions=True)
                 if isinstance(unsent, PreparedFile):
                     unsent.close()
-        for name, pieces in _tables(self.plan, written, problems):
-            await _send_pieces(records, name, pieces, self.plan.newest, send)
+        for name, pieces in _tables(self.plan, written, failures):
+            await _send_pieces(records, name, pieces, self.plan.newest_upload_at, send)
         await send(records.end())
 
     def _start(self, planned: PlannedImage, file: PlannedFile) -> asyncio.Task[PreparedFile]:
-        """Prepare the file on a thread."""
+        """Start to prepare the file on a thread."""
         return asyncio.create_task(asyncio.to_thread(self._prepare, planned, file))
 
     def _prepare(self, planned: PlannedImage, file: PlannedFile) -> PreparedFile:
-        """The file for the archive. Raises: ExportBroken, StageCancelled."""
+        """The file for the archive, with its texts. Raises: ExportBroken; ServiceError or WorkerError if cancelled."""
         path = self._blobs.path(file.stored.sha256)
         prepared = _open_stored(file, path)
         if not file.gets_texts:
@@ -160,28 +160,28 @@ class Export:
             if self._cancelled.is_set():
                 prepared.close()
                 raise
-            problem = error.message if isinstance(error, ServiceError) else "An unexpected error; see the log."
+            message = error.message if isinstance(error, ServiceError) else "An unexpected error; see the log."
             log.warning("No texts were written into the exported file %s: %s", file.stored.sha256, error)
-            return msgspec.structs.replace(prepared, problem=problem)
+            return msgspec.structs.replace(prepared, texts_error=message)
         prepared.close()
         return _open_temporary(with_texts)
 
 
 Pieces = Callable[[], Iterator[bytes]]
-"""Makes a file in pieces, the same ones at each call."""
+"""Makes the content of a table in pieces. Every call makes the same ones."""
 
 
 def _tables(
-    plan: ExportPlan, written: Mapping[str, WrittenFile], problems: Sequence[Problem]
+    plan: ExportPlan, written: Mapping[str, WrittenFile], failures: Sequence[TextsFailure]
 ) -> list[tuple[str, Pieces]]:
     return [
         (TABLE_NAME, lambda: csv_table(plan.images)),
-        (DATA_NAME, lambda: json_data(plan.images, written, problems, plan.problems.missing)),
+        (DATA_NAME, lambda: json_data(plan.images, written, failures, plan.problems.missing)),
     ]
 
 
 def size_of_archive(plan: ExportPlan) -> int:
-    """The size of the archive if no file is changed."""
+    """The size of the archive if no texts are written into files."""
     written = {file.name: WrittenFile(file.stored.size_bytes, file.stored.sha256) for file in plan.files}
     tables = [(name, sum(map(len, pieces()))) for name, pieces in _tables(plan, written, ())]
     return archive_size([*((file.name, file.stored.size_bytes) for file in plan.files), *tables])
@@ -200,7 +200,7 @@ def _open_stored(file: PlannedFile, path: Path) -> PreparedFile:
 
 
 def _open_temporary(path: Path) -> PreparedFile:
-    """The file with texts, which is deleted at its end. Raises: ExportBroken."""
+    """The file with texts, which `close` deletes. Raises: ExportBroken."""
     try:
         prepared = _open(path)
     except OSError as error:

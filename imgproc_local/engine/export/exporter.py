@@ -1,4 +1,4 @@
-"""Opens the exports of all accounts: checks what is missing and leases the files, within limits."""
+"""Opens the exports of all accounts, within limits: leases their files and checks which are missing."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 
 MAX_EXPORTS_PER_ACCOUNT = 2
 RETRY_AFTER_S = 10
-PLANNED_AT_ONCE = 2
-"""Plans without an export, of all accounts; others wait. They may read every file, to compare it with its SHA-256."""
+PLANS_AT_ONCE = 2
+"""Calls of `plan` that run at once, of all accounts; further ones wait. A call may read every file of its plan."""
 
 
 class Exporter:
@@ -38,7 +38,7 @@ class Exporter:
         self._blobs = blobs
         self._write_texts = write_texts
         self._running: Counter[str] = Counter()
-        self._planning = asyncio.Semaphore(PLANNED_AT_ONCE)
+        self._planning = asyncio.Semaphore(PLANS_AT_ONCE)
         self._exports: set[Export] = set()
         self._ended = False
 
@@ -48,7 +48,7 @@ class Exporter:
             return await self._plan(request, await self._images(account_id, request))
 
     def require_room(self, account_id: str) -> None:
-        """Raises `TooManyExports` if `open` would, and `ServiceStopping`."""
+        """Check that `open` would start an export now. Raises: TooManyExports, ServiceStopping."""
         if self._ended:
             raise ServiceStopping
         if self._running[account_id] >= MAX_EXPORTS_PER_ACCOUNT:
@@ -93,7 +93,7 @@ class Exporter:
             yield
         finally:
             self._running[account_id] -= 1
-            self._running = +self._running
+            self._running = +self._running  # without the accounts at zero
 
     async def _images(self, account_id: str, request: ExportRequest) -> list[ExportImage]:
         """The requested images, in the order of the request, else oldest first."""
@@ -102,7 +102,7 @@ class Exporter:
             found = await job_ids_of_images(self._database, account_id, wanted)
             unknown = [image_id for image_id in wanted if image_id not in found]
             if unknown:
-                others = f" and {len(unknown) - 1} other requested images" if len(unknown) > 1 else ""
+                others = f" (and {len(unknown) - 1} more of the requested ones)" if len(unknown) > 1 else ""
                 raise NotFound(f"No image {unknown[0]!r}{others} in this account.")
             job_ids = [found[image_id] for image_id in wanted]
         else:
@@ -126,7 +126,7 @@ class Exporter:
         return await asyncio.to_thread(make_plan, request, images, unusable)
 
     def _find_unusable(self, files: dict[str, int]) -> dict[str, MissingReason]:
-        """The files that are missing or damaged. Reads those that have not been compared with their SHA-256."""
+        """The files that are missing or damaged. Reads those that were not yet compared with their SHA-256."""
         unusable: dict[str, MissingReason] = {}
         for sha256, size_bytes in files.items():
             if self._ended:

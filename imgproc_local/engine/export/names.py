@@ -22,9 +22,9 @@ MAX_FOLDER_BYTES = 60
 
 
 class ArchiveNames:
-    """The names that are used in one archive. Of several projects, each has a folder of its own.
+    """The names that are used in one archive. If there are several projects, each has a folder of its own.
 
-    With `mark_originals`, the names of originals say so, because the archive has results too.
+    With `mark_originals`, the names of originals end in `-original`, because the archive has results too.
     """
 
     def __init__(self, projects: Sequence[str], *, mark_originals: bool) -> None:
@@ -40,7 +40,7 @@ class ArchiveNames:
     def add(self, project: str, stem: str, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
         """The names of the files of one image, which differ only in what follows the stem.
 
-        `extensions` has those of the files. A clash with another image gets `-2`, `-3` ….
+        If one of the names is taken by another image, `-2`, `-3` … is added to the stem.
         """
         endings = self._endings(extensions)
         stem = download_name(_cut(stem, MAX_STEM_BYTES), ".x").removesuffix(".x")
@@ -48,7 +48,7 @@ class ArchiveNames:
         return {variant: stem + ending for variant, ending in endings.items()}
 
     def _endings(self, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
-        """What follows the stem. A second file of the same format is marked too."""
+        """What follows the stem: `.jpg`, or `-converted.jpg` for a second file with the same extension."""
         endings: dict[Variant, str] = {}
         for variant, extension in extensions.items():
             plain = f".{extension}"
@@ -57,7 +57,7 @@ class ArchiveNames:
         return endings
 
     def _numbered(self, stem: str, endings: Sequence[str]) -> str:
-        """`stem` with a number if it is needed, so that it is free with each of `endings`. The names are used then."""
+        """`stem`, numbered if it is taken with one of `endings`. Marks the resulting names as used."""
         key = _comparable(stem)
         number = self._last_number.get(key, 0)
         while True:
@@ -80,7 +80,7 @@ def stem_of(job: Job, language: str | None) -> str:
 
 
 def _comparable(name: str) -> str:
-    """Equal for names that some file system takes for the same."""
+    """The same for all names that some file system does not distinguish."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 

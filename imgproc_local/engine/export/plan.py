@@ -1,4 +1,4 @@
-"""Which files an archive contains and their names, decided before its first byte."""
+"""Which files an archive contains and their names, decided before its first byte is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAGE_OF_VARIANT: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "
 
 
 class PlannedFile(Struct, frozen=True):
-    """A stored file and its name in the archive. `gets_texts` asks for alt texts to be written into it."""
+    """A stored file and its name in the archive. `gets_texts` says whether alt texts are to be written into it."""
 
     name: str
     variant: Variant
@@ -45,7 +45,7 @@ class PlannedImage(Struct, frozen=True):
 class ExportPlan(Struct, frozen=True):
     """The content of one archive, and what is missing from it. The same request and data give the same plan.
 
-    The archive can be made although it has `problems`.
+    A plan that has `problems` can still be exported.
     """
 
     images: tuple[PlannedImage, ...]
@@ -56,8 +56,8 @@ class ExportPlan(Struct, frozen=True):
         return [file for image in self.images for file in image.files]
 
     @property
-    def size_bytes(self) -> int:
-        """The size of all files as they are stored."""
+    def stored_bytes(self) -> int:
+        """The size of all files as they are stored, without texts and tables."""
         return sum(file.stored.size_bytes for file in self.files)
 
     @property
@@ -65,13 +65,13 @@ class ExportPlan(Struct, frozen=True):
         return any(file.gets_texts for file in self.files)
 
     @property
-    def newest(self) -> datetime:
+    def newest_upload_at(self) -> datetime:
         """When the newest image was uploaded."""
         return max((planned.created_at for planned in self.images), default=EARLIEST)
 
 
 def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: dict[str, MissingReason]) -> ExportPlan:
-    """The plan for `images`, in their order. `unusable` has the addresses of files that are missing or damaged."""
+    """The plan for `images`, in their order. `unusable` has files that are missing or damaged, by their SHA-256."""
     chosen = [(image, *_choose_files(image.job, request, unusable)) for image in images]
     names = ArchiveNames(
         [image.project for image, files, _ in chosen if files],
@@ -91,7 +91,7 @@ def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: d
 
 
 def requested_files(request: ExportRequest, images: Sequence[ExportImage]) -> dict[str, int]:
-    """The addresses and sizes of the requested files, without those that were removed because of their age."""
+    """The sizes of the requested files by their SHA-256, without files that were removed because of their age."""
     return {
         stored.sha256: stored.size_bytes
         for image in images
@@ -113,7 +113,8 @@ def _choose_files(
             missing[variant] = reason
         elif stored is not None:
             files[variant] = stored
-    if files or request.images is None:  # a job of one operation has no other results; that is no loss
+    # a job of one operation lacks the other results on purpose; a requested image without any file is reported
+    if files or request.images is None:
         missing = {variant: reason for variant, reason in missing.items() if reason != "not_requested"}
     return files, [
         MissingFile(job.image_id, job.original_filename, variant, reason) for variant, reason in missing.items()
@@ -132,15 +133,15 @@ def _best_variant(job: Job) -> Variant:
     """The smaller of the job's results. One that is not finished is preferred, so that it is reported as missing."""
     states = {stage.name: stage.state for stage in job.stages}
     requested = [variant for variant, stage in STAGE_OF_VARIANT.items() if stage in states]
-    successful = [variant for variant in requested if states[STAGE_OF_VARIANT[variant]] is not StageState.FAILED]
-    if not successful:
+    not_failed = [variant for variant in requested if states[STAGE_OF_VARIANT[variant]] is not StageState.FAILED]
+    if not not_failed:
         return requested[0] if requested else "optimized"
 
     def size_bytes(variant: Variant) -> int:
         stored = _stored_file(job, variant)
         return 0 if stored is None else stored.size_bytes
 
-    return min(successful, key=size_bytes)
+    return min(not_failed, key=size_bytes)
 
 
 def _stored_file(job: Job, variant: Variant) -> StoredFile | None:

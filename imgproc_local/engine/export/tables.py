@@ -1,7 +1,7 @@
 """The files of an archive that list its images with their texts: `alt.csv` for spreadsheets, `alt.json` for programs.
 
-Both are written in pieces, and twice: once to learn their size and CRC-32, once to send them. The texts of source
-`pixels` are in neither: they say nothing about the content, so a person has to write a text.
+Both are made in pieces, and twice: first to compute their size and CRC-32, then to send them. In both, the alt text is
+empty if its source is `pixels`: such a text says nothing about the content, so a person has to write one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS = (
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
-"""Spreadsheets calculate a cell that begins with one of these. Source: OWASP, "CSV Injection"."""
+"""Spreadsheets evaluate a cell that begins with one of these as a formula. Source: OWASP, "CSV Injection"."""
 
 
 class WrittenFile(Struct, frozen=True):
@@ -41,7 +41,7 @@ class WrittenFile(Struct, frozen=True):
     has_texts: bool = False
 
 
-class Problem(Struct, frozen=True):
+class TextsFailure(Struct, frozen=True):
     """A file that was exported without its texts, and why they could not be written."""
 
     file: str
@@ -49,9 +49,9 @@ class Problem(Struct, frozen=True):
 
 
 def csv_table(images: Sequence[PlannedImage]) -> Iterator[bytes]:
-    """One row per file and language, as RFC 4180 defines them; a file without texts has one row with empty cells.
+    """One row per file and language, in the format of RFC 4180. Formulas are escaped.
 
-    A cell that a spreadsheet would calculate begins with an apostrophe.
+    If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
     """
     yield BYTE_ORDER_MARK + _csv_rows([COLUMNS])
     for planned in images:
@@ -68,30 +68,30 @@ def csv_table(images: Sequence[PlannedImage]) -> Iterator[bytes]:
 def json_data(
     images: Sequence[PlannedImage],
     written: Mapping[str, WrittenFile],
-    problems: Sequence[Problem],
+    failures: Sequence[TextsFailure],
     missing: Sequence[MissingFile],
 ) -> Iterator[bytes]:
     """The images with their files and texts; `written` has the files by their names in the archive."""
     yield b'{"images": ['
     for number, planned in enumerate(images):
         yield (b",\n" if number else b"\n") + msgspec.json.encode(_image_object(planned, written))
-    yield b'\n],\n"problems": ' + msgspec.json.encode(problems)
+    yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
     yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
 
 
 def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([without_formula(cell) for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\r\n").writerows([escape_formula(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
-def without_formula(cell: str) -> str:
-    """The cell, with an apostrophe in front if a spreadsheet would calculate it."""
+def escape_formula(cell: str) -> str:
+    """The cell, with an apostrophe in front if a spreadsheet would evaluate it as a formula."""
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
 def _text_cells(planned: PlannedImage) -> list[tuple[str, str, str, str, str]]:
-    """The cells from `language` on, for each language of an image."""
+    """The cells from `language` to `needs_text`, for each language of an image."""
     texts = {text.language_code: text for text in planned.image.job.translations}
     cells = [
         (code, text.seo_filename, _alt_text(text), text.source.value, "true" if text.needs_text else "false")

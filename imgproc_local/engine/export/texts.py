@@ -17,9 +17,9 @@ from imgproc_local.engine.workers import Workers
 
 
 class TextsWork(Struct, frozen=True):
-    """A picture and its texts. The path is given as bytes, because the name of a folder need not be text.
+    """A picture and its texts. The path is given as bytes, because the name of a folder need not be valid UTF-8.
 
-    With `overwrite`, texts that the picture has are replaced.
+    With `overwrite`, texts that are already in the picture are replaced.
     """
 
     path: bytes
@@ -56,5 +56,5 @@ def write_texts(workers: Workers, timeout_s: float, work: TextsWork, cancelled: 
 
 
 def _info(work: TextsWork) -> ImageInfo:
-    """A picture without pixels: none are decoded, so the memory of the worker has the lowest limit."""
+    """An `ImageInfo` of 0 × 0 pixels, so that the worker gets the lowest memory limit: it decodes no pixels."""
     return ImageInfo(work.format, 0, 0)

@@ -30,9 +30,9 @@ REGULAR_FILE_0644 = 0o100644 << 16
 UTF8_NAMES = 1 << 11
 STORED = 0
 MAX_16, MAX_32 = 0xFFFF, 0xFFFFFFFF
-"""These values refer to the ZIP64 records; lower ones are the value itself."""
+"""In a field, these mean that its value is in a ZIP64 record; lower values are the value itself."""
 EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2107, 12, 31, 23, 59, 58, tzinfo=UTC)
-"""The times that an entry can have. They have no time zone; those that are written here are in UTC."""
+"""The earliest and latest time that an entry can have. Entries have no time zone; this module writes UTC."""
 
 
 class Entry(Struct, frozen=True):
@@ -56,7 +56,7 @@ class ZipRecords:
         """The header of the next entry, which the caller sends before `entry.size_bytes` bytes of data.
 
         Raises:
-            ValueError: the entry has 4 GiB or more.
+            ValueError: the entry has more than 4 GiB - 2 bytes.
         """
         if entry.size_bytes >= MAX_32:
             raise ValueError(f"An entry of an archive may have at most {MAX_32 - 1} bytes, got {entry.size_bytes}.")
