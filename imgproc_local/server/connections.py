@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 NO_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 CLOSED_WITHOUT_HANDLES = 16
-"""Idle connections that are closed at once where the process or the system has no handle left."""
+"""How many idle connections are closed when the process or the system has no handle left."""
 RETRY_S = 0.05
-"""The wait after an accept that failed on this side."""
+"""The wait after a failed accept, unless the client caused the failure."""
 CHECK_DEADLINES_S = 0.5
 WINDOWS_NETNAME_DELETED = 64
 """The client closed the connection before it was accepted. Source: Windows, System Error Codes."""
@@ -52,8 +52,8 @@ class Connection(Protocol):
 class Connections:
     """Accepts connections on `listener`, and holds all that are open.
 
-    A connection is idle until a request header is complete, and again when the response was sent. Idle connections are
-    closed to make room for new ones: the one that has been idle longest, of the address that holds most connections.
+    A connection is idle until a request header is complete, and again after the response was sent. To make room for a
+    new connection, an idle one is closed, see `_close_idle`.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Connections:
         return connection in self._idle
 
     def begin_request(self, connection: Connection) -> bool:
-        """The connection has a request from now on. Returns False where no handle can be spared for the request."""
+        """The connection has a request from now on. Returns False if no handle can be made free for the request."""
         connection.deadline_s = math.inf
         self._idle.pop(connection, None)
         return self._handles_used() <= handles_for_connections(self.limits) or self._close_idle()
@@ -141,7 +141,7 @@ class Connections:
             task = asyncio.create_task(self._start(accepted, host))
             self._handshakes[task] = host
             task.add_done_callback(lambda task: self._handshakes.pop(task, None))
-        await asyncio.sleep(0)  # `sock_accept` does not let other tasks run where a connection is waiting
+        await asyncio.sleep(0)  # `sock_accept` lets no other task run if a connection is already waiting
 
     async def _start(self, accepted: socket.socket, host: str) -> None:
         """Open an accepted connection: with TLS, after its handshake."""
@@ -166,7 +166,7 @@ class Connections:
         await asyncio.sleep(RETRY_S)
 
     def _make_room(self, host: str) -> bool:
-        """Whether one more connection from `host` may be opened, after closing an idle one where necessary."""
+        """Close an idle connection if necessary. Returns whether one more connection from `host` may be opened."""
         handles = handles_for_connections(self.limits)
         most = min(self.limits.connections, handles)
         held = self._open_by_address[host] + sum(address == host for address in self._handshakes.values())
@@ -179,20 +179,21 @@ class Connections:
             oldest.cancel()
         if len(self._open) + len(self._handshakes) < self.limits.connections and self._handles_used() < handles:
             return True
-        log.warning("a new connection replaces an idle one where there is one: %s", self._counts())
+        log.warning("a new connection replaces an idle one, if there is one: %s", self._counts())
         return self._close_idle()
 
     def _refuse(self, accepted: socket.socket) -> None:
-        """Answer with 503 where that is possible without waiting."""
+        """Close the connection. Without TLS, try to answer with 503 first."""
         if self._tls is None:
             with suppress(OSError):
                 accepted.send(NO_CONNECTION_FREE.response([]))
         accepted.close()
 
     def _close_idle(self, host: str | None = None) -> bool:
-        """Close the longest idle connection of `host`, or of the address that holds most. Returns whether it did.
+        """Close the longest idle connection of `host`. Returns False if none is idle.
 
-        It is the longest idle one, because a new connection that is about to send its request is among the latest.
+        Without `host`, it is one of the address that holds most connections, or of any address if it has none idle.
+        The latest idle connections are spared, because a new one is about to send its request.
         """
         if host is None:
             most = max(self._open_by_address.values(), default=0)
@@ -209,7 +210,7 @@ class Connections:
     # ---- counts and deadlines ----
 
     def _handles_used(self) -> int:
-        """Handles of connections and of their requests: one that is answered may have a stored file open too."""
+        """Handles of connections and their requests: a request being answered may have a stored file open too."""
         return 2 * len(self._open) - len(self._idle) + len(self._handshakes)
 
     def _counts(self) -> str:
@@ -223,7 +224,7 @@ class Connections:
                 try:
                     connection.expire()
                 except Exception:  # nothing may end this loop
-                    log.exception("a connection could not be ended")
+                    log.exception("a connection could not be closed after its deadline")
                     connection.abort()
 
     def _abort_all(self) -> None:

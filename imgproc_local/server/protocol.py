@@ -4,8 +4,8 @@ The header of a request is collected until it is complete and given to uvicorn's
 beginning of a pipelined header may be received in one packet with the end of the request before it. The parser then has
 that beginning already, and the rest follows as it is received.
 
-The overridden methods are those of uvicorn 0.54. The tests in `tests/server` check each limit; run them
-with every new version of uvicorn or httptools.
+The overridden methods are those of uvicorn 0.54. The tests in `tests/server` check each limit: run them with every new
+version of uvicorn or httptools.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from imgproc_local.server.refusals import Refusal
 log = logging.getLogger(__name__)
 
 HEADER_ENDS = (b"\n\r\n", b"\n\n")
-"""The second one is not allowed in HTTP/1.1: the parser refuses it."""
+"""The second one is not allowed in HTTP/1.1. It is passed on at once, for the parser to refuse."""
 UPGRADE_FIELD = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 
 
@@ -42,7 +42,7 @@ class ParserState(Enum):
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection. `connections` holds it while it is open."""
+    """One connection from `host`. `connections` holds it while it is open."""
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], connections: Connections, host: str
@@ -54,13 +54,13 @@ class HttpConnection(HttpToolsProtocol):
         self._limits = connections.limits
         self._parser_state = ParserState.BETWEEN_REQUESTS
         self._header = bytearray()
-        """The beginning of a header that was not given to the parser."""
+        """The beginning of a header, which was not given to the parser yet."""
         self._continuation_bytes = 0
         """Bytes received since the parser got the beginning of the header that it is in."""
         self._field_bytes = 0
         """Bytes of the request line and the fields that the parser has found in the header."""
         self._callback_refusal: Refusal | None = None
-        """The refusal for the error that a callback of the parser raised."""
+        """The refusal to send for the error that a callback of the parser raised."""
         self._refused = False
         self._waiting_refusal: Refusal | None = None
         """A refusal that is sent after the responses to earlier requests."""
@@ -113,15 +113,15 @@ class HttpConnection(HttpToolsProtocol):
         super().data_received(data)
 
     def _complete_header(self, data: bytes) -> bytes | None:
-        """Add `data` to the header. Returns the header and what follows it once it is complete, else None."""
+        """Add `data` to the header. Returns the header and what follows; None if it is not complete or was refused."""
         header = self._header
         if not header:
             data = data.lstrip(b"\r\n")  # RFC 9112, section 2.2
             if data and self._connections.is_idle(self):
                 self._connections.begin_idle(self, self._limits.header_s)
-        searched = max(0, len(header) - 2)
+        search_from = max(0, len(header) - 2)
         header += data
-        ends = [end for end in (header.find(mark, searched) for mark in HEADER_ENDS) if end >= 0]
+        ends = [end for end in (header.find(mark, search_from) for mark in HEADER_ENDS) if end >= 0]
         if min(ends, default=len(header)) > self._limits.header_bytes:
             self._refuse(refusals.header_too_large(self._limits))
             return None
@@ -154,7 +154,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= self._limits.pipelined_requests:
-            raise self._callback_error(refusals.too_many_requests(self._limits))
+            raise self._callback_error(refusals.too_many_pipelined(self._limits))
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             raise self._callback_error(refusals.NOT_ONE_HOST)
@@ -198,7 +198,7 @@ class HttpConnection(HttpToolsProtocol):
             self._connections.begin_idle(self, self._limits.keep_alive_s)
 
     def send_400_response(self, msg: str) -> None:
-        """Called by uvicorn for what its parser refuses, after a warning to the log."""
+        """Called by uvicorn for what its parser refuses, after uvicorn has logged a warning."""
         self._refuse(self._callback_refusal or refusals.NOT_HTTP)
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -227,7 +227,8 @@ class HttpConnection(HttpToolsProtocol):
     def _send_refusal(self, refusal: Refusal) -> None:
         """Send `refusal` and the end of the stream, and leave the connection open for `refused_s` so that it is read.
 
-        If the connection were closed at once, a client that is still sending could receive a reset instead.
+        If the connection were closed at once, as it has to be with TLS, a client that is still sending could receive a
+        reset instead.
         """
         if self.transport.get_write_buffer_size():  # the client is not reading the earlier responses
             self.abort()

@@ -1,4 +1,4 @@
-"""The errors that the server answers itself, in the shape of the API's errors."""
+"""The error responses that the server sends itself, in the shape of the API's errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Refusal(Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def response(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """The bytes of the response, with the headers of all responses, such as `Date`."""
+        """The bytes of the response. `default_headers` are those of all responses, such as `Date`."""
         body = msgspec.json.encode(ErrorBody(self.message))
         headers = (
             *default_headers,
@@ -43,7 +43,7 @@ NOT_ONE_HOST = bad_request("The request must have exactly one Host header field 
 NO_UPGRADE = bad_request("Expected a request without protocol upgrade or CONNECT, which are not supported here.")
 
 
-def too_many_requests(limits: Limits) -> Refusal:
+def too_many_pipelined(limits: Limits) -> Refusal:
     return bad_request(f"At most {limits.pipelined_requests} requests may wait on one connection; received more.")
 
 

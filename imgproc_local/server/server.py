@@ -15,13 +15,13 @@ from imgproc_local.server.limits import Limits, raise_handle_limit
 from imgproc_local.server.protocol import HttpConnection
 
 UVICORN_KEEP_ALIVE_S = 3600
-"""uvicorn's own timer, which does not see the beginning of a header. `Limits.keep_alive_s` applies long before."""
+"""So long that `Limits.keep_alive_s` always applies first: uvicorn's own timer ignores that a header has begun."""
 
 
 class Server(uvicorn.Server):
-    """Serves on listening sockets that are given to `serve`.
+    """Serves on the listening sockets that are given to `serve`.
 
-    Calls `on_stop` when a stop is requested, because uvicorn would wait for the connections of open requests.
+    When a stop is requested, calls `on_stop` to end long requests such as event streams: uvicorn would wait for them.
     """
 
     def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None], limits: Limits | None = None) -> None:
@@ -32,7 +32,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As in uvicorn, but without raising the signal again afterwards: the data folder has still to be closed."""
+        """As in uvicorn, but without raising the signal again afterwards: the data folder must still be closed."""
         with super().capture_signals():
             yield
             self._captured_signals.clear()
@@ -55,7 +55,7 @@ class Server(uvicorn.Server):
 
 
 def server_config(app: Any, shutdown_s: int, tls_cert: str = "", tls_key: str = "") -> uvicorn.Config:
-    """The configuration of uvicorn. `shutdown_s` is how long an orderly stop waits for requests."""
+    """The configuration of uvicorn. `shutdown_s` is how long a stop waits for requests before uvicorn cancels them."""
     return uvicorn.Config(
         app,
         log_config=None,
