@@ -153,7 +153,7 @@ def _network(config: Config) -> Check:
     out = air_gap.find_leaks()
     if out:
         advice = "Don't rely on air_gapped on this system, and report this problem."
-        return Check("network", "problem", f"air-gapped, but these attempts succeeded: {'; '.join(out)}", advice)
+        return Check("network", "problem", f"air-gapped, but not everything was blocked: {'; '.join(out)}", advice)
     gap = air_gap.seccomp_error()
     if gap is not None:
         detail = f"air-gapped for Python code: a connection and a lookup were refused; not for C libraries: {gap}"
