@@ -31,7 +31,7 @@ ATTEMPT_TIMEOUT_S = 3.0
 
 
 class AirGapError(PermissionError):
-    """Raised by the audit hook for network access outside the loopback interface."""
+    """Raised by the audit hook for an address outside the loopback interface."""
 
     def __init__(self, operation: str) -> None:
         super().__init__(errno.EACCES, f"{operation} was blocked: air_gapped is true")
@@ -67,7 +67,7 @@ def enable_if_inherited() -> None:
 
 
 def seccomp_error() -> str | None:
-    """Why the seccomp filter does not restrict C libraries and child processes; None if it does."""
+    """Why the enabled mode does not restrict C libraries and their child processes; None if it does."""
     return _State.seccomp_error
 
 
@@ -116,9 +116,9 @@ def _format_address(address: object) -> str:
 
 
 def find_leaks() -> list[str]:
-    """Try to use the network from Python and from C, and list the attempts that were not blocked.
+    """Try to use the network from Python, and from C unless `seccomp_error` says why C is not restricted.
 
-    In air-gapped mode, the list is empty.
+    Returns the attempts that were not blocked: none in air-gapped mode.
     """
     leaks = [
         _test_leak(f"a connection to {TEST_ADDRESS}", _connect, AirGapError),

@@ -1,7 +1,7 @@
 """Child processes of this program for code that may crash, hang or exhaust the memory.
 
-The parent waits in short steps, so that a cancelled stage ends its child; the child limits itself, so that it also ends
-when the parent is gone.
+The parent waits in short steps, so that a cancelled stage ends its child. The child limits its own time, so that it
+also ends if the parent is gone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ChildResult(Struct, frozen=True):
 
     @property
     def last_error_line(self) -> str:
-        """The last line that is not blank of what it wrote to standard error; "" without one."""
+        """The last line of `errors` that is not blank; "" without one."""
         lines = self.errors.decode("utf-8", "replace").splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
@@ -58,7 +58,7 @@ def run_supervised(
 ) -> ChildResult:
     """Run `command` to its end with `data` on its standard input; `environment` is added to this process's own.
 
-    Raises: OSError, where it can't be started; ChildTimedOut; what `check_stop` raises. The child is killed then.
+    Raises: OSError, if it can't be started; ChildTimedOut, or what `check_stop` raises, after the child was killed.
     """
     child = subprocess.Popen(  # noqa: S603 - the callers start this program itself
         command,
@@ -89,7 +89,7 @@ def run_supervised(
 def limit_this_process(timeout_s: float, max_memory_bytes: int | None = None) -> None:
     """Called by a child: exit after `timeout_s`, write no core dump, use at most `max_memory_bytes` of address space.
 
-    Windows has no limit on memory that a process can set for itself.
+    On Windows, only the time is limited.
     """
     import faulthandler
 

@@ -1,4 +1,4 @@
-"""Advisory locks on open files. The operating system releases a lock when the process ends, even by a crash."""
+"""Advisory locks on open files. A lock ends when the file is closed, also by a crash of the process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POLL_INTERVAL_S = 0.05
 
 
 def lock_within(file: IO[bytes], wait_s: float) -> bool:
-    """Lock `file` for this process, waiting at most `wait_s` seconds. Returns whether it is locked."""
+    """As `try_lock`, but wait at most `wait_s` seconds for another lock to end."""
     deadline_s = time.monotonic() + wait_s
     while not try_lock(file):
         if time.monotonic() >= deadline_s:
@@ -24,7 +24,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def try_lock(file: IO[bytes]) -> bool:
-        """Lock `file` if no other process has locked it, without waiting. Returns whether it is locked."""
+        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
         try:
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -35,7 +35,7 @@ else:
     import fcntl
 
     def try_lock(file: IO[bytes]) -> bool:
-        """Lock `file` if no other process has locked it, without waiting. Returns whether it is locked."""
+        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

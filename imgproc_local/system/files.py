@@ -1,5 +1,5 @@
 """Atomic and durable writes: a file is written completely or not at all, and survives a loss of power. Also file names
-as text, and paths on other machines.
+as text, and whether a path is on another machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PART_PATTERN = ".*.part"
 """A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Errors of file systems without hard links, such as exFAT."""
+"""Errors where no hard link can be made, as on exFAT."""
 _EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
 """A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
 
@@ -23,8 +23,8 @@ _EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace the content of `path` in one step, and return when it is on the disk.
 
-    `mode` are the permissions of the file, from which the process's umask is subtracted. Raises: OSError, with `path`
-    unchanged.
+    `mode` is the file's mode before the process's umask is applied. Raises: OSError; `path` is unchanged then, unless
+    only the fsync of its folder failed.
     """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
@@ -77,12 +77,12 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def encodable_text(text: str) -> str:
-    """`text` that UTF-8 can encode: surrogates, which stand for other bytes in file names, become `\\xNN`."""
+    """`text` made encodable as UTF-8: surrogates, which stand for other bytes in file names, become `\\xNN`."""
     return text.encode("utf-8", sys.getfilesystemencodeerrors()).decode("utf-8", "backslashreplace")
 
 
 def is_on_network(path: PurePath) -> bool:
-    """Whether Windows would open `path` on another machine (UNC) or as a device. It is not opened here.
+    """Whether Windows would open `path` on another machine (UNC) or as a device. This does not open it.
 
     Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
     """

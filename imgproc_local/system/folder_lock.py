@@ -17,7 +17,7 @@ from imgproc_local.system.files import PART_PATTERN, fsync_folder, is_disk_full,
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
 LOCK_WAIT_S = 0.25
-"""How long to wait for the lock, because `current_owner` in another process holds it for an instant."""
+"""How long to wait for the lock, because `current_owner` in another process may hold it for an instant."""
 
 
 class Owner(Struct, frozen=True):
@@ -35,7 +35,7 @@ class Owner(Struct, frozen=True):
 
 
 class FolderLock:
-    """Makes this process the owner of `folder` until `release`. A missing folder is created.
+    """Makes this process the owner of `folder` until `release`. Creates the folder if it is missing.
 
     Raises: DataFolderBusy, if another process owns it (the message names that process); StorageFailed.
     """
@@ -85,9 +85,9 @@ def current_owner(folder: Path) -> Owner | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the data folder if it is missing, and check that it can be written. Raises: StorageFailed."""
+    """Create the data folder if it is missing, and check that it can be written to. Raises: StorageFailed."""
     try:
-        missing = [part for part in (folder, *folder.parents) if not part.exists()]
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for created in missing:
             fsync_folder(created.parent)

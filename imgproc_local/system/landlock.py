@@ -1,8 +1,8 @@
 """Landlock rules of the Linux kernel that let a process write only in one folder.
 
 They bind the calling thread and every thread and process that it starts from then on, need no privileges and can't be
-removed. Reading files and running programs stay allowed. Where the kernel supports it, TCP connections and signals to
-processes outside of the sandbox are refused too.
+removed. Reading files and running programs stay allowed. If the kernel supports it, TCP is refused too, and so are
+signals and abstract Unix sockets that leave the sandbox.
 Source: landlock(7), Linux's include/uapi/linux/landlock.h.
 """
 
@@ -62,7 +62,7 @@ def allow_writes_only_in(folder: Path) -> None:
 
 
 def _writing_rights(version: int) -> int:
-    """The rights to change files that this version of Landlock knows; only those can be restricted."""
+    """The rights to change files that this version of Landlock knows; unknown ones are an error."""
     rights = _WRITE_FILE | _MAKE_AND_REMOVE
     for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _DEVICE_CONTROL)):
         if version >= since:

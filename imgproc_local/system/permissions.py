@@ -10,7 +10,7 @@ PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
 def make_private(path: Path) -> int | None:
-    """Remove the access of the group and of other users to a file or folder.
+    """Set the mode of a file or folder to `PRIVATE_FILE` or `PRIVATE_FOLDER` if other users have access to it.
 
     Returns the previous mode, or None if nothing was changed. Raises: OSError.
     """

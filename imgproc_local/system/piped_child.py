@@ -1,7 +1,8 @@
 """A child process of this program that receives requests and returns answers as frames over pipes.
 
 A frame is its length as a 32-bit number, least significant byte first, and that many bytes. The child runs in a process
-group of its own: Ctrl+C in a terminal does not reach it, and it is killed together with the processes it started.
+group of its own: Ctrl+C in a terminal does not reach it, and `kill` also ends the processes that it started, except on
+Windows.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import imgproc_local
 
 _LENGTH = struct.Struct("<I")
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""A longer answer means that the child no longer follows the protocol. A thumbnail has 3 MB."""
+"""A longer answer means that the child no longer follows the protocol. The longest, a picture for OCR, has 12 MiB."""
 EXIT_WAIT_S = 1.0
 """How long a child that closed its pipe may take to end, before it is killed."""
 MAX_ERROR_BYTES = 4096
-"""How much of a child's standard error is stored: the last bytes."""
+"""How many bytes of a child's standard error are kept: the last ones."""
 
 
 class ChildEnded(Exception):
@@ -98,7 +99,7 @@ class PipedChild:
         return frame
 
     def kill(self) -> None:
-        """End the process and all that it started, and wait for its end."""
+        """Kill the process and (except on Windows) all that it started, and wait for its end."""
         with self._lock:
             if os.name == "posix":
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -152,7 +153,7 @@ class Requests:
         self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def start_reading(self) -> None:
-        """Start the thread that reads. Call it after the rules that bind only threads started later."""
+        """Start the thread that reads. Call it after `sandbox.restrict_to`, which binds this and later threads."""
         threading.Thread(target=self._read, name="imgproc-requests", daemon=True).start()
 
     def next(self) -> bytes:

@@ -1,4 +1,4 @@
-"""How much memory another process of this user holds."""
+"""How much memory a process holds, and the most that this process has held."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Counters(ctypes.Structure):
 
 
 def resident_bytes(pid: int) -> int:
-    """Physical memory of the process without mapped files where the system tells them apart; 0 if it is unknown."""
+    """Physical memory of the process, on Linux without mapped files; 0 if it is unknown."""
     if sys.platform == "linux":
         return _linux(pid)
     if sys.platform == "darwin":
@@ -54,7 +54,7 @@ def reset_peak() -> None:
         try:
             with open("/proc/self/clear_refs", "wb", buffering=0) as file:  # noqa: PTH123
                 file.write(b"5")
-        except OSError:  # not allowed in some containers; the peak is then that of the whole process
+        except OSError:  # not allowed in some containers; the peak then counts from the start of the process
             pass
 
 

@@ -1,6 +1,6 @@
-"""What a child process gives up before it handles untrusted files: network, writing, priority, a life of its own.
+"""What a child process gives up before it handles untrusted files: network, writing, priority, outliving its parent.
 
-Every system offers a part of this. What this one lacks is returned, so that it can be logged; nothing fails for it.
+Every system offers only a part of this. What is missing does not raise an error: `restrict_to` returns it for the log.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MOST_EXPENDABLE = 1000
 
 
 def depend_on_parent(parent_pid: int) -> None:
-    """End with the thread of the parent that started this process (Linux), and not by Ctrl+C before the parent does.
+    """On Linux, kill this process when the thread that started it ends. Ctrl+C is ignored: the parent decides.
 
-    On other systems a child that watches a pipe from its parent ends with it, see `piped_child.py`.
+    On other systems, a child ends with its parent because it reads from the parent's pipe, see `piped_child.py`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    # it may have ended before the call above
+    # the parent may have ended before the call above
     if sys.platform != "win32" and os.getppid() != parent_pid:
         os._exit(0)
 
@@ -37,7 +37,7 @@ def depend_on_parent(parent_pid: int) -> None:
 def lower_priority(niceness: int) -> None:
     """Run at the parent's priority lowered by `niceness`; let the kernel end this process first if memory runs out."""
     if sys.platform == "win32":
-        return  # started with a lower priority class
+        return  # `piped_child.py` starts the process with a lower priority class
     lowered = os.getpriority(os.PRIO_PROCESS, os.getppid()) + niceness
     # the thread that started this process may have had a lower priority already
     os.nice(max(0, lowered - os.getpriority(os.PRIO_PROCESS, 0)))
@@ -47,7 +47,7 @@ def lower_priority(niceness: int) -> None:
 
 
 def write_no_core_dumps() -> None:
-    """A core dump would hold the picture."""
+    """Disable core dumps, which would contain the picture."""
     if sys.platform != "win32":
         import resource
 

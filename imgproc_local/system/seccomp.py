@@ -4,9 +4,9 @@ It applies to system calls, and so to every library: `socket` and `connect` fail
 What is open already stays usable: a listening socket, the connections that it accepts, pipes. The filter can't be
 removed.
 
-Invariant: every system call that creates a socket or connects one is refused. Besides `socket` and `connect` these are
-io_uring, which can do both; the TCP flag that connects by sending; and the system calls of other architectures, which
-have other numbers. Socket pairs within the process are allowed.
+Invariant: every system call that creates a socket or connects one is refused. Besides `socket` and `connect`, these are
+`io_uring_setup`, because io_uring can do both; sending with the TCP flag that also connects; and all system calls of
+other architectures, which have other numbers. Pairs of Unix sockets (`socketpair`) are allowed.
 Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
 """
 
@@ -23,7 +23,7 @@ from msgspec import Struct
 
 
 class _Architecture(Struct, frozen=True):
-    """Its identifier in the kernel's audit interface, and the numbers of its system calls."""
+    """An architecture: its identifier in the kernel's audit interface, and the numbers of its system calls."""
 
     audit: int
     seccomp: int
@@ -47,8 +47,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-"""Offsets in the data of a system call. Arguments have eight bytes each, the lower four first."""
+_NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
+"""Offsets in `struct seccomp_data`, which describes a call. Each argument has eight bytes, the lower four first."""
 _AF_UNIX = 1
 _MSG_FASTOPEN = 0x20000000
 
@@ -88,10 +88,10 @@ def _filter(calls: _Architecture) -> bytes:
     fast_open = ((calls.sendto, 3), (calls.sendmsg, 2), (calls.sendmmsg, 3))
     return b"".join(
         [
-            _step(_LOAD, _ARCHITECTURE),
+            _step(_LOAD, _ARCHITECTURE_OFFSET),
             _step(_IF_EQUAL, calls.audit, otherwise=0, then=1),
             _step(_RETURN, _REFUSE),
-            _step(_LOAD, _NUMBER),
+            _step(_LOAD, _NUMBER_OFFSET),
             _step(_IF_AT_LEAST, _FIRST_X32_CALL, otherwise=1),
             _step(_RETURN, _REFUSE),
             *(_when(call, _step(_RETURN, _REFUSE)) for call in (calls.socket, calls.connect, calls.io_uring_setup)),
@@ -123,7 +123,7 @@ def _when(call: int, *steps: bytes) -> bytes:
 
 
 def _argument(index: int) -> bytes:
-    return _step(_LOAD, _ARGUMENTS + 8 * index)
+    return _step(_LOAD, _ARGUMENTS_OFFSET + 8 * index)
 
 
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:

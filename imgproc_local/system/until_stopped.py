@@ -1,4 +1,4 @@
-"""Waits for a coroutine on a thread without an event loop, and cancels it when the job is stopped."""
+"""Runs a coroutine on a thread without an event loop, and cancels it when its result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
-    """The result of `coroutine`. `check_stop` is called every `poll_s` seconds; if it raises, the coroutine is ended.
+    """The result of `coroutine`. Calls `check_stop` every `poll_s` seconds, and cancels the coroutine if that raises.
 
     Raises: what the coroutine or `check_stop` raises.
     """
