@@ -276,6 +276,14 @@ def test_the_header_and_metadata_of_a_heic_are_read_without_a_decoder() -> None:
     assert pictures.ALT_TEXT["de"].encode() in (container.read_blocks(data).xmp or b"")
 
 
+def test_the_message_about_a_damaged_heic_does_not_call_it_an_avif() -> None:
+    data = pictures.as_heic(pictures.avif_with_metadata())
+    for damaged in (data[: len(data) // 2], data.replace(b"meta", b"free"), data.replace(b"pitm", b"free")):
+        with pytest.raises(BrokenImage) as refused:
+            FORMATS[Format.HEIC].container.read_header(damaged)
+        assert "AVIF" not in refused.value.message
+
+
 def heic_file(pixels: np.ndarray = RGB, *, orientation: int = 1, **options: object) -> bytes:
     pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
     height, width, bands = pixels.shape

@@ -112,10 +112,10 @@ def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[
             body += 8
         stop = end if size == 0 else at + size
         if stop < body or stop > end:
-            raise BrokenImage("The AVIF is cut off or damaged: a box is longer than what holds it.")
+            raise BrokenImage("The file is cut off or damaged: a box is longer than what holds it.")
         yield Box(kind, at, body, stop)
         at = stop
-    raise BrokenImage(f"The AVIF is damaged: a box holds more than {limit:,} others.")
+    raise BrokenImage(f"The file is damaged: a box holds more than {limit:,} others.")
 
 
 def box_bytes(kind: bytes, body: bytes) -> bytes:
@@ -142,7 +142,7 @@ def meta_box(data: Data) -> Box:
     for box in boxes(data, 0, len(data)):
         if box.kind == b"meta":
             return Box(box.kind, box.start, box.body + 4, box.end)
-    raise BrokenImage("The AVIF holds no description of its picture.")
+    raise BrokenImage("The file holds no description of its picture.")
 
 
 def picture_items(data: Data) -> list[Item]:
@@ -158,7 +158,7 @@ def _all_items(data: Data) -> list[Item]:
         if inner is not None:
             found += items(data, Box(inner.kind, inner.start, inner.body + 4, inner.end))
         if sum(1 + len(item.extents) for item in found) > MAX_ITEMS:
-            raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} items and extents.")
+            raise BrokenImage(f"The file has more than {MAX_ITEMS:,} items and extents.")
     return found
 
 
@@ -166,7 +166,7 @@ def _tracks(data: Data) -> list[Box]:
     moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
     found = [box for box in boxes(data, moov.body, moov.end) if box.kind == b"trak"] if moov else []
     if len(found) > MAX_TRACKS:
-        raise BrokenImage(f"The AVIF has more than {MAX_TRACKS} tracks.")
+        raise BrokenImage(f"The file has more than {MAX_TRACKS} tracks.")
     return found
 
 
@@ -199,11 +199,11 @@ def read_header(data: Data) -> ImageInfo:
         elif box.kind == b"imir":
             mirror = unpack(">B", data, box.body, "mirroring")[0] & 1
     if not width or not height:
-        raise BrokenImage(f"The AVIF's header makes no sense: {width}×{height} pixels.")
+        raise BrokenImage(f"The file's header makes no sense: {width}×{height} pixels.")
     for box in boxes(data, 0, len(data)):
         # every item lies in the file, unless the file is truncated
         if box.kind == b"mdat" and box.end > len(data):
-            raise BrokenImage("The AVIF is cut off.")
+            raise BrokenImage("The file is cut off.")
     frames, duration_ms = _longest_track(data)
     return ImageInfo(
         Format.AVIF, width, height, frames, _ORIENTATIONS[angle, mirror], _has_alpha(data, meta), bits, duration_ms
@@ -231,7 +231,7 @@ def _longest_track(data: Data) -> tuple[int, int]:
 def primary_properties(data: Data, meta: Box) -> list[Box]:
     primary = _find(data, meta, b"pitm")
     if primary is None:
-        raise BrokenImage("The AVIF does not say which of its items is the picture.")
+        raise BrokenImage("The file does not say which of its items is the picture.")
     return properties(data, meta).get(primary_item(data, primary), [])
 
 
@@ -259,12 +259,12 @@ def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
         for _ in range(entries):
             layout = ">IB" if version else ">HB"
             if at >= table.end:
-                raise BrokenImage("The AVIF is damaged: its property table is longer than its box.")
+                raise BrokenImage("The file is damaged: its property table is longer than its box.")
             owner, count = unpack(layout, data, at, "property table")
             at += struct.calcsize(layout)
             listed += 1 + count
             if listed > MAX_ITEMS:
-                raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} properties of its items.")
+                raise BrokenImage(f"The file has more than {MAX_ITEMS:,} properties of its items.")
             for _ in range(count):
                 (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table")
                 at += 2 if flags & 1 else 1
@@ -335,7 +335,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
     def take(size: int) -> int:
         nonlocal at
         if at + size > table.end:
-            raise BrokenImage("The AVIF is damaged: its item table is longer than its box.")
+            raise BrokenImage("The file is damaged: its item table is longer than its box.")
         value = int.from_bytes(data[at : at + size], "big")
         at += size
         return value
@@ -351,7 +351,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         # an extent whose fields are 0 bytes long takes no room in the file
         listed += 1 + extents
         if listed > MAX_ITEMS:
-            raise BrokenImage(f"The AVIF has more than {MAX_ITEMS:,} items and extents.")
+            raise BrokenImage(f"The file has more than {MAX_ITEMS:,} items and extents.")
         for _ in range(extents):
             take(index_size)
             offset_at, offset = at, take(offset_size)
@@ -371,7 +371,7 @@ def metadata_items(data: Data) -> list[tuple[str, Item]]:
             continue
         found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
     if len(found) > MAX_METADATA_ITEMS:
-        raise BrokenImage(f"The AVIF has more than {MAX_METADATA_ITEMS} items of metadata.")
+        raise BrokenImage(f"The file has more than {MAX_METADATA_ITEMS} items of metadata.")
     return found
 
 
@@ -522,7 +522,7 @@ def _insides(data: Data) -> list[tuple[int, int]]:
         ]
         found = [*found, *level]
         if len(found) > MAX_CONTAINER_BOXES:
-            raise BrokenImage(f"The AVIF has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
+            raise BrokenImage(f"The file has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
     return found[1:]
 
 
@@ -629,8 +629,8 @@ def _chunk_offsets(data: Data) -> Iterator[tuple[int, int, int]]:
             (count,) = unpack(">I", data, table.body + 4, "chunk table")
             offsets += count
             if offsets > MAX_CHUNK_OFFSETS:
-                raise BrokenImage(f"The AVIF has more than {MAX_CHUNK_OFFSETS:,} chunks of frames.")
+                raise BrokenImage(f"The file has more than {MAX_CHUNK_OFFSETS:,} chunks of frames.")
             if table.body + 8 + count * size > table.end:
-                raise BrokenImage("The AVIF is damaged: its chunk table is longer than its box.")
+                raise BrokenImage("The file is damaged: its chunk table is longer than its box.")
             for position in range(table.body + 8, table.body + 8 + count * size, size):
                 yield position, size, int.from_bytes(data[position : position + size], "big")
