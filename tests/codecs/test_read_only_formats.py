@@ -296,6 +296,17 @@ def heic_file(pixels: np.ndarray = RGB, *, orientation: int = 1, **options: obje
     return out.getvalue()
 
 
+def test_the_thumbnail_of_a_heic_is_reported_as_private_data(tmp_path: Path) -> None:
+    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
+    picture = pillow_heif.from_bytes("RGB", (256, 256), bytes(3 * 256 * 256))
+    for sizes in ([], [64]):
+        picture[0].info["thumbnails"] = sizes
+        out = io.BytesIO()
+        picture.save(out)
+        path = pictures.write(tmp_path, out.getvalue())
+        assert private_kinds(path, probe(path, 10**9, LOCAL)) == ((Removed.THUMBNAIL,) if sizes else ())
+
+
 HEICS: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
     "8 bits": (heic_file, RGB, 8),
     "10 bits": (lambda: heic_file(RGB.astype(np.uint16) * 257), RGB, 10),

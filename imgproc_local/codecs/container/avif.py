@@ -400,7 +400,8 @@ def thumbnails(data: Data) -> list[Item]:
         for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
         if box.kind == b"thmb"
     }
-    return [item for item in items(data, meta) if item.id in small and item.kind == b"av01" and _is_in_file(data, item)]
+    coded = [item for item in items(data, meta) if item.id in small and item.kind in (b"av01", b"hvc1")]
+    return [item for item in coded if _is_in_file(data, item)]
 
 
 def read_blocks(data: Data) -> Blocks:
