@@ -158,6 +158,14 @@ def test_the_metadata_of_a_tiff_is_read_and_published_without_private_data(tmp_p
             assert pictures.PRESERVED[name].encode() in xmp, name
 
 
+@pytest.mark.parametrize("tag", [269, 285, 337], ids=["DocumentName", "PageName", "TargetPrinter"])
+def test_a_text_of_a_tiff_that_is_not_published_is_reported_as_private_data(tmp_path: Path, tag: int) -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(out, "TIFF", tiffinfo={tag: "draft for a client"})
+    path = pictures.write(tmp_path, out.getvalue())
+    assert private_kinds(path, probe(path, 10**9, LOCAL)) == (Removed.OTHER,)
+
+
 def test_a_wide_gamut_is_preserved(tmp_path: Path) -> None:
     profile = pictures.wide_profile()
     path = pictures.write(tmp_path, tiff(icc_profile=profile))

@@ -43,10 +43,10 @@ _ALPHA = (1, 2)
 """Kinds of extra samples that are transparency: premultiplied and not. Others are masks and spot colours."""
 
 _LAST_TIFF_TAG = 532
-"""Fields up to this number are those of TIFF 6.0; they describe the pixels, but for the metadata named here."""
+"""Fields up to this number are those of TIFF 6.0; they describe the pixels, except for those of `_METADATA_TAGS`."""
 
-_METADATA_TAGS = frozenset((270, 271, 272, 274, 305, 306, 315, 316, 33432, *range(0x9C9B, 0x9CA0), 0xC62F))
-"""The tags of the first directory that an EXIF block would have, too."""
+_METADATA_TAGS = frozenset((*range(269, 273), 274, 285, 305, 306, 315, 316, 337, 33432, *range(0x9C9B, 0x9CA0), 0xC62F))
+"""Tags of the first directory that are copied into the EXIF block."""
 
 
 class Entry(Struct, frozen=True):
