@@ -1,8 +1,8 @@
 """AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
 
 Metadata blocks are items: `with_blocks` replaces their bytes in place, removes boxes that no picture needs, and adjusts
-every offset that points past them, so that picture data is copied bit for bit. This is one long file because reading
-and rewriting use the same tables.
+every offset that points past them. Picture data is copied bit for bit. HEIC files are read with the same functions.
+This is one long file because reading and rewriting use the same tables.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_SIDE_PX = 16384
-"""libvips writes no larger HEIF."""
+"""libvips writes no larger AVIF."""
 
 _NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
 _NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
 """Written into the items whose content is removed: the items themselves can't be."""
 _BLANK = b"\n"
-"""Written into further extents: a length of 0 would mean the rest of the file."""
+"""Written where nothing is to remain: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
 XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
-_TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
+_KEPT_AT_TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
 _CONTAINERS = frozenset((b"meta", b"moov", b"trak", b"mdia", b"minf"))
 _MAX_DEPTH = 4
-"""The nesting depth of these: `moov`, `trak`, `mdia`, `minf`."""
+"""The nesting depth of `_CONTAINERS`: `moov`, `trak`, `mdia`, `minf`."""
 _REMOVABLE = frozenset((b"uuid", b"udta", b"free", b"skip", b"xml ", b"bxml"))
+"""Removed from `_CONTAINERS`. At the top level, all but `_KEPT_AT_TOP_LEVEL` are removed."""
 
 _ORIENTATIONS = {
     (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
@@ -66,8 +67,8 @@ class Box(Struct, frozen=True):
 class Extent(Struct, frozen=True):
     """A part of an item: `length` bytes at `offset` of the file.
 
-    The table stores the offset relative to `base`, which applies to the whole item. Fields are
-    `(position, size in bytes)`.
+    The table stores the offset relative to `base`, which all extents of an item share. Each `*_field` says where the
+    table stores a value: `(position in the file, size in bytes)`.
     """
 
     offset: int
@@ -83,20 +84,20 @@ Edit = tuple[int, int, bytes]
 
 
 class Item(Struct):
-    """An item of the item table.
+    """An item, whose extents lie directly in the file, in the `idat` box, or (neither) in another item.
 
-    `kind_at` is the offset of its item type. Bases in the table are relative to `counted_from`; those of `extents` are
-    offsets of the file.
+    `kind_at` is the position of its type in the file. The bases of `extents` are positions in the file, too; the table
+    stores them relative to `origin`, the beginning of `idat`'s content, or 0.
     """
 
     id: int
     kind: bytes = b""
     content_type: bytes = b""
     in_file: bool = True
-    in_table: bool = False
+    in_idat: bool = False
     extents: list[Extent] = []
     kind_at: int = 0
-    counted_from: int = 0
+    origin: int = 0
 
 
 def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[Box]:
@@ -146,12 +147,12 @@ def meta_box(data: Data) -> Box:
 
 
 def picture_items(data: Data) -> list[Item]:
-    """The items of coded pictures (the picture, its tiles, alpha) in the order of the file."""
+    """The items of coded pictures (the picture, its tiles, alpha) in the order of the table of locations."""
     return [item for item in items(data, meta_box(data)) if item.kind == b"av01"]
 
 
 def _all_items(data: Data) -> list[Item]:
-    """The items of the file's meta box and of those in an animation's tracks, which repeat the metadata items."""
+    """The items of every meta box: the file's, and those of an animation's tracks, which repeat the metadata items."""
     found = items(data, meta_box(data))
     for track in _tracks(data):
         inner = _find(data, track, b"meta")
@@ -171,7 +172,7 @@ def _tracks(data: Data) -> list[Box]:
 
 
 def matches(head: bytes) -> bool:
-    """Whether a file of this beginning names AVIF, still or animated, among its brands."""
+    """Whether a file that begins like this names AVIF, still or animated, among its brands."""
     return head[4:8] == b"ftyp" and not {b"avif", b"avis"}.isdisjoint(brands(head))
 
 
@@ -182,7 +183,7 @@ def brands(head: bytes) -> list[bytes]:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the primary item or an animation's track. Raises: BrokenImage."""
+    """The properties of the primary item, and the frames of an animation's track. Raises: BrokenImage."""
     meta = meta_box(data)
     width = height = 0
     bits, angle, mirror = 8, 0, None
@@ -200,18 +201,16 @@ def read_header(data: Data) -> ImageInfo:
             mirror = unpack(">B", data, box.body, "mirroring")[0] & 1
     if not width or not height:
         raise BrokenImage(f"The file's header makes no sense: {width}×{height} pixels.")
-    for box in boxes(data, 0, len(data)):
-        # every item lies in the file, unless the file is truncated
-        if box.kind == b"mdat" and box.end > len(data):
-            raise BrokenImage("The file is cut off.")
-    frames, duration_ms = _longest_track(data)
+    for _ in boxes(data, 0, len(data)):
+        pass  # raises if the file is cut off
+    frames, duration_ms = _frames_and_duration(data)
     return ImageInfo(
         Format.AVIF, width, height, frames, _ORIENTATIONS[angle, mirror], _has_alpha(data, meta), bits, duration_ms
     )
 
 
-def _longest_track(data: Data) -> tuple[int, int]:
-    """The frames and the duration in milliseconds of the longest track; 1 and 0 if there is none."""
+def _frames_and_duration(data: Data) -> tuple[int, int]:
+    """The number of frames and the duration in milliseconds of the track with most frames; 1 and 0 for a still."""
     best = (1, 0)
     for track in _tracks(data):
         media = _find(data, track, b"mdia")
@@ -236,13 +235,13 @@ def primary_properties(data: Data, meta: Box) -> list[Box]:
 
 
 def primary_item(data: Data, box: Box) -> int:
-    """The number of the item that is the picture, which a `pitm` box says."""
+    """The ID of the primary item, which is the picture, from the `pitm` box."""
     wide = _byte(data, box.body) != 0
     return unpack(">I" if wide else ">H", data, box.body + 4, "primary item")[0]
 
 
 def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
-    """The property boxes of each item, in order."""
+    """The property boxes of each item, in order, by its ID."""
     store = _find(data, meta, b"iprp", b"ipco")
     holder = _find(data, meta, b"iprp")
     if store is None or holder is None:
@@ -292,23 +291,24 @@ def colour_description(data: Data) -> tuple[int, int] | None:
 
 
 def has_own_colours(data: Data) -> bool:
-    """Whether CICP numbers declare a wide gamut or HDR, which encoders drop."""
+    """Whether the CICP numbers, which encoders drop, declare a wide gamut or HDR."""
     primaries, transfer = colour_description(data) or (1, 13)
     return primaries not in _SRGB_PRIMARIES or transfer not in _SDR_TRANSFERS
 
 
 def items(data: Data, meta: Box) -> list[Item]:
+    """The items in a meta box's table of locations, each with its type from the table of names."""
     table = _find(data, meta, b"iloc")
     names = _find(data, meta, b"iinf")
     if table is None or names is None:
         return []
     found = {item.id: item for item in _locations(data, table)}
-    beside = _find(data, meta, b"idat")
+    idat = _find(data, meta, b"idat")
     for item in found.values():
-        if item.in_table and beside is not None:
-            item.counted_from = beside.body
+        if item.in_idat and idat is not None:
+            item.origin = idat.body
             item.extents = [
-                structs.replace(each, offset=each.offset + beside.body, base=each.base + beside.body)
+                structs.replace(each, offset=each.offset + idat.body, base=each.base + idat.body)
                 for each in item.extents
             ]
     version = _byte(data, names.body)
@@ -344,11 +344,11 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
     for _ in range(take(4 if version == 2 else 2)):
         item = Item(take(4 if version == 2 else 2))
         method = take(2) & 15 if version else 0
-        item.in_file, item.in_table = method == 0, method == 1
+        item.in_file, item.in_idat = method == 0, method == 1
         take(2)
         base_at, base = at, take(base_size)
         extents = take(2)
-        # an extent whose fields are 0 bytes long takes no room in the file
+        # counted, because extents whose fields have 0 bytes are not bounded by the table's length
         listed += 1 + extents
         if listed > MAX_ITEMS:
             raise BrokenImage(f"The file has more than {MAX_ITEMS:,} items and extents.")
@@ -363,11 +363,11 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
 
 
 def metadata_items(data: Data) -> list[tuple[str, Item]]:
-    """The items that are no pictures, as `exif`, `xmp` or `other`, if all their extents lie in the file."""
+    """The items of metadata whose extents all lie in the file, each after its name: `exif`, `xmp` or `other`."""
     found = []
     for item in _all_items(data):
         xmp = item.kind == b"mime" and item.content_type == b"application/rdf+xml"
-        if item.kind not in (b"Exif", b"mime", b"uri ") or not _is_in_file(data, item):
+        if item.kind not in (b"Exif", b"mime", b"uri ") or not _has_valid_extents(data, item):
             continue
         found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
     if len(found) > MAX_METADATA_ITEMS:
@@ -375,13 +375,13 @@ def metadata_items(data: Data) -> list[tuple[str, Item]]:
     return found
 
 
-def _is_in_file(data: Data, item: Item) -> bool:
+def _has_valid_extents(data: Data, item: Item) -> bool:
     inside = all(0 < each.length <= len(data) - each.offset for each in item.extents)
-    return bool(item.extents) and inside and (item.in_file or bool(item.counted_from))
+    return bool(item.extents) and inside and (item.in_file or bool(item.origin))
 
 
 def xmp_box(data: Data) -> tuple[int, int] | None:
-    """The start and end of the packet in a `uuid` box, as Adobe's programs write it; None if there is none."""
+    """The start and end of an XMP packet in a `uuid` box, where Adobe's programs write it; None if there is none."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"uuid" and data[box.body : box.body + 16] == XMP_UUID:
             return box.body + 16, box.end
@@ -401,7 +401,7 @@ def thumbnails(data: Data) -> list[Item]:
         if box.kind == b"thmb"
     }
     coded = [item for item in items(data, meta) if item.id in small and item.kind in (b"av01", b"hvc1")]
-    return [item for item in coded if _is_in_file(data, item)]
+    return [item for item in coded if _has_valid_extents(data, item)]
 
 
 def read_blocks(data: Data) -> Blocks:
@@ -425,10 +425,10 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
-    """The file with the contents of its EXIF and XMP items replaced by these, or emptied.
+    """The file with its EXIF and its XMP replaced by those of `blocks`, or emptied.
 
-    Thumbnails and other items that are no pictures are emptied; private boxes and free space are removed.
-    A block for which the file has no item is not written. `blocks.icc` is ignored: the profile is not changed.
+    Thumbnails and other items of metadata are emptied; private boxes and free space are removed. A block for which the
+    file has no item (for XMP, neither an item nor a box) is not written. `blocks.icc` is ignored: the profile stays.
     """
     new = {"exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF), "xmp": blocks.xmp or _NO_XMP, "other": _BLANK}
     small = thumbnails(data)
@@ -449,7 +449,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
 
 
 def _emptied(data: Data, item: Item, content: bytes) -> bytes:
-    """What is written into an item that is emptied: `content`, or a blank if that would not make the file smaller."""
+    """What empties an item: `content` if that is shorter than the item or there already, or else a blank."""
     stored = sum(each.length for each in item.extents)
     first = item.extents[0]
     is_empty = data[first.offset : first.offset + first.length] == content
@@ -457,7 +457,7 @@ def _emptied(data: Data, item: Item, content: bytes) -> bytes:
 
 
 def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:
-    """The edits that replace the content of an item, and the lengths of its extents by their fields in the table."""
+    """The edits that replace the content of an item, and its extents' new lengths by their fields in the table."""
     contents = [content, *(_BLANK for _ in item.extents[1:])]
     pairs = list(zip(item.extents, contents, strict=True))
     return (
@@ -480,14 +480,14 @@ def with_edits(
     Edits may lie in the data of items and in private boxes. Insertions may lie at the end of any box, and belong to it
     if it is one of the `tables`. Raises: BrokenImage.
     """
-    # the same bytes may be an item of the file and of a track
+    # `edits` is a set, so bytes that are an item of the file and of a track are edited once
     ordered = sorted(edits)
     if any(one[1] > other[0] for one, other in pairwise(ordered)):
         raise BrokenImage("The AVIF is damaged: its metadata items overlap.")
     out = bytearray(data)
     for position, content in overwritten.items():
         out[position : position + len(content)] = content
-    _move(out, data, ordered, tables)
+    _adjust_offsets_and_sizes(out, data, ordered, tables)
     for (position, size), length in lengths.items():
         if length >> 8 * size:
             raise BrokenImage("The AVIF's table of items has no room for the length of its metadata.")
@@ -504,15 +504,15 @@ def removable_boxes(data: Data) -> list[Box]:
     """The boxes that no picture needs and no offset points into: private ones, free space, user data."""
     referred = [each.offset for item in _all_items(data) for each in item.extents]
     referred += [offset for _, _, offset in _chunk_offsets(data)]
-    found = [box for box in boxes(data, 0, len(data)) if box.kind not in _TOP_LEVEL]
-    for start, end in _insides(data):
+    found = [box for box in boxes(data, 0, len(data)) if box.kind not in _KEPT_AT_TOP_LEVEL]
+    for start, end in _container_contents(data):
         found += [box for box in boxes(data, start, end) if box.kind in _REMOVABLE]
     referred.sort()
     return [box for box in found if bisect_left(referred, box.start) == bisect_left(referred, box.end)]
 
 
-def _insides(data: Data) -> list[tuple[int, int]]:
-    """The content ranges of the boxes that may hold removable ones, at every level. Raises: BrokenImage."""
+def _container_contents(data: Data) -> list[tuple[int, int]]:
+    """The content ranges of all `_CONTAINERS`, at every level below the file's. Raises: BrokenImage."""
     found = level = [(0, len(data))]
     for _ in range(_MAX_DEPTH):
         level = [
@@ -527,8 +527,8 @@ def _insides(data: Data) -> list[tuple[int, int]]:
     return found[1:]
 
 
-def _move(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes]) -> None:
-    """Rewrites in `out` every offset and box size that `edits` of the file change."""
+def _adjust_offsets_and_sizes(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes]) -> None:
+    """Rewrites in `out` every offset and box size that `edits` change."""
     starts, ends = [start for start, _, _ in edits], [end for _, end, _ in edits]
     changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
 
@@ -538,17 +538,17 @@ def _move(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes
     fields: dict[tuple[int, int], int] = {}
     for item in _all_items(data):
         for extent in item.extents:
-            if item.in_file or item.counted_from:
+            if item.in_file or item.origin:
                 moved = (
                     (extent.offset_field, change_before(extent.offset) - change_before(extent.base)),
-                    (extent.base_field, change_before(extent.base) - change_before(item.counted_from)),
+                    (extent.base_field, change_before(extent.base) - change_before(item.origin)),
                 )
                 for (position, size), change in moved:
                     stored = int.from_bytes(data[position : position + size], "big")
                     fields.setdefault((position, size), stored + change)
     for position, size, offset in _chunk_offsets(data):
         fields[position, size] = offset + change_before(offset)
-    for start, end in [(0, len(data)), *_insides(data)]:
+    for start, end in [(0, len(data)), *_container_contents(data)]:
         for box in boxes(data, start, end):
             first, last = bisect_left(starts, box.body), bisect_right(ends, box.end)
             if box.kind not in (*_CONTAINERS, *tables):
@@ -567,7 +567,7 @@ def _move(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes
 
 
 def with_plays(data: bytes, plays: int) -> bytes:
-    """The animation with the number of plays set; 0 is endless, which is how libavif writes it.
+    """The animation, which libavif wrote as endless, with this number of plays; 0 leaves it endless.
 
     Source: ISO/IEC 14496-12, 8.6.6: a repeated edit list fills the duration of its track.
     """
@@ -619,7 +619,7 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
 
 
 def _chunk_offsets(data: Data) -> Iterator[tuple[int, int, int]]:
-    """The position, the size in bytes and the value of each offset of the frames. Raises: BrokenImage."""
+    """Each chunk offset of the frames: where it is stored, its size in bytes, its value. Raises: BrokenImage."""
     offsets = 0
     for track in _tracks(data):
         inner = _find(data, track, b"mdia", b"minf", b"stbl")

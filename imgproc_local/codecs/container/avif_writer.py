@@ -53,7 +53,7 @@ def assemble(
 
     `colour` are AVIF files without alpha, all of one size and made with the same options; `alpha` has one picture for
     each, or none at all. A single file becomes a plain picture, several become a grid whose last column and row may
-    reach over the edge.
+    extend beyond the picture's edge.
     """
     rows = len(colour) // columns
     if rows * columns != len(colour) or not 0 < rows <= MAX_TILES or not 0 < columns <= MAX_TILES:
@@ -86,7 +86,7 @@ def assemble(
 
 
 def picture_of(encoded: bytes, *, alpha: bool = False) -> CodedPicture:
-    """The colours of an AVIF that an encoder has just written, or its alpha. Raises: BrokenImage."""
+    """The coded colours of an AVIF that an encoder has just written, or its coded alpha. Raises: BrokenImage."""
     properties_by_item = properties(encoded, meta_box(encoded))
     for item in picture_items(encoded):
         own = tuple(encoded[box.start : box.end] for box in properties_by_item.get(item.id, ()))
@@ -99,9 +99,9 @@ def picture_of(encoded: bytes, *, alpha: bool = False) -> CodedPicture:
 
 
 def stored_alpha(data: Data) -> CodedPicture | None:
-    """The alpha of any AVIF as it is stored, None where it cannot be used in another file without decoding it.
+    """The alpha of any AVIF as it is stored; None if there is none, or if another file can't use it undecoded.
 
-    That is so for alpha that is a grid, is transformed, has more than 8 bits, or is multiplied into the colours.
+    The latter is alpha that is a grid, is transformed, has more than 8 bits, or is multiplied into the colours.
     """
     meta = meta_box(data)
     found = []

@@ -13,7 +13,7 @@ from imgproc_local.domain.errors import StageFailed
 
 _TABLES = frozenset((b"iinf", b"iloc", b"iref"))
 """The boxes into which the entries of a new item are inserted."""
-_TYPE = b"application/rdf+xml\0"
+_XMP_TYPE = b"application/rdf+xml\0"
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
@@ -49,19 +49,19 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
     if references is None:
         wide = number > 0xFFFF
         box = box_bytes(b"iref", struct.pack(">I", wide << 24) + _reference(number, primary, wide=wide))
-        described = tables[b"pitm"].end, tables[b"pitm"].end, box
+        reference = tables[b"pitm"].end, tables[b"pitm"].end, box
     else:
         wide = unpack(">B", data, references.body, "item references")[0] != 0
-        described = references.end, references.end, _reference(number, primary, wide=wide)
-    inserted: set[Edit] = {(names.end, names.end, _name(number)), described}
+        reference = references.end, references.end, _reference(number, primary, wide=wide)
+    inserted: set[Edit] = {(names.end, names.end, _name(number)), reference}
     place_bytes = len(_place(data, places, number, 0, 0))
-    at = len(data) + sum(len(content) for _, _, content in inserted) + place_bytes + 8
-    place = _place(data, places, number, at, len(xmp))
-    counts = _one_more(data, names, 0) | _one_more(data, places, 2)
+    packet_at = len(data) + sum(len(content) for _, _, content in inserted) + place_bytes + 8
+    place = _place(data, places, number, packet_at, len(xmp))
+    counts = _incremented_count(data, names, 0) | _incremented_count(data, places, 2)
     edits = {*inserted, (places.end, places.end, place)}
     out = avif.with_edits(data, edits, {}, overwritten=counts, tables=_TABLES) + box_bytes(b"mdat", xmp)
     if avif.read_blocks(out).xmp != xmp:
-        # the tables hold more than their entries
+        # bytes after a table's last entry hide the new one
         raise StageFailed("The AVIF's tables of items are damaged, so no texts can be written into it.")
     return out
 
@@ -69,7 +69,7 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
 def _name(number: int) -> bytes:
     """The entry of the new item in the table of names."""
     layout, version = (">IIH4s", 3) if number > 0xFFFF else (">IHH4s", 2)
-    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _TYPE)
+    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _XMP_TYPE)
 
 
 def _reference(number: int, primary: int, *, wide: bool) -> bytes:
@@ -100,13 +100,14 @@ def _place(data: Data, places: Box, number: int, offset: int, length: int) -> by
     return b"".join(value.to_bytes(size, "big") for value, size in values)
 
 
-def _one_more(data: Data, table: Box, fields: int) -> dict[int, bytes]:
-    """The count of a table's entries, `fields` bytes after its version, increased by one; by its offset.
+def _incremented_count(data: Data, table: Box, skipped: int) -> dict[int, bytes]:
+    """The number of a table's entries increased by one: the bytes to write, by their position in the file.
 
-    It has two bytes, or four in tables of a higher version: 1 for names, 2 for locations.
+    The number is `skipped` bytes after the table's version and flags. It has two bytes, or four from version 1 of the
+    table of names and version 2 of the table of locations on.
     """
-    (version,), at = unpack(">B", data, table.body, "item table"), table.body + 4 + fields
-    layout = ">I" if version >= (2 if fields else 1) else ">H"
+    (version,), at = unpack(">B", data, table.body, "item table"), table.body + 4 + skipped
+    layout = ">I" if version >= (2 if skipped else 1) else ">H"
     (count,) = unpack(layout, data, at, "item table")
     if (count + 1) >> 8 * struct.calcsize(layout):
         raise StageFailed("The AVIF's tables can't hold a further item.")

@@ -1,14 +1,14 @@
-"""The largest numbers of segments, scans, chunks, boxes and frames that are read of a file.
+"""The largest numbers of segments, scans, chunks, boxes and frames that are read from a file.
 
-A hostile file may have any number of them. A file that exceeds a bound is refused, and the message names the bound,
-or the bound says what is not read. Each bound is a multiple of what real files have, and so small that one pass over
-all parts takes less than a second.
+A hostile file may have any number of them. A file that exceeds a bound is refused with a message that names it, unless
+its description says that the rest is not read. Each bound is a multiple of what real files have, and so small that one
+pass over all parts takes less than a second.
 """
 
 from __future__ import annotations
 
 MAX_TIFF_PAGES = 1_000
-"""Pages of a TIFF that are counted. Only the first is processed."""
+"""Pages of a TIFF that are counted; the rest is not read. Only the first is processed."""
 
 MAX_SEGMENTS = 2_000
 """Segments of a JPEG before its picture data, and again within it. A 25 MB file of full segments has about 400."""
@@ -21,7 +21,7 @@ known program writes.
 """
 
 MAX_PICTURES = 16
-"""Pictures that may follow the first in a JPEG: previews and a gain map."""
+"""Pictures after the first in a JPEG: previews and a gain map. Further ones are not read."""
 
 MAX_FRAMES = 20_000
 """Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
@@ -30,7 +30,7 @@ MAX_PNG_CHUNKS = 50_000
 """Chunks of a PNG. libpng writes 8 KB into each: 25 MB have 3,200."""
 
 MAX_INFLATED_BYTES = 16 * 1024 * 1024
-"""The decompressed size of all metadata blocks of one PNG together, and that of all its compressed texts.
+"""The decompressed size of all metadata blocks of a PNG: further ones are not read. Also that of all compressed texts.
 
 A block that is damaged or too large counts as `MAX_BLOCK_BYTES`. libvips decompresses every text, and needs five times
 as much memory for it.
@@ -39,8 +39,8 @@ as much memory for it.
 MAX_PACKED_TEXTS = 1_000
 """Compressed texts of a PNG. Source: libpng reads at most 1,000, `PNG_USER_CHUNK_CACHE_MAX`."""
 
-MAX_PROFILES = 16
-"""Texts of a PNG that are decompressed to look for EXIF, IPTC or XMP in them. Further ones are not read."""
+MAX_RAW_PROFILES = 16
+"""Texts of a PNG that are searched for EXIF, IPTC or XMP. Further ones are not read."""
 
 MAX_GIF_BLOCKS = 50_000
 """Blocks of a GIF: `MAX_FRAMES`, each with a graphic control extension, and comments."""
@@ -58,7 +58,7 @@ MAX_BOXES = 1_000
 """Boxes in one box of an AVIF; a list of items or of their properties may be longer."""
 
 MAX_CONTAINER_BOXES = 100
-"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has five, and the file two."""
+"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has four, and the file two."""
 
 MAX_ITEMS = 16_384
 """Items of an AVIF and their extents, and entries of its property table.
@@ -70,10 +70,10 @@ MAX_TRACKS = 16
 """Tracks of an AVIF; an animation with alpha has two."""
 
 MAX_METADATA_ITEMS = 2 * (1 + MAX_TRACKS)
-"""Items of an AVIF that are no pictures: EXIF and XMP of the file and of each track."""
+"""Items of metadata in an AVIF: EXIF and XMP of the file and of each track."""
 
 MAX_ITEM_NAME_BYTES = 1024
-"""Bytes of an item's name and content type that are read."""
+"""Bytes of an item's name and content type; the rest is not read."""
 
 MAX_CHUNK_OFFSETS = 100_000
 """Entries in the chunk offset tables of an AVIF, which give the positions of its frames."""

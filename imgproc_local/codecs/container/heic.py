@@ -1,7 +1,6 @@
 """HEIC: the boxes of AVIF around pictures that are coded with HEVC. Read only. Source: ISO/IEC 23008-12, annex B.
 
-Whether its decoder is installed is asked here, because the service, which refuses what can't be decoded, loads no image
-library.
+`can_decode` is here, because the service, which refuses what can't be decoded, does not load the decoder.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ def can_decode() -> bool:
 
 
 def matches(head: bytes) -> bool:
-    """Whether a file of this beginning names HEVC pictures among its brands."""
+    """Whether a file that begins like this names HEVC pictures, but not AVIF, among its brands."""
     return head[4:8] == b"ftyp" and not avif.matches(head) and bool(_BRANDS & set(avif.brands(head)))
 
 
 def read_header(data: Data) -> ImageInfo:
     """The properties of the primary picture, whatever else the file holds.
 
-    Raises: BrokenImage; UnsupportedImage, if its colours are HDR, which can't be shown in the formats of results.
+    Raises: BrokenImage; UnsupportedImage if its colours are HDR, which a JPEG or PNG of 8 bits can't show.
     """
     info = structs.replace(avif.read_header(data), format=Format.HEIC, frames=1, duration_ms=0)
     colours = avif.colour_description(data)
