@@ -1,8 +1,8 @@
 """The file formats as bytes: reading headers, and reading and replacing metadata blocks.
 
 Nothing here decodes pixels or imports an image library, so it is fast and safe on hostile files: every loop moves
-forward through the file, and every length is checked against the bytes that are there. A file that violates its
-format's specification raises `BrokenImage`.
+forward through the file, and every length is checked against the bytes that are there. A file that is too damaged
+to be read raises `BrokenImage`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Data = bytes | mmap.mmap
 def unpack(layout: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
     """The integers of a `struct` layout at `offset`.
 
-    Raises: BrokenImage if the file ends before them; `where` names the part of the file in its message.
+    Raises: BrokenImage if the file ends before they do; its message names the part of the file, `where`.
     """
     end = offset + struct.calcsize(layout)
     if offset < 0 or end > len(data):

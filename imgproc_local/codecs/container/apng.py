@@ -16,7 +16,7 @@ _BLEND_OVER = 1
 class Frame(Struct, frozen=True):
     """A frame: its area in pixels, `dispose_op` as `disposal`, and the byte ranges of its compressed data.
 
-    `blend_over` says that it is blended over the canvas; otherwise it replaces its area.
+    If `blend_over`, the frame is blended over the canvas; otherwise it replaces its area.
     """
 
     left: int
@@ -38,7 +38,7 @@ def frames(data: Data) -> list[Frame]:
             controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame control chunk"))
             ranges.append([])
         elif ranges and chunk.kind in (b"IDAT", b"fdAT"):
-            # frame data begins with a sequence number
+            # fdAT begins with a sequence number; an IDAT before the first fcTL is no frame
             ranges[-1].append((chunk.payload + (4 if chunk.kind == b"fdAT" else 0), chunk.end))
     found = []
     for control, data_ranges in zip(controls, ranges, strict=True):
@@ -55,7 +55,7 @@ def palette_chunks(data: Data) -> bytes:
     found: dict[bytes, bytes] = {}
     for chunk in png.chunks(data):
         if chunk.kind in (b"PLTE", b"tRNS"):
-            found.setdefault(chunk.kind, png.data_of(data, chunk))
+            found.setdefault(chunk.kind, png.whole_chunk(data, chunk))
     return b"".join(found.values())
 
 

@@ -1,4 +1,4 @@
-"""Recognises the raw files of cameras, which are refused by name: a converter must develop them first."""
+"""Recognises camera raw files, so that their refusal names the format: a converter must develop them first."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_SUB_DIRECTORIES = 8
 
 
 def name(data: Data) -> str | None:
-    """What the file is, with its article, such as "a Nikon raw file (NEF)"; None if it is no raw file."""
+    """What the file is, with its article, such as "a Nikon raw file (NEF)"; None if it is not a raw file."""
     for offset, signature, found in _SIGNATURES:
         if data[offset : offset + len(signature)] == signature:
             return found

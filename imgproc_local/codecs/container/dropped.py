@@ -17,14 +17,17 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 
 _ICC_IN_GIF = b"ICCRGBG1012"
-_JPEG_THUMBNAIL_RESOURCES, _RESOLUTION_RESOURCE, _DIGEST_RESOURCE = (0x0409, 0x040C), 0x03ED, 0x0425
+_THUMBNAIL_RESOURCES, _RESOLUTION_RESOURCE, _DIGEST_RESOURCE = (0x0409, 0x040C), 0x03ED, 0x0425
 _RESOLUTION_BYTES, _DIGEST_BYTES = 16, 16
 _JFIF_BYTES, _ADOBE_BYTES = 14, 12
 _CREDENTIALS_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 """Source: C2PA specification 2.1, A.5."""
 _NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
-_PNG_PROFILE = "Raw profile type "
-_PNG_READ_TEXTS = frozenset(("XML:com.adobe.xmp", *(_PNG_PROFILE + name for name in ("icc", "icm", *png.RAW_PROFILES))))
+_PNG_RAW_PROFILE = "Raw profile type "
+_PNG_BLOCK_KEYWORDS = frozenset(
+    ("XML:com.adobe.xmp", *(_PNG_RAW_PROFILE + name for name in ("icc", "icm", *png.RAW_PROFILES)))
+)
+"""Keywords of the texts that hold a metadata block, or a colour profile, which is not private data."""
 _PNG_BLOCKS = (b"eXIf", b"iCCP")
 _PNG_TECHNICAL = frozenset((b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL", b"iDOT", b"vpAg", b"caNv"))
 """Chunks that describe only how pixels are stored or shown, if they are short."""
@@ -32,8 +35,8 @@ _MAX_TECHNICAL_BYTES = 64
 
 
 def dropped_kinds(file_format: Format, data: Data) -> frozenset[Removed]:
-    """The kinds of what the file holds beside its picture and its blocks. A file that is cut off is searched as far as
-    it goes.
+    """The kinds of what the file holds besides its picture and its blocks. A damaged file is searched up to the damage,
+    and reported as `UNREADABLE`.
     """
     found: set[Removed] = set()
     try:
@@ -88,12 +91,12 @@ def _kind_of_segment(head: bytes) -> Removed:
 
 
 def _in_resources(resources: bytes) -> set[Removed]:
-    """The kinds of Photoshop's image resources but IPTC."""
+    """The kinds of Photoshop's image resources, except IPTC."""
     found = set()
     for number, start, end in iptc.image_resources(resources):
         is_resolution = number == _RESOLUTION_RESOURCE and end - start == _RESOLUTION_BYTES
         is_digest = number == _DIGEST_RESOURCE and end - start == _DIGEST_BYTES
-        if number in _JPEG_THUMBNAIL_RESOURCES:
+        if number in _THUMBNAIL_RESOURCES:
             found.add(Removed.THUMBNAIL)
         elif number != iptc.IPTC_RESOURCE and not is_resolution and not is_digest:
             found.add(Removed.SOFTWARE)
@@ -114,7 +117,7 @@ def _in_png(data: Data, found: set[Removed]) -> None:
             raw, _, rest = data[chunk.payload : min(chunk.end, chunk.payload + MAX_TEXT_BYTES)].partition(b"\0")
             keyword = raw[:79].decode("latin-1")
             kind = kind_of_keyword(keyword)
-            if keyword in _PNG_READ_TEXTS or keyword.lower() in png.TEXT_KEYWORDS or kind is None:
+            if keyword in _PNG_BLOCK_KEYWORDS or keyword.lower() in png.TEXT_KEYWORDS or kind is None:
                 continue
             texts_left -= 1
             texts.add(kind, png.text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
@@ -132,7 +135,7 @@ def _in_gif(data: Data, found: set[Removed]) -> None:
         is_known = block.name in (*gif.LOOPS, gif.XMP, _ICC_IN_GIF) or block.label in (gif.CONTROL, gif.COMMENT)
         if block.kind == gif.EXTENSION and not is_known:
             found.add(Removed.OTHER if block.label == gif.APPLICATION else Removed.COMMENT)
-    # the trailer, and bytes that some programs write before it
+    # some programs write bytes before the trailer
     if _NOT_BLANK.search(data, data.find(b"\x3b", end) + 1 or len(data)):
         found.add(Removed.APPENDED)
 

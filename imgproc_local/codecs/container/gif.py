@@ -17,6 +17,7 @@ IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+"""The identifiers of the application extension with the loop count."""
 _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
@@ -90,7 +91,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the headers of screen and frames. Raises: BrokenImage, also without a frame."""
+    """The picture's properties from the file and frame headers. Raises: BrokenImage, also without a frame."""
     width, height = unpack("<HH", data, 6, "header")
     frames, duration_ms, delay, alpha = 0, 0, 0, False
     for block in blocks(data):
@@ -156,8 +157,8 @@ def _comment(text: str) -> bytes:
     return b"\x21\xfe" + b"".join(bytes((len(piece),)) + piece for piece in pieces) + b"\0"
 
 
-def _first_sub_block(data: Data, start: int, at: int) -> bytes:
-    """An extension with only its first sub-block, the one that programs read."""
+def _with_one_sub_block(data: Data, start: int, at: int) -> bytes:
+    """The extension at `start`, with only its first sub-block, which is at `at`: programs read no others."""
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
@@ -182,9 +183,9 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
             control = b""
         elif block.label == CONTROL:
             # only the last one before a frame applies to it: others belong to plain text, which no program draws
-            control = _first_sub_block(data, block.start, block.body)
+            control = _with_one_sub_block(data, block.start, block.body)
         elif block.name in LOOPS:
-            out.append(_first_sub_block(data, block.start, block.start + 14))
+            out.append(_with_one_sub_block(data, block.start, block.start + 14))
     if new.xmp:
         out.append(_xmp_block(new.xmp))
     out.append(b"\x3b")
@@ -192,7 +193,7 @@ def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  #
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
-    """The file with this XMP packet in place of its own, or after its last block; all others are copied bit for bit."""
+    """The file with this XMP packet in place of its own, or after its last block; others are copied bit for bit."""
     start = end = _first_block(data)
     for block in blocks(data):
         start, end = block.start if block.name == XMP else block.end, block.end
@@ -202,5 +203,5 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  #
 
 
 def _xmp_block(packet: bytes) -> bytes:
-    """The application extension of a packet, which readers skip by the trailer. Source: XMP part 3, 1.1.2."""
+    """The packet's application extension, whose end readers find by the magic trailer. Source: XMP part 3, 1.1.2."""
     return b"\x21\xff\x0b" + XMP + packet + _MAGIC_TRAILER

@@ -17,9 +17,9 @@ from imgproc_local.domain.image import Format, ImageInfo
 
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
-FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
-STANDALONE = frozenset((0x01, *range(0xD0, 0xD9)))
+_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_PROGRESSIVE_MARKERS = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+_STANDALONE_MARKERS = frozenset((0x01, *range(0xD0, 0xD9)))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
@@ -30,9 +30,10 @@ GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:
 MAX_SIDE_PX = 65_500
 """libjpeg writes no larger pictures. Source: JPEG_MAX_DIMENSION."""
 
-MAX_SEGMENT_BYTES = 65533
-_ICC_PIECE = MAX_SEGMENT_BYTES - len(ICC) - 2
-_RESOURCES_PIECE = MAX_SEGMENT_BYTES - len(PHOTOSHOP)
+MAX_PAYLOAD_BYTES = 65533
+"""The payload of one segment. Its length field has two bytes and counts itself."""
+_ICC_PIECE = MAX_PAYLOAD_BYTES - len(ICC) - 2
+_RESOURCES_PIECE = MAX_PAYLOAD_BYTES - len(PHOTOSHOP)
 
 # fill bytes (FF) are not matched: a pattern for runs of them would take quadratic time where no marker follows
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
@@ -64,7 +65,7 @@ def segments(data: Data) -> Iterator[Segment]:
         at = found.end()
         if marker == EOI:
             raise BrokenImage("The JPEG ends before its picture data begins.")
-        if marker in STANDALONE:
+        if marker in _STANDALONE_MARKERS:
             continue
         (length,) = unpack(">H", data, at, "header")
         if length < 2 or at + length > len(data):
@@ -85,9 +86,9 @@ def read_header(data: Data) -> ImageInfo:
     orientation, progressive = 0, False
     frame: tuple[int, ...] | None = None
     for segment in segments(data):
-        if segment.marker in FRAMES and frame is None:
+        if segment.marker in _FRAME_MARKERS and frame is None:
             frame = unpack(">BHHB", data, segment.payload, "frame header")
-            progressive = segment.marker in PROGRESSIVE
+            progressive = segment.marker in _PROGRESSIVE_MARKERS
         elif segment.marker == APP1 and not orientation and data[segment.payload : segment.payload + 6] == EXIF:
             orientation = exif.orientation(data[segment.payload + 6 : segment.end])
     if frame is None:
@@ -95,7 +96,7 @@ def read_header(data: Data) -> ImageInfo:
     bits, height, width, components = frame
     if not width or not height or components not in (1, 3, 4):
         raise BrokenImage(f"The JPEG's header makes no sense: {width}×{height} pixels, {components} components.")
-    # libjpeg decodes further scans only of a picture that the first one does not complete
+    # libjpeg decodes further scans only if the first does not complete the picture
     if progressive or unpack(">B", data, segment.payload, "scan header")[0] < components:
         scans = _count_scans(data, segment.end)
         if scans > MAX_SCANS:
@@ -106,7 +107,7 @@ def read_header(data: Data) -> ImageInfo:
 
 
 def _count_scans(data: Data, first_scan: int) -> int:
-    """The number of scans of a picture whose first scan's data begin at `first_scan`; it may be cut off."""
+    """The number of scans of a picture, which may be cut off. The data of its first scan begin at `first_scan`."""
     scans, at = 1, first_scan
     while found := _MARKER_IN_SCAN.search(data, at):
         marker, at = data[found.end() - 1], found.end()
@@ -131,13 +132,13 @@ def luma_sampling(data: Data) -> tuple[int, int]:
 def _frame_header(data: Data) -> int:
     """The offset of the frame header. Raises: BrokenImage if there is none."""
     for segment in segments(data):
-        if segment.marker in FRAMES:
+        if segment.marker in _FRAME_MARKERS:
             return segment.payload
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 
 def is_progressive(data: Data) -> bool:
-    return any(segment.marker in PROGRESSIVE for segment in segments(data))
+    return any(segment.marker in _PROGRESSIVE_MARKERS for segment in segments(data))
 
 
 def read_blocks(data: Data) -> Blocks:
@@ -174,7 +175,7 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def _joined(pieces: dict[int, bytes]) -> bytes | None:
-    """Pieces by their offset, joined; None if one is missing or they are too long."""
+    """Pieces by their offset, joined; None if there is a gap before one, or if they are too long."""
     out = []
     end = 0
     for start in sorted(pieces):
@@ -212,7 +213,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
 
 
 def luma_quantization(data: Data) -> tuple[int, ...]:
-    """The 64 values of quantization table 0, which luma uses, in zigzag order."""
+    """The 64 values of quantization table 0, which encoders use for luma, in zigzag order."""
     for segment in segments(data):
         at = segment.payload if segment.marker == DQT else segment.end
         while at < segment.end:
@@ -224,10 +225,10 @@ def luma_quantization(data: Data) -> tuple[int, ...]:
 
 
 def gain_map(data: Data) -> bytes | None:
-    """The gain map of an Ultra HDR JPEG, which is a JPEG after the first; None if there is none.
+    """The gain map of an Ultra HDR JPEG, which is a further JPEG after the first; None if there is none.
 
-    Of several pictures after the first, such as previews, it is the first one that is marked as a gain map, or else
-    the first. Source: ISO 21496-1; Ultra HDR image format 1.1: announced in XMP or in an APP2 segment.
+    Of several further pictures, some of which may be previews, it is the first that is marked as a gain map, or else
+    the first of them. Source: ISO 21496-1; Ultra HDR image format 1.1: announced in XMP or in an APP2 segment.
     """
     if not _mentions_gain_map(data):
         return None
@@ -265,7 +266,7 @@ def segment_bytes(marker: int, payload: bytes) -> bytes:
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
     """The file with these metadata blocks and no others; frame headers, tables and scans are copied bit for bit.
 
-    Segments between scans and everything after EOI are removed, and with them previews and appended videos.
+    Metadata segments between scans and everything after EOI are removed: previews, the gain map, appended videos.
     """
     out = [b"\xff\xd8"]
     picture: list[bytes] = []
@@ -296,9 +297,9 @@ def _scans(data: Data, start: int) -> list[bytes]:
 
 
 def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, gain_map: bytes) -> bytes:
-    """Like `with_blocks`, with the `iso_segments` of `iso_gain_map_segments`, and the gain map after the picture.
+    """Like `with_blocks`, with what `iso_gain_map_segments` found, and the gain map after the picture.
 
-    The multi-picture index, through which programs find the gain map, is written again.
+    The multi-picture index, through which programs find the gain map, is written anew.
     """
     primary = with_blocks(data, blocks)
     head = primary[:2] + iso_segments
@@ -315,7 +316,7 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, ga
 
 
 def iso_gain_map_segments(data: Data) -> bytes:
-    """The APP2 segments that describe a gain map by ISO 21496-1, of a picture or of the gain map, joined."""
+    """The APP2 segments that describe a gain map as in ISO 21496-1, joined: the picture's own, or the gain map's."""
     return b"".join(
         segment_bytes(APP2, data[segment.payload : segment.end])
         for segment in segments(data)

@@ -9,7 +9,7 @@ from imgproc_local.codecs.container import Data, jpeg, unpack
 from imgproc_local.codecs.container.bounds import MAX_PICTURES
 from imgproc_local.domain.errors import StageFailed
 
-_MAX_PACKET_BYTES = jpeg.MAX_SEGMENT_BYTES - len(jpeg.XMP)
+_MAX_PACKET_BYTES = jpeg.MAX_PAYLOAD_BYTES - len(jpeg.XMP)
 _MPF_ENTRIES = 0xB002
 """The tag of the entries in a multi-picture index."""
 
@@ -17,12 +17,12 @@ _MPF_ENTRIES = 0xB002
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:
     """The file with this XMP packet in place of its own, and with `more_xmp` in place of the packet's extension.
 
-    Everything else is copied bit for bit, but the sizes and offsets in the index of a multi-picture file are adjusted.
+    Everything else is copied bit for bit, except that the sizes and offsets in a multi-picture index are adjusted.
     Raises: StageFailed if the packet does not fit into one segment.
     """
     if len(xmp) > _MAX_PACKET_BYTES:
         raise StageFailed(
-            f"A JPEG can hold an XMP packet of {_MAX_PACKET_BYTES:,} bytes, but with the texts it has {len(xmp):,}."
+            f"A JPEG's XMP packet may have at most {_MAX_PACKET_BYTES:,} bytes, but with the texts it has {len(xmp):,}."
             " Write the texts to a sidecar file instead."
         )
     place, guid, index = _xmp_places(data)
@@ -82,7 +82,7 @@ def _extension_segments(data: Data, guid: bytes) -> list[jpeg.Segment]:
 def _extension(guid: bytes, packet: bytes) -> bytes:
     """The segments of an extended packet. Source: XMP part 3, 1.1.3.1."""
     head = jpeg.EXTENDED_XMP + guid + struct.pack(">I", len(packet))
-    piece = jpeg.MAX_SEGMENT_BYTES - len(head) - 4
+    piece = jpeg.MAX_PAYLOAD_BYTES - len(head) - 4
     return b"".join(
         jpeg.segment_bytes(jpeg.APP1, head + struct.pack(">I", at) + packet[at : at + piece])
         for at in range(0, len(packet), piece)
@@ -110,6 +110,7 @@ def _with_moved_index(data: bytes, shift: int, after_index: int) -> bytes:
             continue
         for entry in range(at, at + 16 * min(size // 16, MAX_PICTURES), 16):
             length, offset = unpack(order + "II", tiff, entry + 4, "multi-picture index")
+            # the first picture has no offset
             field, value = (entry + 8, offset + after_index) if offset else (entry + 4, length + shift)
             out[start + field : start + field + 4] = struct.pack(order + "I", value)
     return bytes(out)

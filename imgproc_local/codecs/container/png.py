@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, TextBlock, inflate, text_of, unpack
-from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PACKED_TEXTS, MAX_PNG_CHUNKS, MAX_PROFILES
+from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PACKED_TEXTS, MAX_PNG_CHUNKS, MAX_RAW_PROFILES
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
@@ -24,7 +24,7 @@ PICTURE_CHUNKS = frozenset(
 """The chunks that affect how the picture looks; all others are metadata."""
 
 TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
-"""The specification's keywords of words and rights; those of software, source device and dates are not read."""
+"""The specification's keywords for captions and rights; those for software, source device and dates are not read."""
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
 _INFLATE_STEP_BYTES = 1024 * 1024
@@ -36,7 +36,7 @@ _RAW_PROFILES = {
     b"iptc": ("iptc",),
     b"8bim": ("iptc",),
 }
-"""The blocks that a raw profile of this name may hold."""
+"""The blocks that a raw profile may hold, by its name."""
 
 _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
@@ -150,8 +150,8 @@ def has_own_colours(data: Data) -> bool:
 
 
 def with_colours_of(data: bytes, original: Data) -> bytes:
-    """The PNG with the chunks that define the colours of `original`, but for its profile."""
-    found = {chunk.kind: data_of(original, chunk) for chunk in chunks(original) if chunk.kind in _COLOUR_CHUNKS}
+    """The PNG with the chunks that define the colours of `original`, except its profile."""
+    found = {chunk.kind: whole_chunk(original, chunk) for chunk in chunks(original) if chunk.kind in _COLOUR_CHUNKS}
     return with_chunks(data, *found.values())
 
 
@@ -160,7 +160,7 @@ def with_chunks(data: bytes, *added: bytes) -> bytes:
     return b"".join((data[:_HEADER_END], *added, data[_HEADER_END:]))
 
 
-def data_of(data: Data, chunk: Chunk) -> bytes:
+def whole_chunk(data: Data, chunk: Chunk) -> bytes:
     """A chunk with its length, kind and checksum."""
     return data[chunk.payload - 8 : chunk.end + 4]
 
@@ -169,7 +169,7 @@ def read_blocks(data: Data) -> Blocks:
     """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool."""
     found: dict[str, bytes] = {}
     texts: list[TextBlock] = []
-    profiles, inflatable = 0, MAX_INFLATED_BYTES
+    raw_profiles, inflatable = 0, MAX_INFLATED_BYTES
 
     def decompress(compressed: bytes) -> bytes | None:
         nonlocal inflatable
@@ -195,8 +195,8 @@ def read_blocks(data: Data) -> Blocks:
         elif keyword == b"XML:com.adobe.xmp" or keyword.startswith(b"Raw profile type "):
             if all(name in found for name in _blocks_under(keyword)):
                 continue
-            profiles += 1
-            text = _text(chunk.kind, rest, decompress) if profiles <= MAX_PROFILES else None
+            raw_profiles += 1
+            text = _text(chunk.kind, rest, decompress) if raw_profiles <= MAX_RAW_PROFILES else None
             if text is None:
                 continue
             if keyword == b"XML:com.adobe.xmp":
@@ -280,14 +280,14 @@ def _inflated_bytes(packed: bytes, limit: int) -> int:
         try:
             count += len(stream.decompress(packed, _INFLATE_STEP_BYTES))
         except zlib.error:
-            # bytes before the damage in this step were decompressed, too
+            # at most this many bytes were decompressed in this step before the damage
             return count + _INFLATE_STEP_BYTES
         packed = stream.unconsumed_tail
     return count
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
-    """The block in a text of the layout `\\nname\\n   length\\nhexadecimal digits`, of as many bytes as it says."""
+    """The block, by its kind, in a text `\\nname\\n   length\\nhexadecimal digits`; empty if there is none."""
     parts = text.split(None, 2)
     if len(parts) != 3:
         return {}
@@ -323,7 +323,7 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
         if chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
-            out.append(data_of(data, chunk))
+            out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out += _block_chunks(blocks, packed_profile, shortest)
     return b"".join(out)
@@ -337,7 +337,7 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  #
 
 def _xmp_place(data: Data) -> tuple[int, int]:
     """The range of the chunk that `read_blocks` reads XMP from; the end of the header, twice, if there is none."""
-    end, profiles = len(SIGNATURE), 0
+    end, raw_profiles = len(SIGNATURE), 0
     for chunk in chunks(data):
         if chunk.kind == b"IHDR":
             end = chunk.end + 4
@@ -346,8 +346,8 @@ def _xmp_place(data: Data) -> tuple[int, int]:
         keyword, _, rest = data[chunk.payload : chunk.end].partition(b"\0")
         if "xmp" not in _blocks_under(keyword):
             continue
-        profiles += 1
-        if profiles > MAX_PROFILES:
+        raw_profiles += 1
+        if raw_profiles > MAX_RAW_PROFILES:
             break
         text = _text(chunk.kind, rest, inflate)
         if text is not None and (
@@ -358,7 +358,7 @@ def _xmp_place(data: Data) -> tuple[int, int]:
 
 
 def _packed_profile(data: Data, profile: bytes) -> bytes:
-    """The compressed profile, copied from the file where that is shorter."""
+    """The compressed ICC profile: a new one, or the file's own if that is shorter."""
     packed = zlib.compress(profile, 9)
     for chunk in chunks(data):
         if chunk.kind == b"iCCP" and chunk.end - chunk.payload <= MAX_BLOCK_BYTES:

@@ -31,12 +31,12 @@ _MAX_NUMBERS = 16
 
 _READABLE = frozenset((1, 2, 3, 4, 5, 7, 8, 32773, 32946))
 """None, CCITT (1D, G3, G4), LZW, JPEG, Deflate and PackBits: what the libtiff in libvips' packages can decompress."""
-_COMPRESSIONS = {
+_REFUSED_COMPRESSIONS = {
     6: "old-style JPEG", 34661: "JBIG", 34712: "JPEG 2000", 33003: "JPEG 2000", 33004: "JPEG 2000", 33005: "JPEG 2000",
     34887: "LERC", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL",
 }  # fmt: skip
-_COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}
-"""Samples of a colour by photometric interpretation: grey, RGB, palette, CMYK, YCbCr, Lab."""
+_COLOUR_SAMPLES = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}
+"""The number of samples of a colour, by photometric interpretation: grey, RGB, palette, CMYK, YCbCr, Lab."""
 _YCBCR, _LAB, _JPEG = 6, 8, 7
 _UNSIGNED, _SIGNED, _FLOAT, _UNDEFINED = range(1, 5)
 _ALPHA = (1, 2)
@@ -90,15 +90,15 @@ def read_header(data: Data) -> ImageInfo:
     sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(PHOTOMETRIC, 1)
     _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric == _LAB)
     orientation = number(_ORIENTATION, 1)
-    colours = _COLOURS.get(photometric)
+    colour_samples = _COLOUR_SAMPLES.get(photometric)
     # libtiff converts YCbCr to RGB only while it decodes JPEG data
-    if colours is None or (photometric == _YCBCR and number(_COMPRESSION, 1) != _JPEG):
+    if colour_samples is None or (photometric == _YCBCR and number(_COMPRESSION, 1) != _JPEG):
         raise UnsupportedImage(
             "Expected a TIFF in grey, RGB, CMYK or Lab, with a palette, or in YCbCr compressed as JPEG, but got other"
             f" colours ({photometric}). Save it again in RGB."
         )
     extra = numbers(data, layout, page.get(_EXTRA_SAMPLES))
-    has_alpha = number(_SAMPLES, 1) > colours and bool(extra) and extra[0] in _ALPHA
+    has_alpha = number(_SAMPLES, 1) > colour_samples and bool(extra) and extra[0] in _ALPHA
     return ImageInfo(
         Format.TIFF,
         width,
@@ -112,7 +112,7 @@ def read_header(data: Data) -> ImageInfo:
 
 def _require_readable(compression: int, bits: int, sample_format: int, *, is_lab: bool) -> None:
     if compression not in _READABLE:
-        name = _COMPRESSIONS.get(compression, f"method {compression}")
+        name = _REFUSED_COMPRESSIONS.get(compression, f"method {compression}")
         raise UnsupportedImage(
             f"Expected a TIFF that is not compressed, or by LZW, Deflate, PackBits, JPEG or fax, but got {name}."
             " Save it again with LZW or Deflate."
@@ -256,7 +256,7 @@ def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
             budget -= len(value)
             if value and entry.kind < 14:
                 raw[tag] = (entry.kind, entry.count, value)
-            else:  # its presence is reported as private data
+            else:  # a placeholder, so that the tag is reported as private data
                 raw[tag] = (7, 1, b"\0")
         start = len(out)
         tail_at = start + 2 + 12 * len(raw) + 4

@@ -218,9 +218,9 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
     """The animation, with the frames restored that the encoder merged with an identical preceding frame.
 
     Each is restored as a transparent frame of 40 bytes with its own delay, which needs the alpha flag in the header.
-    `delays_ms` are those of all frames. No frame is restored unless each delay in `data` is a sum of consecutive ones
-    of them. `has_alpha` sets the flag in any case: encoders omit it if no frame has alpha, even if a disposed frame
-    leaves the canvas transparent.
+    `delays_ms` are those of all frames. No frame is restored unless each delay in `data` is the sum of consecutive
+    `delays_ms`, and all are used. `has_alpha` sets that flag in any case: encoders omit it if no frame has alpha, even
+    if a disposed frame leaves the canvas transparent.
     """
     if has_alpha and data[12:16] == b"VP8X":
         data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]

@@ -164,7 +164,7 @@ def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes
             out.append(container.chunk_bytes(b"fdAT", payload))
         else:
             flush()
-            out.append(container.data_of(data, chunk))
+            out.append(container.whole_chunk(data, chunk))
     return b"".join(out)
 
 
