@@ -217,3 +217,13 @@ def test_a_change_elsewhere_is_shown(tab: Tab, service: Running) -> None:
     wait_for_text(tab, "Changed elsewhere.")
     assert service.client.post(f"/images/{image_id}/translations/en/undo").status_code == 200
     wait_for_text(tab, before)
+
+
+def test_enter_on_a_button_of_a_text_presses_the_button(tab: Tab, service: Running) -> None:
+    show(tab, "2.jpg")
+    before = alt_text(tab)
+    tab.page.get_by_role("button", name="Regenerate English").press("Enter")
+    tab.wait(f"document.querySelector('[data-alt=en]').value !== {json.dumps(before)}")
+    tab.page.get_by_role("button", name="Undo English").press("Enter")
+    wait_for_text(tab, before)
+    assert tab.text("#detail-title") == "2.jpg"

@@ -86,7 +86,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     if (await save({ acceptance: !needsText || !altSaved })) announce("Saved.");
   };
   const onKeyDown = (event) => {
-    if (event.key === "Enter" && !event.isComposing) {
+    if (event.key === "Enter" && !event.isComposing && event.target.closest("button") === null) {
       event.preventDefault();
       event.stopPropagation();
       if (event.ctrlKey || event.metaKey) saveAndStay();
