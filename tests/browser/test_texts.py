@@ -227,3 +227,11 @@ def test_enter_on_a_button_of_a_text_presses_the_button(tab: Tab, service: Runni
     tab.page.get_by_role("button", name="Undo English").press("Enter")
     wait_for_text(tab, before)
     assert tab.text("#detail-title") == "2.jpg"
+
+
+def test_a_file_name_that_is_refused_after_the_user_left_it_is_reported(tab: Tab, service: Running) -> None:
+    show(tab, "3.jpg")
+    tab.page.get_by_label("File name").first.fill("!?!")
+    show(tab, "2.jpg")
+    tab.wait("document.querySelector('.notice')")
+    assert tab.text(".notice span").endswith("It was: !?!")

@@ -54,7 +54,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       setAltText((typed) => typed ?? words.seo_alt_text ?? null);
       setFilename((typed) => typed ?? words.seo_filename ?? null);
       if (!mounted.current && pictureOf(id)) {
-        notice(`text ${id} ${code}`, `The text of ${name} in ${language} was not saved: ${error.message} It was: ${altText}`, "Close");
+        notice(`text ${id} ${code}`, `The text of ${name} in ${language} was not saved: ${error.message} It was: ${Object.values(words).join(", ")}`, "Close");
       }
       return false;
     }
