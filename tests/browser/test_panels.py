@@ -181,6 +181,19 @@ def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: Ope
         assert client.get("/credits/balance").status_code == 401
 
 
+def test_the_page_replaces_its_own_key_when_the_user_revokes_it(service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(service)
+    show_view(tab, "access", ".entry .tag.good")
+    press_button(tab, "Revoke Local page")
+    assert "creates a new one" in tab.text("dialog p")
+    tab.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
+    tab.wait(announced(tab, "Local page was revoked."))
+    show_view(tab, "pictures", ".no-pictures")
+    tab.drop({"1.jpg": pictures.jpeg(64, 48)})
+    tab.wait("document.querySelector('.tile')")
+    assert tab.text("#notices") == ""
+
+
 def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Running, open_tab: OpenTab) -> None:
     for number in (1, 2):
         service.process("optimize", pictures.jpeg(64, 48, seed=number), f"{number}.jpg")

@@ -32,7 +32,7 @@ function Keys({ app }) {
   });
   const revoke = async (key) => {
     const text = key.id === storedKey()?.id
-      ? "This page uses this key. It will ask you to create a new one when it next needs a key."
+      ? "This page uses this key. It creates a new one when it next needs a key."
       : "Programs that use this key will be refused. This can’t be undone.";
     if (await app.confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
   };
