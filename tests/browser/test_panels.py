@@ -62,7 +62,7 @@ def self_test(monkeypatch: pytest.MonkeyPatch) -> SelfTest:
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path / "data", NumberedDescriber, catalogue={"known": entry()}) as started:
+    with running(tmp_path / "data", NumberedDescriber, catalogue={"known": entry()}, retention_jobs_days=90) as started:
         yield started
 
 
@@ -169,6 +169,12 @@ def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: Ope
     press_button(tab, "Create key")
     tab.wait("document.querySelector('.created-key')?.contains(document.activeElement)")
     secret = tab.text(".created-key .secret code")
+    tab.page.evaluate(
+        "() => { navigator.clipboard.writeText = () => Promise.reject(new Error());"
+        " document.execCommand = () => false; }"
+    )
+    press_button(tab, "Copy the key")
+    tab.wait("document.querySelector('.secret button').textContent === 'Not copied'")
     with service.client_for(secret) as client:
         answer = client.get("/credits/balance")
         assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, "7")
@@ -200,6 +206,7 @@ def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Ru
     tab = open_tab(service)
     tab.wait_for_count("All", 2)
     show_view(tab, "storage", ".prune")
+    assert "Removed on their own: pictures after 90 days." in tab.text(".prune")
     tab.page.get_by_label("Uploaded more than this many days ago").fill("0")
     tab.wait("document.querySelector('.prune [role=status]').textContent.startsWith('This removes 2 pictures')")
     press_button(tab, "Remove…")

@@ -77,7 +77,7 @@ export function CopyButton({ app, text, what }) {
   useEffect(() => () => clearTimeout(timer.current), []);
   const copy = async () => {
     const done = await copyText(text);
-    setLabel(done ? "Copied" : "Press Ctrl+C");
+    setLabel(done ? "Copied" : "Not copied");
     app.announce(done ? `Copied ${what}.` : "The browser did not allow copying.");
     clearTimeout(timer.current);
     timer.current = setTimeout(() => setLabel("Copy"), 2000);

@@ -144,7 +144,7 @@ function Prune({ app, data, plan, setPlan, reload }) {
         ${removed && html`<p class="done" role="status">Removed ${found(removed)}: ${bytes(removed.size_bytes)} are free again.</p>`}
         <div class="actions"><button type="submit" class="danger" disabled=${action.busy || !isCounted || !(counts.files || counts.jobs)}>${action.busy ? "Removing…" : "Remove…"}</button></div>
         <p class="hint">${ages.length
-          ? `Removed on their own: ${ages.map(([only, limit]) => `${only} after ${counted(limit, "day")}`).join(", ")}.`
+          ? `Removed on their own: ${ages.map(([only, limit]) => `${only === "jobs" ? "pictures" : only} after ${counted(limit, "day")}`).join(", ")}.`
           : "Nothing is removed on its own. The settings retention_jobs_days, retention_originals_days and retention_results_days change that."}</p>
       </form>
     </section>`;
