@@ -20,13 +20,13 @@ const SOURCES = {
 
 const characters = (text) => [...text].length;
 
-/** The texts of `picture` in one language. `onAccept()` is called after Enter in the alt text. */
+/** The texts of `picture` in one language. `onAccept()` is called when the user has accepted them. */
 export function TextEditor({ picture, translation, language, onAccept }) {
   const { id, name } = picture;
   const { language_code: code, source } = translation;
   const state = picture.details.texts?.[code] ?? {};
   const heading = useId();
-  // words on their way count as saved: leaving the field does not send them again, and Escape does not take them back
+  // words on their way to the service count as saved: leaving the field does not send them again, Escape does not discard them
   const waiting = useObservable(sent).get(keyOf(id, code));
   const needsText = translation.needs_text && waiting?.seo_alt_text === undefined;
   const isAccepted = source === "person" || waiting?.seo_alt_text !== undefined;
@@ -42,6 +42,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     if (!altSaved || (acceptance && !isAccepted)) words.seo_alt_text = altText;
     if (!filenameSaved) words.seo_filename = filename;
     if (Object.keys(words).length === 0) return true;
+    // from here on, `sent` has the words
     setAltText(null);
     setFilename(null);
     try {
@@ -50,7 +51,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       return true;
     } catch (error) {
       setProblem(error.message);
-      // what was refused can be edited, unless more was typed meanwhile
+      // the refused words become a draft again, unless the user has typed others meanwhile
       setAltText((typed) => typed ?? words.seo_alt_text ?? null);
       setFilename((typed) => typed ?? words.seo_filename ?? null);
       if (!mounted.current && pictureOf(id)) {
@@ -62,27 +63,27 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   const latest = useRef(save);
   latest.current = save;
   const mounted = useRef(true);
-  // when another picture is shown, what was typed is saved, or the user is shown why it was refused
+  // when another picture is shown, what was typed is saved; if the service refuses it, a notice says why
   useEffect(() => () => {
     mounted.current = false;
     latest.current();
   }, []);
 
-  /** Whether the alt text may be accepted: one that a person has to write may not, as long as it is unchanged. */
-  const isAcceptable = () => {
+  /** Whether the user may accept the alt text: not an unchanged placeholder, for which a problem is shown. */
+  const checkAcceptable = () => {
     if (!needsText || !altSaved) return true;
     setProblem("Write an alt text: this one says nothing about what the picture shows.");
     return false;
   };
-  const accept = async () => {
-    if (!isAcceptable()) return;
-    const stored = save({ acceptance: true });
-    if (characters(altText) > MAX_CHARS || altText.trim() === "") await stored;
-    else onAccept();
+  const accept = () => {
+    if (!checkAcceptable()) return;
+    save({ acceptance: true });
+    // the service will refuse a text that is too long or empty: it stays in view to be corrected
+    if (characters(altText) <= MAX_CHARS && altText.trim() !== "") onAccept();
   };
-  /** Save what was typed. Where a person has to write the alt text and has not, only the file name is saved. */
+  /** Accept the texts without going on. While the alt text is an unchanged placeholder, only a new file name is saved. */
   const saveAndStay = async () => {
-    if (filenameSaved && !isAcceptable()) return;
+    if (filenameSaved && !checkAcceptable()) return;
     if (await save({ acceptance: !needsText || !altSaved })) announce("Saved.");
   };
   const onKeyDown = (event) => {
@@ -97,7 +98,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       setFilename(null);
       setProblem("");
     } else if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !(altSaved && filenameSaved)) {
-      event.stopPropagation(); // the browser undoes typing
+      event.stopPropagation(); // undo the typing, which the browser does, not the last action
     }
   };
   const act = (work, message) => reporting(async () => {
@@ -112,9 +113,9 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       <header class="text-head">
         <h3 id=${heading}>${language}</h3>
         ${needsText ? html`<span class="tag warn">needs text</span>` : null}
-        ${waiting ? html`<span class="tag busy">saving…</span>`
+        ${waiting ? html`<span class="tag">saving…</span>`
           : html`<span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>`}
-        ${state.regenerating && html`<span class="tag busy">being written…</span>`}
+        ${state.regenerating && html`<span class="tag">being written…</span>`}
       </header>
       <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
         <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${heading}-length ${heading}-remarks`}
@@ -143,16 +144,16 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     </section>`;
 }
 
-/** A text that the user edits: [text, set, whether it is the stored one]. Where nothing was typed, it follows the stored one. */
-function useDraft(stored) {
+/** A text that the user edits: [text, set, whether it is saved]. `set(null)` discards the draft: the text is the `saved` one. */
+function useDraft(saved) {
   const [typed, setTyped] = useState(null);
-  // what was typed and is stored now is no draft any more: an undo changes the text again
-  if (typed !== null && typed === stored) setTyped(null);
-  const text = typed ?? stored;
-  return [text, setTyped, text === stored];
+  // a draft that was saved must not hide a later change of the saved text, such as an undo
+  if (typed !== null && typed === saved) setTyped(null);
+  const text = typed ?? saved;
+  return [text, setTyped, text === saved];
 }
 
-/** What the rules for alt texts say of `text`, asked when typing pauses. */
+/** What the service remarks on the alt text `text`, requested when typing pauses; nothing with `skip`. */
 function useRemarks(code, text, skip) {
   const [remarks, setRemarks] = useState([]);
   useEffect(() => {
@@ -166,7 +167,7 @@ function useRemarks(code, text, skip) {
         const answer = await local("POST", "/remarks", { language_code: code, seo_alt_text: text });
         if (!stale) setRemarks(answer.remarks);
       } catch {
-        // remarks are a help: saving reports what is wrong
+        // remarks are optional: saving reports errors
       }
     }, REMARKS_AFTER_MS);
     return () => {

@@ -9,21 +9,23 @@ import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api } from "./service.js";
 import { applyTranslation, eventsOf, latestText, pictureOf, reloadPicture } from "./store.js";
 
-// Entries: { id, texts: [{ code, before, state }] }, oldest first. `before` are the words that the action replaced; `state` is
-// "sent" until the service has answered, then "stored" or "refused", and "undone" after an undo.
+// Entries: { id, texts: [{ code, words, isRegenerated, before, state }] }, oldest first. `words` are those of an edit; `before`
+// is the text that the action replaced; `state` is "sent" until the service has answered, then "stored" or "refused", and
+// "undone" after an undo.
 const done = [];
 const undone = [];
 
-const queues = new Map(); // the end of the last request, by the identifier of the picture
-const restoring = new Map(); // how many requests that restore or regenerate texts are not answered, by picture
+const queues = new Map(); // a promise of the end of the last request, by the identifier of the picture
+const restoring = new Map(); // how many requests that restore or regenerate texts are unanswered, by the identifier of the picture
 
-/** How many actions are not yet stored by the service. */
+/** How many actions the service has not yet answered. */
 export const saving = new Observable(0);
-/** The words on their way to the service, { seo_alt_text, seo_filename }, by `keyOf` the text. */
+/** The words on their way to the service, { seo_alt_text, seo_filename }, by the `keyOf` of their text. */
 export const sent = new Observable(new Map());
 
 export const keyOf = (id, code) => `${id} ${code}`;
 
+/** Whether the words and the source of two texts are the same. */
 const isSame = (text, other) => ["seo_alt_text", "seo_filename", "source"].every((name) => text?.[name] === other?.[name]);
 
 /** Do `work` when all earlier requests for the picture `id` are answered. */
@@ -38,7 +40,7 @@ function enqueue(id, work) {
   return result;
 }
 
-/** As `enqueue`, for work after which the texts are not known before the service has answered. */
+/** As `enqueue`, for requests whose resulting texts only the service knows: undo, redo and regenerate. */
 function enqueueRestoring(id, work) {
   restoring.set(id, (restoring.get(id) ?? 0) + 1);
   return enqueue(id, work).finally(() => {
@@ -47,10 +49,11 @@ function enqueueRestoring(id, work) {
   });
 }
 
+/** Send a change of a text, and show the text of the answer. Throws `Refused`. */
 async function request(id, code, method, action = "", words = undefined) {
   const headers = words === undefined ? {} : { "Content-Type": "application/json" };
   const body = words === undefined ? undefined : JSON.stringify(words);
-  // the same words may be sent twice; a second undo would undo the change before
+  // sending the same words twice changes nothing; a repeated undo would undo one more change
   const isRepeatable = method === "PATCH";
   const before = latestText(id, code);
   const events = eventsOf(id);
@@ -93,13 +96,13 @@ async function changeAll(texts, change) {
 
 // ---- saving ----
 
-/** Whether the text will have these `words` of a person when all requests are answered. */
+/** Whether saving `words` would change nothing: after all earlier requests, the text has them, and an alt text is a person's. */
 function isUnchanged(id, code, words) {
   if (restoring.has(id)) return false;
   const waiting = sent.value.get(keyOf(id, code));
   const text = { ...latestText(id, code), ...waiting };
-  const isPersons = text.source === "person" || waiting?.seo_alt_text !== undefined || words.seo_alt_text === undefined;
-  return isPersons && Object.entries(words).every(([name, value]) => text[name] === value);
+  const isFromPerson = text.source === "person" || waiting?.seo_alt_text !== undefined || words.seo_alt_text === undefined;
+  return isFromPerson && Object.entries(words).every(([name, value]) => text[name] === value);
 }
 
 function setSent(id, code, words) {
@@ -109,13 +112,13 @@ function setSent(id, code, words) {
   sent.set(all);
 }
 
-/** The words of `newer` are no longer on their way, unless the same field was sent again since. */
-function removeSent(id, code, newer) {
+/** Remove the words that the service has `answered` from `sent`, except from fields that were changed again since. */
+function removeSent(id, code, answered) {
   const waiting = sent.value.get(keyOf(id, code)) ?? {};
-  setSent(id, code, Object.fromEntries(Object.entries(waiting).filter(([name, value]) => newer[name] !== value)));
+  setSent(id, code, Object.fromEntries(Object.entries(waiting).filter(([name, value]) => answered[name] !== value)));
 }
 
-/** Store texts as a person's in one action: `changes` are { code, words }. Throws `Refused`. */
+/** Store the words of a person as one action: `changes` are { code, words }. Throws `Refused`. */
 function save(id, changes) {
   const texts = changes.filter(({ code, words }) => !isUnchanged(id, code, words)).map((change) => ({ ...change, state: "sent" }));
   if (texts.length === 0) return Promise.resolve();
@@ -131,16 +134,16 @@ function save(id, changes) {
   }));
 }
 
-/** Store `words` ({ seo_alt_text, seo_filename }) of a text as a person's. Throws `Refused`. */
+/** Store `words` ({ seo_alt_text, seo_filename }) of a person. Throws `Refused`. */
 export const saveText = (id, code, words) => save(id, [{ code, words }]);
 
-/** Accept the texts of a picture that no person has accepted or is changing, but none that a person has to write. */
+/** Accept the texts of a picture, except those that are accepted, that are being saved, or that a person has to write. */
 export const acceptTexts = ({ id, image }) => reporting(() => save(id, image.translations
   .filter(({ source, needs_text: needsText }) => source !== "person" && !needsText)
   .filter(({ language_code: code }) => sent.value.get(keyOf(id, code))?.seo_alt_text === undefined)
   .map(({ language_code: code, seo_alt_text: altText }) => ({ code, words: { seo_alt_text: altText } }))));
 
-/** Let the service write texts again, in one action. The event stream reports when they are written. Throws `Refused`. */
+/** Let the service write texts anew, as one action. The event stream reports when they are written. Throws `Refused`. */
 export function regenerateTexts(id, codes) {
   const texts = codes.filter((code) => !latestText(id, code)?.regenerating).map((code) => ({ code, state: "sent", isRegenerated: true }));
   if (texts.length === 0) return Promise.resolve();
@@ -154,12 +157,13 @@ export function regenerateTexts(id, codes) {
 // ---- undo and redo ----
 
 const ACTIONS = {
-  undo: { from: done, to: undone, before: "stored", after: "undone", message: "Undone.", nothing: "There is nothing to undo." },
-  redo: { from: undone, to: done, before: "undone", after: "stored", message: "Redone.", nothing: "There is nothing to redo." },
+  undo: { from: done, to: undone, oldState: "stored", newState: "undone", message: "Undone.", nothing: "There is nothing to undo." },
+  redo: { from: undone, to: done, oldState: "undone", newState: "stored", message: "Redone.", nothing: "There is nothing to redo." },
 };
 
-/** Undo the last action on this page. Returns the identifier of its picture, or null if there is none. */
+/** Undo the last action on this page. Returns the identifier of its picture, or null if there is nothing to undo. */
 export const undoLast = () => restoreLast("undo");
+/** As `undoLast`, for the action that was undone last. */
 export const redoLast = () => restoreLast("redo");
 
 async function restoreLast(action) {
@@ -183,7 +187,7 @@ async function restoreLast(action) {
   });
   if (!isDone) return id;
   if (restored === 0) {
-    // the action was refused, or has led to the same words: it has no version
+    // the action was refused or changed no words, so there is no version to restore: go on with the action before it
     remove(to, entry);
     return restoreLast(action);
   }
@@ -196,7 +200,7 @@ function remove(entries, entry) {
   if (entries.includes(entry)) entries.splice(entries.indexOf(entry), 1);
 }
 
-/** An action that could not be undone can be tried again, unless the service does not store the version any more. */
+/** After a failed undo or redo, allow another try, unless there is no such version (409). */
 function moveBack(entry, action, error) {
   const { from, to } = ACTIONS[action];
   remove(to, entry);
@@ -205,8 +209,8 @@ function moveBack(entry, action, error) {
 
 /** Undo or redo the texts of an entry. Returns how many were changed. Throws `Refused`. */
 async function restoreTexts({ id, texts }, action) {
-  const { before, after } = ACTIONS[action];
-  const open = texts.filter(({ state }) => state === before);
+  const { oldState, newState } = ACTIONS[action];
+  const open = texts.filter(({ state }) => state === oldState);
   if (open.some(({ code, isRegenerated }) => isRegenerated && latestText(id, code)?.regenerating)) {
     throw new Refused(0, "The text is still being written. Undo it when it is finished.");
   }
@@ -214,7 +218,7 @@ async function restoreTexts({ id, texts }, action) {
   for (const text of action === "undo" ? open.reverse() : open) {
     if (action === "undo" && isSame(latestText(id, text.code), text.before)) continue;
     await request(id, text.code, "POST", `/${action}`);
-    text.state = after;
+    text.state = newState;
     restored += 1;
   }
   return restored;
@@ -225,18 +229,18 @@ export const redoText = (id, code) => restoreText(id, code, "redo");
 
 /** Undo or redo the last change of one text, also if it was made before the page was opened. Throws `Refused`. */
 function restoreText(id, code, action) {
-  const { from, to, before, after } = ACTIONS[action];
+  const { from, to, oldState, newState } = ACTIONS[action];
   const earlier = from.findLast((entry) => entry.id === id && entry.texts.some((text) => text.code === code));
-  const text = earlier?.texts.find((other) => other.code === code) ?? { code, state: before };
+  const text = earlier?.texts.find((other) => other.code === code) ?? { code, state: oldState };
   if (earlier !== undefined) earlier.texts = earlier.texts.filter((other) => other !== text);
   if (earlier?.texts.length === 0) remove(from, earlier);
   const entry = { id, texts: [text] };
   to.push(entry);
   return enqueueRestoring(id, async () => {
     try {
-      if (text.state !== before) throw new Refused(409, "The change was not stored.");
+      if (text.state !== oldState) throw new Refused(409, "The change was not stored.");
       await request(id, code, "POST", `/${action}`);
-      text.state = after;
+      text.state = newState;
     } catch (error) {
       moveBack(entry, action, error);
       throw error;
@@ -244,7 +248,7 @@ function restoreText(id, code, action) {
   });
 }
 
-/** Run `work`, and show its error as a notice. True if there was none. */
+/** Run `work`, and show its error as a notice. True if it succeeded. */
 export async function reporting(work) {
   try {
     await work();
