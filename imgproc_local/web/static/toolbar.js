@@ -1,4 +1,4 @@
-// Above the list: search, filters, order, layout, and the totals of the current run.
+// What is above the list: buttons, search, filters, order, layout, and the totals of the current run.
 
 import { html, useEffect, useRef } from "./preact.js";
 import { bytes, duration, number } from "./format.js";
@@ -8,14 +8,14 @@ import { NO_FILTERS, arrangement, choices, connected, filters, projects, selecti
 
 export const isFiltered = (value) => Object.keys(NO_FILTERS).some((name) => value[name] !== NO_FILTERS[name]);
 
-/** `languages` are those of the service; `searchRef` is set to the search field. */
+/** `languages` are those that the service offers; `searchRef` is set to the search field. */
 export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHelp }) {
   const value = useObservable(filters);
   const { counts, languages: used } = useObservable(arrangement);
   const known = useObservable(projects);
   const selected = useObservable(selection).size;
   const filter = (changes) => filters.set({ ...filters.value, ...changes });
-  // a kind of which there is no picture is offered only while it is chosen
+  // "All", the chosen filter, and those that some picture passes
   const shows = Object.entries(SHOWS).filter(([name]) => counts[name] > 0 || name === value.show || name === "all");
   const offered = languages.filter(({ code }) => used.has(code) || code === value.language);
   return html`
@@ -33,7 +33,7 @@ export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHel
           <option value="">All projects</option>
           ${known.map(({ id, name }) => html`<option key=${id} value=${id}>${name}</option>`)}
         </select>`}
-      <button type="button" class="export-button" disabled=${counts.all === 0} aria-keyshortcuts="e" onClick=${onExport}>Export${selected > 0 ? ` ${number(selected)}` : ""}…</button>
+      <button type="button" disabled=${counts.all === 0} aria-keyshortcuts="e" onClick=${onExport}>Export${selected > 0 ? ` ${number(selected)}` : ""}…</button>
     </div>
     <div class="toolbar second">
       <div class="chips" role="group" aria-label="Show">
@@ -50,12 +50,12 @@ export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHel
     </div>`;
 }
 
-/** The order and the layout of the list. */
+/** The order and the layout of the list. `descending` reverses an order, and some begin with the largest or the newest. */
 function ViewMenu() {
-  const { sort, descending, textFirst, layout } = useObservable(choices);
+  const { sort, descending: isReversed, textFirst, layout } = useObservable(choices);
   const { counts } = useObservable(arrangement);
   const { show } = useObservable(filters);
-  // the order in force: where pictures that need a text are shown with others, they come first
+  // the label says "Needs text" only where such pictures are shown with others
   const order = textFirst && counts.text > 0 && ["all", "done"].includes(show) ? `Needs text, ${SORTS[sort].toLowerCase()}` : SORTS[sort];
   const choose = (changes) => choices.set({ ...choices.value, ...changes });
   const menu = useRef(null);
@@ -76,13 +76,13 @@ function ViewMenu() {
       <button type="button" class="small" aria-pressed=${String(layout === "rows")} onClick=${() => choose({ layout: "rows" })}>List</button>
     </div>
     <details ref=${menu} class="menu" onKeyDown=${onKeyDown}>
-      <summary class="button">${order}${descending ? " ↑" : ""}</summary>
+      <summary class="button">${order}${isReversed ? " ↑" : ""}</summary>
       <div class="menu-body">
         <fieldset class="field"><legend>Order</legend>
           ${Object.entries(SORTS).map(([name, label]) => html`
             <label key=${name} class="choice"><input type="radio" name="order" checked=${sort === name} onChange=${() => choose({ sort: name })} />${label}</label>`)}
         </fieldset>
-        <label class="choice"><input type="checkbox" checked=${descending} onChange=${() => choose({ descending: !descending })} />Reversed</label>
+        <label class="choice"><input type="checkbox" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />Reversed</label>
         <label class="choice"><input type="checkbox" checked=${textFirst} onChange=${() => choose({ textFirst: !textFirst })} />Needs text first</label>
       </div>
     </details>`;

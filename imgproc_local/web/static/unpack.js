@@ -1,13 +1,14 @@
 // Unpacks a ZIP file into a folder that the user has chosen, while the service sends it. The file is never whole in memory.
 //
-// It reads only the kind of ZIP file that the service writes: entries are stored (uncompressed), with their size in the header. Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
+// It reads only the kind of ZIP file that the service writes: entries are stored (uncompressed), with their size in the header.
+// Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
 
 const LOCAL_HEADER = 0x04034b50;
 const HEADER_BYTES = 30;
 const WITH_DESCRIPTOR = 0x0008; // the flag of an entry whose size follows its data
 
-/** Reads exact numbers of bytes from a response. */
-class Source {
+/** Reads bytes from a response, as many at a time as are asked for. */
+class ByteReader {
   #reader;
   #rest = new Uint8Array(0);
 
@@ -56,14 +57,14 @@ export async function newFolder(parent, name) {
 /** Write the files of the ZIP file `response` into `folder`. `onFile(count)` is called after each. Returns how many there were. */
 export async function unpackInto(folder, response, onFile) {
   if (!response.ok) throw new Error(`The service responded with status ${response.status}. Export again.`);
-  const source = new Source(response);
+  const source = new ByteReader(response);
   for (let count = 0; ; count += 1) {
     const signature = await source.exactly(4);
     if (signature.getUint32(0, true) !== LOCAL_HEADER) {
       while ((await source.upTo(65_536)).length > 0); // the central directory repeats what was read
       return count;
     }
-    const header = await source.exactly(HEADER_BYTES - 4);
+    const header = await source.exactly(HEADER_BYTES - 4); // after the signature: offsets are 4 less than in the specification
     const flags = header.getUint16(2, true);
     const method = header.getUint16(4, true);
     const name = new TextDecoder().decode(await source.exactly(header.getUint16(22, true)));

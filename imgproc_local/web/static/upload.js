@@ -12,16 +12,16 @@ const EXTENSIONS = /\.(jpe?g|png|gif|webp|tiff?|heic|heif)$/i;
 const RAW_EXTENSIONS = /\.(nef|nrw|cr2|cr3|crw|arw|srf|sr2|raf|orf|rw2|dng|pef|srw|x3f|iiq|3fr|rwl)$/i;
 const TIFF_EXTENSIONS = /\.tiff?$/i;
 const IGNORED = /^(\..*|thumbs\.db|desktop\.ini)$/i;
-const RETRYABLE = [0, 500];
+const RETRYABLE_STATUSES = [0, 500]; // 0: the service could not be reached
 const names = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
 let waiting = []; // { file, path, operation, options, onAccepted }
-let sending = null; // the one of these that is being sent
+let sending = null; // the item that is being sent
 let working = false;
 let stop = new AbortController();
 
 const IDLE = { total: 0, sent: 0, current: null, wait: null };
-/** What is being sent: `total` files of which `sent` are done, the name of the `current` one, and why it `wait`s. */
+/** What is being sent: `total` files of which `sent` are done, the path of the `current` one, and why it must `wait`. */
 export const uploads = new Observable(IDLE);
 /**
  * Files that were not added: { name, reason, isDuplicate, item }, with an `item` where trying again can help, or where the file
@@ -45,8 +45,7 @@ export function addFiles(found, options, overview) {
       rejected.push({ name: path, reason: "This is a camera's raw file, which is not a finished picture. Export it as JPEG or TIFF first." });
     } else if (file.size === 0) rejected.push({ name: path, reason: "The file is empty." });
     else if (file.size > maxBytes) {
-      // checked before the upload: the service closes the connection of a file that is too large, and the browser reports
-      // only that
+      // checked before the upload: the service closes the connection when a file is too large, and browsers then give no reason
       rejected.push({ name: path, reason: `The file is larger than ${maxBytes / 1024 / 1024} MB, the maximum for a picture.` });
     } else if (onAccepted === undefined && present.has(identity(file.name, file.size))) {
       rejected.push({ name: path, reason: "A picture of this name and size is in the list already.", isDuplicate: true, item });
@@ -81,15 +80,13 @@ export function cancelUploads() {
   stop = new AbortController();
 }
 
-/** Send the refused files again for which that can help, or the duplicates. */
+/** Send refused files again: the duplicates, or those that another try can help. */
 export function retryRefused({ duplicates }) {
-  const isAgain = ({ item, isDuplicate = false }) => item !== undefined && isDuplicate === duplicates;
-  const again = refused.value.filter(isAgain);
-  refused.set(refused.value.filter((file) => !isAgain(file)));
-  enqueue(again.map(({ item }) => item));
+  const isRetried = ({ item, isDuplicate = false }) => item !== undefined && isDuplicate === duplicates;
+  const retried = refused.value.filter(isRetried);
+  refused.set(refused.value.filter((file) => !isRetried(file)));
+  enqueue(retried.map(({ item }) => item));
 }
-
-export const hasUnsent = () => working;
 
 uploads.subscribe(({ total, sent }) => unsent.set(total - sent));
 
@@ -112,18 +109,19 @@ async function send() {
   }
   working = false;
   sending = null;
-  const notAdded = refused.value.length; // as the list of these files says
+  const notAdded = refused.value.length; // the number that the page shows, also of earlier uploads
   announce(`${counted(accepted, "picture")} sent${notAdded > 0 ? `, ${counted(notAdded, "file")} not added` : ""}.`);
   uploads.set(IDLE);
 }
 
 function refuse(item, error) {
   const reason = error instanceof Refused ? error.message : "The file could not be sent.";
-  const again = !(error instanceof Refused) || RETRYABLE.includes(error.status) ? { item } : {};
-  refused.set([...refused.value, { name: item.path, reason, ...again }]);
+  const retry = !(error instanceof Refused) || RETRYABLE_STATUSES.includes(error.status) ? { item } : {};
+  refused.set([...refused.value, { name: item.path, reason, ...retry }]);
 }
 
 async function upload({ file, operation, options }, signal) {
+  // a file that can't be read would look like a lost connection, and be tried several times
   try {
     await file.slice(0, 1).arrayBuffer();
   } catch {
@@ -151,7 +149,7 @@ export const filesOfInput = (input) => inFolderOrder([...input.files].map((file)
 /** The files of a paste: pictures that were copied in a file manager or a program. */
 export const filesOfPaste = (data) => [...data.files].map((file) => ({ file, path: file.name }));
 
-/** The dropped files and the pictures in dropped folders, in the order of the folder. Unreadable ones are listed as refused. */
+/** The dropped files and the pictures in dropped folders, in the order of the folder. Unreadable ones are added to `refused`. */
 export async function filesOfDrop(transfer) {
   const entries = [...transfer.items].filter(({ kind }) => kind === "file").map((item) => item.webkitGetAsEntry?.() ?? item.getAsFile());
   const found = [];
@@ -162,7 +160,7 @@ export async function filesOfDrop(transfer) {
   return inFolderOrder(found);
 }
 
-/** Add the file `entry`, or the pictures in the folder `entry`, to `found`. What the user dropped is added whatever its extension. */
+/** Add the file `entry`, or the pictures in the folder `entry`, to `found`. A file dropped on its own may have any extension. */
 async function collect(entry, found, isDropped) {
   const path = entry.fullPath.replace(/^\//, "");
   try {
@@ -184,13 +182,13 @@ async function collect(entry, found, isDropped) {
   }
 }
 
-/** Whether a file of a folder is added: pictures, and raw files, which are refused with a reason. */
+/** Whether a file in a folder is a picture. Raw files are, so that they are refused with a reason. */
 const isPicture = (name) => !IGNORED.test(name) && (EXTENSIONS.test(name) || RAW_EXTENSIONS.test(name));
 
-/** Sorted as file managers do: by folder, then by name, with numbers by value. A folder's other files are left out. */
+/** Sorted as file managers do: by folder, then by name, with numbers by value. Without the other files in folders. */
 function inFolderOrder(found) {
-  const inFolders = found.filter(({ path }) => !path.includes("/") || isPicture(path.split("/").pop()));
-  return inFolders.map((item) => ({ ...item, parts: item.path.split("/") })).sort((a, b) => comparePaths(a.parts, b.parts));
+  const added = found.filter(({ path }) => !path.includes("/") || isPicture(path.split("/").pop()));
+  return added.map((item) => ({ ...item, parts: item.path.split("/") })).sort((a, b) => comparePaths(a.parts, b.parts));
 }
 
 function comparePaths(a, b) {
@@ -204,4 +202,4 @@ function comparePaths(a, b) {
   return a.length - b.length;
 }
 
-addEventListener("beforeunload", (event) => { if (hasUnsent()) event.preventDefault(); });
+addEventListener("beforeunload", (event) => { if (working) event.preventDefault(); });
