@@ -138,7 +138,7 @@ function Credits({ app }) {
     </section>`;
 }
 
-/** The credits of each day as bars. The table beside it has the same numbers. */
+/** The credits of each day as bars. The table below it has the same numbers. */
 function UsageChart({ days }) {
   const most = Math.max(1, ...days.map((day) => day.credits));
   const total = days.reduce((sum, day) => sum + day.credits, 0);
@@ -198,16 +198,16 @@ function browserName(userAgent) {
 
 function Sessions({ app }) {
   const { data, problem, reload } = useLoaded(() => app.local("GET", "/sessions"));
-  const action = useAction(async (session, name) => {
+  const endSession = useAction(async (session, name) => {
     await app.local("DELETE", `/sessions/${session.id}`);
     await reload();
     app.announce(`${name} was signed out.`);
     document.getElementById("sessions-title")?.focus();
   });
-  const revoke = async (session) => {
+  const signOutOther = async (session) => {
     const name = browserName(session.browser);
     const text = "That browser needs a new link to open this page again.";
-    if (await app.confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await action.run(session, name);
+    if (await app.confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await endSession.run(session, name);
   };
   const signOut = useAction(async () => {
     await app.local("POST", "/sign-out");
@@ -219,7 +219,7 @@ function Sessions({ app }) {
     <section aria-labelledby="sessions-title" class="group">
       <h3 id="sessions-title" tabindex="-1">Signed-in browsers</h3>
       <p class="hint">To sign in another one, run <code>imgproc-local sign-in</code> in a terminal and open the link that it prints.</p>
-      <${Problem} text=${problem ?? action.problem ?? signOut.problem} />
+      <${Problem} text=${problem ?? endSession.problem ?? signOut.problem} />
       <ul class="entries sheet" aria-label="Signed-in browsers">
         ${sessions.map((session) => html`
           <li key=${session.id} class="entry">
@@ -230,7 +230,7 @@ function Sessions({ app }) {
             </dl>
             ${session.current
               ? html`<button type="button" class="small" disabled=${signOut.busy} onClick=${() => signOut.run()}>Sign out of this browser</button>`
-              : html`<button type="button" class="danger small" aria-label=${`Sign out ${browserName(session.browser)}`} onClick=${() => revoke(session)}>Sign out</button>`}
+              : html`<button type="button" class="danger small" aria-label=${`Sign out ${browserName(session.browser)}`} onClick=${() => signOutOther(session)}>Sign out</button>`}
           </li>`)}
       </ul>
     </section>`;
@@ -238,7 +238,7 @@ function Sessions({ app }) {
 
 // ---- websites ----
 
-/** The origins whose pages may use the API, which only the setting can change. */
+/** The origins whose pages may use the API. Only the setting `cors_origins` can change them. */
 function Websites({ app }) {
   const { data, problem } = useLoaded(() => app.local("GET", "/settings"));
   const setting = data?.settings.find(({ name }) => name === "cors_origins");
@@ -252,7 +252,7 @@ function Websites({ app }) {
           ${origins.length > 0
             ? html`<ul aria-label="Allowed origins">${origins.map((origin) => html`<li key=${origin}><code>${origin}</code></li>`)}</ul>`
             : html`<p>None. A page of another website can neither read nor change anything here.</p>`}
-          <p class="hint">The setting <code>cors_origins</code> names them by scheme and host, separated by commas. Their pages also need an API key. Programs and servers need no entry.
+          <p class="hint">The setting <code>cors_origins</code> lists them by scheme, host and port, separated by commas. Their pages also need an API key. Programs and servers need no entry.
             ${" "}<a href="#settings">How to change a setting</a></p>
         </div>`}
     </section>`;

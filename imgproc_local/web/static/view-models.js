@@ -6,12 +6,12 @@ import { TaskProgress, usePolledModels } from "./model-progress.js";
 import { Fact, Panel, Problem, languageName, useAction, withCode } from "./view-parts.js";
 
 const NOT_INSTALLED = ["available", "paused", "failed", "installing"];
-const FOCUS_DELAY_MS = 60; // after the list was rendered again
+const FOCUS_DELAY_MS = 60; // time for the list to be rendered again
 const SHOWN_GRADES = 8;
 // a name in another program may have slashes, which one path segment can't hold even if they are encoded once
 const pathOf = (name) => encodeURIComponent(encodeURIComponent(name));
 
-/** Focus the progress or a heading if the element that had the focus is no longer shown, such as a button that was pressed. */
+/** Focus the progress or a heading if the focused element was removed, such as the button that was pressed. */
 function keepFocus() {
   setTimeout(() => {
     if (document.activeElement !== document.body) return;
@@ -28,7 +28,7 @@ export function ModelsView({ app }) {
     keepFocus();
   };
   const { data, problem, reload } = usePolledModels(app, ended);
-  // `started` is the task that the request starts or cancels, which may have ended before the answer
+  // `started` is the task that the request starts or cancels: it may end before the answer arrives
   const action = useAction(async (method, path, { body, started = null } = {}) => {
     const accepted = await app.local(method, path, body);
     await reload(accepted?.task ?? started);
@@ -59,15 +59,15 @@ export function ModelsView({ app }) {
         <${Problem} text=${action.problem} />
         ${data.task && html`<section id="in-progress" class="sheet" tabindex="-1" aria-label="In progress">
           <${TaskProgress} task=${data.task} onCancel=${() => actions.cancel(data.task)} /></section>`}
-        <${ModelList} title="Installed" data=${data} actions=${actions} of=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
-        <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} of=${({ program }) => program} />
+        <${ModelList} title="Installed" data=${data} actions=${actions} includes=${({ state, program }) => !program && !NOT_INSTALLED.includes(state)} />
+        <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} includes=${({ program }) => program} />
         ${!data.air_gapped && html`<p class="hint">Models in Ollama, LM Studio and llama-server on this machine are listed while these programs run.</p>`}
-        <${ModelList} title="Can be installed" data=${data} actions=${actions} of=${({ state }) => NOT_INSTALLED.includes(state)} />
+        <${ModelList} title="Can be installed" data=${data} actions=${actions} includes=${({ state }) => NOT_INSTALLED.includes(state)} />
         <${Import} data=${data} actions=${actions} />`}
     </${Panel}>`;
 }
 
-/** The model in use, and what keeps models from being used. */
+/** The model in use, and what prevents the use of models. */
 function InUse({ data, actions }) {
   const used = data.models.find((model) => model.in_use);
   const fixed = data.fixed_by_setting;
@@ -78,12 +78,12 @@ function InUse({ data, actions }) {
         ? used.problem
           ? "It does not work now, so texts and names are written from the metadata of each file, without looking at the picture."
           : "The next picture is described by this model. A text that a person wrote into the file is always preferred."
-        : "Texts and names are written from the metadata of each file: titles, captions, keywords, places. Pictures without such words get a text that you need to write."}</p>
+        : "Texts and names are written from the metadata of each file: titles, captions, keywords, places. Pictures without such words need a text from you."}</p>
       <${Problem} text=${used?.problem} />
       <${Warning} text=${data.runtime_problem && `No model can run here: ${data.runtime_problem}`} />
       <${Warning} text=${data.folder_problem} />
       <${Warning} text=${data.air_gapped && "This service is air-gapped: it downloads nothing, and models in other programs are not used. Import a model from files instead."} />
-      <${Warning} text=${fixed && `The setting model is “${fixed}” and decides which model is used. Remove that setting and start the service again to choose here.`} />
+      <${Warning} text=${fixed && `The setting \`model\` is “${fixed}” and decides which model is used. Remove that setting and start the service again to choose here.`} />
       ${used && !fixed && html`<div class="actions"><button type="button" disabled=${actions.isBusy} onClick=${() => actions.use("none")}>Use no model</button></div>`}
       <p class="hint">This machine has ${bytes(data.memory_bytes)} of memory, and ${bytes(data.free_bytes)} free on the disk of the models folder <code>${data.models_folder}</code>.</p>
     </section>`;
@@ -91,9 +91,9 @@ function InUse({ data, actions }) {
 
 const Warning = ({ text }) => text ? html`<p class="warning">${withCode(text)}</p>` : null;
 
-function ModelList({ title, data, of, actions }) {
+function ModelList({ title, data, includes, actions }) {
   const id = useId();
-  const models = data.models.filter(of);
+  const models = data.models.filter(includes);
   if (!models.length) return null;
   return html`
     <section aria-labelledby=${id} class="group">
@@ -142,7 +142,7 @@ function Tags({ model }) {
   return html`${tags.map(([kind, text]) => html`<span key=${text} class=${`tag ${kind}`}>${text}</span>`)}`;
 }
 
-/** The grades by language. Without any, how to get them. */
+/** The grades by language; without grades, how to get them. */
 function Grades({ model }) {
   const grades = Object.entries(model.grades);
   if (model.kind === "text-reader" || NOT_INSTALLED.includes(model.state)) return null;
@@ -184,7 +184,7 @@ function ModelActions({ model, data, actions }) {
     </div>`;
 }
 
-/** The name of the file or folder at `path`, by which the service names an import without a name. */
+/** The name of the file or folder at `path`: the service gives it to the task of an import without a name. */
 const lastPart = (path) => path.replace(/^["']|["']$/g, "").split(/[\\/]/).filter(Boolean).pop() ?? path;
 
 /** The form that imports a model from files on the machine of the service. */
@@ -201,6 +201,7 @@ function Import({ data, actions }) {
     if (await actions.import(shownName, { paths, name: name || null })) setForm({ paths: "", name: "" });
   };
   const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
+  // a model in the lists shows its own problem
   const failure = sent && !data.models.some(({ name }) => name === sent) ? data.failures[sent] : null;
   return html`
     <section aria-labelledby="import-title" class="group">

@@ -4,8 +4,8 @@ import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
 import { copyText } from "./copy.js";
 
 /**
- * What `load` resolves with, as `data`, and its error message, as `problem`. `reload()` loads it again and resolves with the
- * data, or null after an error; the data of an earlier time remains shown then.
+ * Calls `load`, again when a value in `dependencies` changes: what it resolves with is `data`, and its error message `problem`.
+ * `reload()` calls it again and resolves with the data, or with null after an error, when `data` remains what it was.
  */
 export function useLoaded(load, dependencies = []) {
   const [state, setState] = useState({ data: null, problem: null });
@@ -29,7 +29,7 @@ export function useLoaded(load, dependencies = []) {
   return { ...state, reload };
 }
 
-/** A function that runs `work`, and the error message of its last run. While it runs, `busy` is true. */
+/** `run` calls `work` and resolves with its result, or with null after an error, whose message is `problem`. `busy` meanwhile. */
 export function useAction(work) {
   const [state, setState] = useState({ busy: false, problem: null });
   const run = async (...values) => {
@@ -62,7 +62,7 @@ export function Problem({ text, id = null }) {
   return html`<div role="alert" id=${id} class="problem-text">${text && html`<p class="problem">${withCode(text)}</p>`}</div>`;
 }
 
-/** `text` with what stands between backticks as code. */
+/** `text` with the parts between backticks as code. */
 export const withCode = (text) => text.split("`").map((part, index) => (index % 2 ? html`<code key=${index}>${part}</code>` : part));
 
 /** A term and its description, in a `dl`. */
@@ -70,7 +70,7 @@ export function Fact({ term, children }) {
   return html`<div class="fact"><dt>${term}</dt><dd>${children}</dd></div>`;
 }
 
-/** A button that copies `text` to the clipboard and says so. `what` names it, such as "the key". */
+/** A button that copies `text` to the clipboard, and announces that. `what` names the text, such as "the key". */
 export function CopyButton({ app, text, what }) {
   const [label, setLabel] = useState("Copy");
   const timer = useRef(null);

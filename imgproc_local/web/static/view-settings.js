@@ -4,7 +4,7 @@ import { html, useMemo, useState } from "./preact.js";
 import { counted } from "./format.js";
 import { CopyButton, Panel, Problem, useAction, useLoaded, withCode } from "./view-parts.js";
 
-// the names that `imgproc-local doctor` prints, in words
+// what the page calls the checks of `imgproc-local doctor`
 const CHECKS = {
   program: "Program",
   python: "Python",

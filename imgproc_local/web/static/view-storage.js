@@ -21,7 +21,7 @@ const ONLY = [
 ];
 const AGES = [7, 30, 90, 180, 365];
 const MAX_DAYS = 36500;
-const COUNT_DELAY_MS = 300;
+const COUNT_DELAY_MS = 300; // from the last change of the plan to the request that counts what it would remove
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function StorageView({ app }) {
@@ -37,13 +37,13 @@ export function StorageView({ app }) {
     </${Panel}>`;
 }
 
-/** The days as a number, or null where they are not an integer within the limits. */
+/** `text` as a number of days, or null if it is not an integer from 0 to `MAX_DAYS`. */
 function validDays(text) {
   const days = /^[0-9]{1,6}$/.test(text.trim()) ? Number(text) : NaN;
   return days <= MAX_DAYS ? days : null;
 }
 
-/** `value` after it has not changed for a while, so that typing does not send a request per key. */
+/** The last `value` that remained unchanged for a while, so that typing does not send a request per key. */
 function useDelayed(value) {
   const [delayed, setDelayed] = useState(value);
   useEffect(() => {
@@ -101,23 +101,23 @@ function Prune({ app, data, plan, setPlan, reload }) {
   const counts = data.prune;
   const isCounted = counts.older_than_days === days && counts.only === plan.only;
   const action = useAction(async () => {
-    const removed = { only: plan.only, jobs: 0, files: 0, size_bytes: 0 };
+    const total = { only: plan.only, jobs: 0, files: 0, size_bytes: 0 };
     for (let isComplete = false; !isComplete; ) {
       // pictures that have finished since they were counted are not removed
       const part = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only, counted_at: data.counted_at });
-      for (const count of ["jobs", "files", "size_bytes"]) removed[count] += part[count];
+      for (const count of ["jobs", "files", "size_bytes"]) total[count] += part[count];
       isComplete = part.is_complete;
       await reload(); // shows what is left
     }
     app.refresh();
-    app.announce(`Removed ${found(removed)}.`);
-    return removed;
+    app.announce(`Removed ${amountText(total)}.`);
+    return total;
   });
   const [removed, setRemoved] = useState(null);
   const submit = async (event) => {
     event.preventDefault();
     setRemoved(null);
-    const text = `${found(counts)} will be removed for good${plan.only === "jobs" ? ", with their texts" : ""}. Download what you still need first.`;
+    const text = `${amountText(counts)} will be removed for good${plan.only === "jobs" ? ", with their texts" : ""}. Download what you still need first.`;
     const title = days === 0 ? "Remove all finished pictures?" : `Remove what is older than ${counted(days, "day")}?`;
     if (await app.confirmed({ title, text, yes: `Remove ${bytes(counts.size_bytes)}` })) setRemoved(await action.run());
   };
@@ -139,9 +139,9 @@ function Prune({ app, data, plan, setPlan, reload }) {
           <p id=${hint} class="hint">0 removes every finished picture. Unfinished ones are never removed.</p>
         </div>
         <p role="status">${days === null ? `Expected a number of days from 0 to ${number(MAX_DAYS)}.` : !isCounted ? "Counting…" : counts.files || counts.jobs
-          ? html`This removes ${found(counts)} and frees <strong>${bytes(counts.size_bytes)}</strong>.` : "Nothing is that old."}</p>
+          ? html`This removes ${amountText(counts)} and frees <strong>${bytes(counts.size_bytes)}</strong>.` : "Nothing is that old."}</p>
         <${Problem} text=${action.problem} />
-        ${removed && html`<p class="done" role="status">Removed ${found(removed)}: ${bytes(removed.size_bytes)} are free again.</p>`}
+        ${removed && html`<p class="done" role="status">Removed ${amountText(removed)}: ${bytes(removed.size_bytes)} are free again.</p>`}
         <div class="actions"><button type="submit" class="danger" disabled=${action.busy || !isCounted || !(counts.files || counts.jobs)}>${action.busy ? "Removing…" : "Remove…"}</button></div>
         <p class="hint">${ages.length
           ? `Removed on their own: ${ages.map(([only, limit]) => `${only === "jobs" ? "pictures" : only} after ${counted(limit, "day")}`).join(", ")}.`
@@ -150,4 +150,5 @@ function Prune({ app, data, plan, setPlan, reload }) {
     </section>`;
 }
 
-const found = ({ only, jobs, files }) => only === "jobs" ? `${counted(jobs, "picture")} with ${counted(files, "file")}` : counted(files, "file");
+/** How much is removed, such as "2 pictures with 6 files". */
+const amountText = ({ only, jobs, files }) => only === "jobs" ? `${counted(jobs, "picture")} with ${counted(files, "file")}` : counted(files, "file");

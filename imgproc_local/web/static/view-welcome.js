@@ -10,8 +10,8 @@ import { Problem, useAction, withCode } from "./view-parts.js";
 const DISMISSED = "imgproc-local.welcome-dismissed";
 
 /**
- * Shows the screen while there are neither pictures nor a model; calls `onDone` when it has nothing to say any more, or the user
- * closes it. `app` has the functions of the page, see app.js.
+ * Shows the screen until the first picture, unless a model was in use when the page was loaded or the user has closed it before.
+ * `onDone()` is called when it is not, or no longer, shown. `app` has the functions of the page, see app.js.
  */
 export function WelcomeView({ app, onDone }) {
   const { loaded, counts } = useObservable(arrangement);
@@ -58,7 +58,7 @@ function Welcome({ app, onDone }) {
     </section>`;
 }
 
-/** The model that fits this machine, with one button; or why there is none. */
+/** The model that fits this machine, with a button that installs it; or why none is offered. */
 function Offer({ app, data, reload }) {
   const action = useAction(async (verb, started) => {
     const accepted = await app.local("POST", `/models/${encodeURIComponent(started.name)}/${verb}`);
@@ -71,7 +71,7 @@ function Offer({ app, data, reload }) {
   if (data.task) return html`<${TaskProgress} task=${data.task} onCancel=${() => action.run("cancel", { ...data.task, is_cancelled: true })} />`;
   if (used && !used.problem) return html`<p class="done" role="status">${used.name} is installed. It describes the next picture.</p>`;
   if (data.runtime_problem) return html`<p class="warning">No model can run here: ${withCode(data.runtime_problem)}</p>`;
-  if (data.air_gapped) return html`<p>This service is air-gapped and downloads nothing. A model is imported from files.</p><div class="actions">${others}</div>`;
+  if (data.air_gapped) return html`<p>This service is air-gapped and downloads nothing. Import a model from files instead.</p><div class="actions">${others}</div>`;
   if (!offered) {
     return html`<p>The models of the catalogue need more memory than this machine has (${bytes(data.memory_bytes)}).</p><div class="actions">${others}</div>`;
   }
