@@ -151,7 +151,8 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
     """
     assert running.address is not None
     where = urlsplit(running.address)
-    if (host and _listen_address(host, air_gapped=False) != where.hostname) or (port and port != where.port):
+    other_host = host and _without_localhost(host) != _without_localhost(where.hostname or "")
+    if other_host or (port and port != where.port):
         raise DataFolderBusy(
             f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
             " Stop that server first, or use another folder with --data-dir."
@@ -218,8 +219,7 @@ def _listen_address(host: str, air_gapped: bool) -> str:
 
     Raises: SettingInvalid for another name in air-gapped mode.
     """
-    if host == "localhost":
-        return "127.0.0.1"
+    host = _without_localhost(host)
     if air_gapped:
         try:
             ipaddress.ip_address(host.partition("%")[0])
@@ -228,6 +228,10 @@ def _listen_address(host: str, air_gapped: bool) -> str:
                 f"host must be an IP address where air_gapped is true, because names need a lookup; received {host!r}."
             ) from None
     return host
+
+
+def _without_localhost(host: str) -> str:
+    return "127.0.0.1" if host == "localhost" else host
 
 
 def _advice(config: Config, error: OSError) -> str:
