@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextvars import Context
 
 from msgspec import Struct
 
@@ -75,7 +76,8 @@ class LimitedHandler(logging.Handler):
                 continue
             del self._windows[kind]
             if window.example is not None:
-                self.target.handle(_summary(window.suppressed, window.example))
+                # an empty context: the summary is not about the request that is being logged
+                Context().run(self.target.handle, _summary(window.suppressed, window.example))
 
 
 def _summary(suppressed: int, example: logging.LogRecord) -> logging.LogRecord:

@@ -8,17 +8,20 @@ from collections.abc import Iterator
 import pytest
 
 from imgproc_local.cli.log_limit import MAX_RECORDS, MAX_TRACEBACKS, WINDOW_S, LimitedHandler
+from imgproc_local.system.request_context import request_id
 
 
 class Collected(logging.Handler):
-    """Collects the messages that it receives."""
+    """Collects the messages that it receives, and the request in which each was handled."""
 
     def __init__(self) -> None:
         super().__init__()
         self.messages: list[str] = []
+        self.requests: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.messages.append(record.getMessage())
+        self.requests.append(request_id.get())
 
 
 class Clock:
@@ -75,6 +78,17 @@ def test_what_was_not_logged_is_counted(log: logging.Logger, collected: Collecte
     assert collected.messages[-2].endswith(f"bad request {MAX_RECORDS + 6}")
     flood(log, 1)
     assert collected.messages[-1] == "bad request 0", "a new window has begun"
+
+
+def test_the_count_is_not_attributed_to_the_request_that_is_logged_next(
+    log: logging.Logger, collected: Collected, clock: Clock
+) -> None:
+    flood(log, MAX_RECORDS + 7)
+    clock.now_s += WINDOW_S + 1
+    token = request_id.set("next")
+    log.info("another")
+    request_id.reset(token)
+    assert collected.requests[-2:] == ["", "next"]
 
 
 def test_a_close_reports_what_was_not_logged(
