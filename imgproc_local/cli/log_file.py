@@ -1,7 +1,8 @@
-"""The log file of the server in the data folder: what the console shows, without keys and tokens.
+"""The logs: on the console, and in the data folder the log file of the server and the audit log.
 
-It is for servers without a console, and for `doctor --report`. Its size is bounded: at most `MAX_BYTES` per file, and
-`OLDER_FILES` rotated files. If it can't be written, that is printed to the console once, and the server continues.
+The log file is for servers without a console, and for `doctor --report`; keys and tokens are removed from it. The size
+of both files is bounded, with `OLDER_FILES` rotated files each. If one can't be written, that is printed to the console
+once, and the program continues.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from imgproc_local.system.request_context import request_id
 FOLDER, LOG_FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 MAX_BYTES = 1_000_000
 AUDIT_MAX_BYTES = 10_000_000
-"""Per file of the audit log: together about 300,000 requests."""
+"""With the rotated files, enough for about 250,000 requests."""
 OLDER_FILES = 4
 NO_ROTATION = 0
 """The value of `max_bytes` that disables rotation. Source: Python's documentation of `RotatingFileHandler`."""
@@ -34,13 +35,13 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 AUDIT_FORMAT = "%(asctime)s %(message)s"
 
 lifecycle = logging.getLogger("imgproc_local.lifecycle")
-"""Logs starts and stops to the file only, because `serve` prints messages of its own to the console."""
+"""Logs starts and stops to the log file only, because `serve` prints messages of its own to the console."""
 lifecycle.propagate = False
 lifecycle.setLevel(logging.INFO)
 
 
 def log_to_console() -> None:
-    """Log to standard error. Does nothing if the root logger already has a handler."""
+    """Log to standard error, unless the root logger already has a handler. Silence the `info` messages of libraries."""
     root = logging.getLogger()
     if not root.handlers:
         console = logging.StreamHandler()
@@ -52,8 +53,11 @@ def log_to_console() -> None:
 
 
 def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Log to the file as well. Only the process that holds the lock of the data folder may call this."""
-    log_to_console()  # first, because it does nothing once the root logger has the file's handler
+    """Log to the console and to the log file.
+
+    Only the process that holds the lock of the data folder may call this, because the file is rotated.
+    """
+    log_to_console()  # first, because it adds no handler once the root logger has the file's
     try:
         handler = _open_log(data_dir, max_bytes)
     except OSError as error:
@@ -65,7 +69,7 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
 
 
 def audit_to_file(data_dir: Path) -> None:
-    """Write the audit log to its file. Only the process that holds the lock of the data folder may call this."""
+    """Write the audit log to its file. The caller holds the lock of the data folder, as for `log_to_file`."""
     try:
         audit.log.addHandler(_audit_handler(data_dir, AUDIT_MAX_BYTES))
     except OSError as error:
@@ -76,7 +80,7 @@ def audit_to_file(data_dir: Path) -> None:
 def open_audit_log(data_dir: Path) -> Iterator[None]:
     """Append the `audit` lines of the block to the audit log, in a process without the lock of the data folder.
 
-    If the file can't be written, that is printed to the console, and the block runs without it.
+    If the file can't be opened, that is printed to the console, and the lines of the block are not stored.
     """
     try:
         handler = _audit_handler(data_dir, NO_ROTATION)
@@ -99,7 +103,7 @@ def _audit_handler(data_dir: Path, max_bytes: int) -> logging.Handler:
 
 
 def log_refused_start(data_dir: Path, reason: str) -> Path | None:
-    """Append why `serve` did not start. Returns the folder of the log; None if it can't be written.
+    """Append why `serve` did not start. Returns the folder of the log file; None if the file can't be opened.
 
     A start from a desktop or at login has no terminal that would show the reason. This process does not hold the lock
     of the data folder, so it appends one line and does not rotate the file.
@@ -115,7 +119,7 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
 
 
 def last_lines(data_dir: Path, count: int) -> list[str]:
-    """The last `count` lines of the log. Raises: OSError."""
+    """The last `count` lines of the log file and the newest rotated one. Raises: OSError."""
     newest: deque[str] = deque(maxlen=count)
     for path in (data_dir / FOLDER / f"{LOG_FILE}.1", data_dir / FOLDER / LOG_FILE):
         if path.exists():
@@ -134,7 +138,7 @@ def _open_log(data_dir: Path, max_bytes: int, name: str = LOG_FILE) -> logging.H
 
 
 class _Utc(logging.Formatter):
-    """Instants in RFC 3339."""
+    """Writes times in RFC 3339, in UTC."""
 
     converter = staticmethod(time.gmtime)
     default_time_format = "%Y-%m-%dT%H:%M:%S"
@@ -142,7 +146,7 @@ class _Utc(logging.Formatter):
 
 
 class _WithRequest(logging.Formatter):
-    """Adds the identifier of the request that the line is about."""
+    """Adds the identifier of the current request, if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         identifier = request_id.get()
@@ -166,6 +170,4 @@ class _PrivateLogFile(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         if not self._failure_reported:
             self._failure_reported = True
-            click.echo(
-                f"The log file {self.baseFilename} can't be written now. The log is printed here only.", err=True
-            )
+            click.echo(f"{self.baseFilename} can't be written now: lines will be missing there.", err=True)

@@ -13,14 +13,14 @@ WINDOW_S = 60.0
 MAX_RECORDS = 30
 """The most messages of one kind that are written in a window."""
 MAX_TRACEBACKS = 5
-"""The same for messages with a traceback."""
+"""The same for messages with an exception, whose tracebacks are long."""
 
 Kind = tuple[str, int, str | None]
 """The file and line that logged a message, and the type of the exception."""
 
 
 class Window(Struct):
-    """The messages of one kind since `begun_s`. `example` is the latest record that was not written."""
+    """The messages of one kind since `begun_s`. `suppressed` of them were not written, the latest is `example`."""
 
     begun_s: float
     count: int = 0
@@ -29,10 +29,10 @@ class Window(Struct):
 
 
 class LimitedHandler(logging.Handler):
-    """Passes records to `target`: of each kind at most `MAX_RECORDS` in `WINDOW_S` seconds.
+    """Passes records to `target`: of each kind at most `MAX_RECORDS`, or `MAX_TRACEBACKS`, in `WINDOW_S` seconds.
 
-    The number of records that were not written is logged once the window is over: with the next record of any kind, or
-    when the handler is closed.
+    The number of suppressed records is logged once the window is over: before the next record of any kind, or when the
+    handler is closed.
     """
 
     def __init__(self, target: logging.Handler, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +40,7 @@ class LimitedHandler(logging.Handler):
         self.target = target
         self._monotonic = monotonic
         self._windows: dict[Kind, Window] = {}
-        self._reported_s = monotonic()
+        self._checked_s = monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -50,8 +50,8 @@ class LimitedHandler(logging.Handler):
 
     def _pass_on(self, record: logging.LogRecord) -> None:
         now_s = self._monotonic()
-        if now_s - self._reported_s >= 1:
-            self._reported_s = now_s
+        if now_s - self._checked_s >= 1:  # not for every record of a flood
+            self._checked_s = now_s
             self._end_windows(now_s - WINDOW_S)
         exception = record.exc_info[0] if record.exc_info else None
         kind = record.pathname, record.lineno, exception.__name__ if exception else None
@@ -64,15 +64,15 @@ class LimitedHandler(logging.Handler):
             window.example = record
 
     def close(self) -> None:
-        """Report what was not written, and close the target."""
+        """Log how many records were suppressed, and close the target."""
         self._end_windows(self._monotonic())
         self.target.close()
         super().close()
 
-    def _end_windows(self, begun_before_s: float) -> None:
-        """Forget windows that have begun before, and log how many of their records were not written."""
+    def _end_windows(self, begun_until_s: float) -> None:
+        """Forget windows that began at `begun_until_s` or earlier, and log how many records they suppressed."""
         for kind, window in list(self._windows.items()):
-            if window.begun_s > begun_before_s:
+            if window.begun_s > begun_until_s:
                 continue
             del self._windows[kind]
             if window.example is not None:

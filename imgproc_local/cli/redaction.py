@@ -1,7 +1,7 @@
 """Replaces private parts of a text.
 
-`without_secrets` replaces keys and tokens; it is used for the log. `Redaction` also replaces folders, the names of the
-user and of the machine, and the file names of pictures; it is used for text that is sent to other people.
+`without_secrets` replaces keys and tokens, for the log file. `Redaction` also replaces folders, the names of the user
+and of the machine, and the file names of pictures, for text that is sent to other people.
 """
 
 from __future__ import annotations
@@ -33,22 +33,25 @@ def without_secrets(text: str) -> str:
 
 
 class Redaction:
-    """Replaces secrets, then names from the longest to the shortest, each by a word in capitals such as TOKEN."""
+    """Replaces secrets and private names by words that say what they were, such as KEY, HOST or PICTURE.
+
+    Longer names are replaced first, because they can contain shorter ones.
+    """
 
     def __init__(
         self,
         config: Config | None,
         pictures: Iterable[str] = (),
-        file: Path | None = None,
+        settings_file: Path | None = None,
         machine: Iterable[tuple[str, str]] | None = None,
     ) -> None:
-        """`pictures` are file names; `file` is the settings file.
+        """`pictures` are file names.
 
         `machine` are pairs of a name and the word that replaces it; the default is `machine_names()`.
         """
         names = [
             *(machine_names() if machine is None else machine),
-            *([(str(file), "CONFIG")] if file else []),
+            *([(str(settings_file), "CONFIG")] if settings_file else []),
             *(_config_names(config) if config else ()),
             *((name, "PICTURE") for name in pictures),
         ]

@@ -25,7 +25,7 @@ def test_the_names_of_this_machine_are_replaced() -> None:
 
 
 def test_the_folders_of_the_settings_and_the_program_are_replaced(tmp_path: Path) -> None:
-    redacted = Redaction(None, file=tmp_path / "geheim.toml")
+    redacted = Redaction(None, settings_file=tmp_path / "geheim.toml")
     program = Path(imgproc_local.__file__).parent
     assert (
         redacted(f"port = 9  (file {tmp_path / 'geheim.toml'}), in {program}") == "port = 9  (file CONFIG), in PROGRAM"
