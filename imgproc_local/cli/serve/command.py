@@ -54,11 +54,11 @@ SHUTDOWN_S = 5
 @click.option("--host", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
 @click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate (PEM).")
-@click.option("--tls-key", metavar="FILE", help="The key of the certificate (PEM, without a password).")
+@click.option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM, without a password).")
 @click.option(
     "--behind-proxy",
     metavar="ADDRESS[,…]",
-    help="Trust the forwarded headers of these proxies, which have TLS themselves.",
+    help="Trust the forwarded headers of these proxies, which must terminate TLS.",
 )
 @click.option(
     "--browser/--no-browser",
@@ -84,7 +84,7 @@ def command(
     the reason is also written to the log file, and --browser shows it as a page. An address that other machines can
     reach needs TLS: --tls-cert and --tls-key, or --behind-proxy.
 
-    Exit code: 0 stopped normally or already running, 1 the port is in use, 2 refused.
+    Exit code: 0 stopped normally or already running, 1 can't listen on the address or port, 2 refused.
     """
     config = None
     try:
@@ -105,7 +105,7 @@ def command(
 
 
 def _serve_or_open_running(loaded: Loaded, host: str | None, port: int | None, browser: bool | None) -> bool:
-    """Serve, or show the server that already runs on the data folder. Returns whether a stage did not stop."""
+    """Serve, or show the server that already runs on the data folder. Returns whether threads still run stages."""
     config = loaded.config
     # the air gap is inherited by child processes: a browser could not connect even to this server
     open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
@@ -136,18 +136,18 @@ def _server_started_meanwhile(config: Config, refusal: PortInUse | DataFolderBus
 class PortInUse(click.ClickException):
     """Another program, `owner`, listens on the port."""
 
-    def __init__(self, refusal: str, owner: PortOwner) -> None:
+    def __init__(self, problem: str, owner: PortOwner) -> None:
         super().__init__(
-            f"{refusal} The port is used by {owner.description}. Choose another port with --port, or use --port 0 for"
+            f"{problem} The port is used by {owner.description}. Choose another port with --port, or use --port 0 for"
             " any free one."
         )
         self.owner = owner
 
 
 def _show_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
-    """Print the address of the running server and open its page.
+    """Print the address of the running server and, with `open_browser`, open its page.
 
-    Raises: DataFolderBusy where this start asked for another address or for air-gapped mode.
+    Raises: DataFolderBusy, if this start asked for another address or for air-gapped mode.
     """
     assert running.address is not None
     where = urlsplit(running.address)
@@ -170,9 +170,9 @@ def _show_running(config: Config, running: Owner, host: str | None, port: int | 
 
 
 def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
-    """The data folder that the flags and the environment name, for a start whose settings can't be loaded.
+    """The data folder of the flags, the environment or the default, for a start whose settings can't be loaded.
 
-    None if that folder does not exist.
+    None if that folder does not exist. The settings file is not consulted.
     """
     named = data_dir or (ctx.find_root().obj or {}).get("data_dir") or os.environ.get("IMGPROC_DATA_DIR")
     try:
@@ -183,7 +183,7 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
 
 
 def _listen_and_serve(loaded: Loaded, open_browser: bool) -> bool:
-    """Serve until a signal stops it. Returns whether a stage did not stop."""
+    """Serve until a signal stops the server. Returns whether threads still run stages."""
     config = loaded.config
     require_protection(config)
     listener = _listen(config)
@@ -206,10 +206,10 @@ def _listen(config: Config) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        refusal = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
+        problem = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
         if error.errno == errno.EADDRINUSE:
-            raise PortInUse(refusal, port_owner(config.port)) from error
-        raise click.ClickException(f"{refusal} {_advice(config, error)}") from error
+            raise PortInUse(problem, port_owner(config.port)) from error
+        raise click.ClickException(f"{problem} {_advice(config, error)}") from error
     listener.setblocking(False)
     return listener
 
@@ -241,7 +241,7 @@ def _advice(config: Config, error: OSError) -> str:
 
 
 async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) -> bool:
-    """Serve on `listener` until a signal stops it. Returns whether a stage did not stop."""
+    """Serve on `listener` until a signal stops the server. Returns whether threads still run stages."""
     from imgproc_local.compose import open_services
 
     config = loaded.config
@@ -273,7 +273,7 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
 
 
 def _make_private(folder: Path) -> None:
-    """Take access to the data folder and its database from other users, and log each change."""
+    """Remove other users' access to the data folder and its database, and log each change."""
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.system.permissions import make_private
 
@@ -288,8 +288,9 @@ def _make_private(folder: Path) -> None:
 
 
 def _url(config: Config, port: int) -> str:
-    """The address of the service for this machine. For TLS on all interfaces it has the machine's name, because a
-    certificate is for a name.
+    """The URL by which this machine reaches the service.
+
+    With TLS on all interfaces it has the machine's name, because certificates are issued for names.
     """
     host = config.host
     if host in ALL_INTERFACES:
@@ -299,7 +300,7 @@ def _url(config: Config, port: int) -> str:
 
 
 def _publish_address(services: Services, address: str) -> None:
-    """Store the address beside the lock of the data folder, for other starts and for `doctor`."""
+    """Store the address beside the lock of the data folder, for other commands, such as a second `serve`."""
     from imgproc_local.storage.database import rfc3339, utc_now
     from imgproc_local.system.folder_lock import Owner
 
@@ -310,8 +311,8 @@ def _publish_address(services: Services, address: str) -> None:
 async def _print_start(services: Services, address: str) -> None:
     """Print where the service is and how to get access to it.
 
-    Secrets are printed only to a terminal: a sign-in link and, on an empty data folder, the first API key. Other output
-    can be stored, as by systemd in the journal. A failed write is logged: serving does not depend on standard output.
+    Secrets are printed only to a terminal: a sign-in link and, if there was never a key, the first API key. Output to
+    anything else may be stored, as in systemd's journal. A failed write is logged, and the server continues.
     """
     try:
         click.echo(f"imgproc-local serves {address}/api/v1  (stop with Ctrl+C)")
@@ -330,7 +331,7 @@ async def _print_start(services: Services, address: str) -> None:
             click.echo("API keys: `imgproc-local keys create --name NAME` creates one.")
         sys.stdout.flush()
     except OSError as error:
-        lifecycle.warning("the messages of the start could not be printed (%s)", error.strerror)
+        lifecycle.warning("the start messages could not be printed (%s)", error.strerror)
 
 
 async def _print_secrets(services: Services, address: str) -> None:

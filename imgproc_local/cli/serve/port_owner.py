@@ -1,4 +1,4 @@
-"""Finds the program that listens on a port, in /proc of Linux. On other systems the program is unknown."""
+"""Finds the program that listens on a port, from /proc on Linux. On other systems the program is unknown."""
 
 from __future__ import annotations
 

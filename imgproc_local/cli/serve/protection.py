@@ -10,7 +10,7 @@ from imgproc_local.domain.errors import SettingInvalid
 
 
 def require_protection(config: Config) -> None:
-    """Check that nobody on a network can read along, and that the TLS files can be used. Raises: SettingInvalid."""
+    """Check that other machines connect only by TLS, and that the TLS files can be used. Raises: SettingInvalid."""
     if bool(config.tls_cert) != bool(config.tls_key):
         missing = "tls_key" if config.tls_cert else "tls_cert"
         raise SettingInvalid(f"TLS needs a certificate and its key: {missing} is not set.")
@@ -25,7 +25,7 @@ def require_protection(config: Config) -> None:
 
 
 def _check_files(config: Config) -> None:
-    """Raises: SettingInvalid, where the certificate and the key can't be used together."""
+    """Raises: SettingInvalid, if the certificate and the key can't be used together."""
 
     def refuse_password() -> str:
         raise SettingInvalid(f"tls_key must be a key without a password; {config.tls_key} has one.")

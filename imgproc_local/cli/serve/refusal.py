@@ -22,7 +22,7 @@ _PAGE = """<!doctype html>
 def report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> None:
     """Write `reason` to the log file in `data_dir`; with `in_browser`, also show it as a page.
 
-    Does nothing if the folder can't be written. The caller prints the reason to standard error in any case.
+    Does nothing if the log file can't be opened. The caller prints the reason to standard error in any case.
     """
     folder = log_refused_start(data_dir, reason)
     if folder is None or not in_browser:

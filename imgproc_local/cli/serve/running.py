@@ -19,13 +19,14 @@ LOCKING_S = 5.0
 """How long a server that listens already may take until it locks the data folder."""
 POLL_S = 0.1
 BROWSER_TIMEOUT_S = 10.0
+"""How long a command waits for the thread of `open_in_browser` before it ends."""
 
 
 def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
     """The server on the data folder `folder`, with its address; None if no server runs or its address remains unknown.
 
-    Waits for a server that is starting: `wait_for_lock_s` at most until it locks the folder, `STARTING_S` at most until
-    its address is known.
+    Waits for a server that is starting: at most `wait_for_lock_s` until it locks the folder, and at most `STARTING_S`
+    until it publishes its address, both counted from the call.
     """
     began = time.monotonic()
     while True:
@@ -39,7 +40,7 @@ def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
 
 
 def open_in_browser(link: str) -> threading.Thread:
-    """Open `link` on a new thread and return the thread: some browsers block until they are closed."""
+    """Open `link` on a new thread, because some browsers block until they are closed. Returns the thread."""
     import webbrowser
 
     thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
@@ -50,7 +51,7 @@ def open_in_browser(link: str) -> threading.Thread:
 def open_page_of(address: str, config: Config) -> str | None:
     """Open the page of the server at `address` in a browser.
 
-    Returns the reason if there is no link to the page, else None; whether a browser shows it is not known.
+    Returns why no link to the page could be made, or None. Whether a browser shows the page is not known.
     """
     import asyncio
 

@@ -24,7 +24,7 @@ def command(ctx: click.Context, data_dir: str | None) -> None:
     """Print a link that opens the local page of the running server.
 
     The link works once, within ten minutes. The browser that opens it stays signed in for 30 days, or until it signs
-    out; `sessions` lists and revokes.
+    out; `imgproc-local sessions` lists such browsers and signs them out.
     """
     config = load_config(ctx, data_dir)
     click.echo(asyncio.run(page_link(config, _address(config.data_dir))))
