@@ -1,4 +1,4 @@
-"""The command line: one module or folder per command, imported only when the command is called."""
+"""The command line: each command has a module, imported only when the command is called or listed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from imgproc_local import __version__
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.options import DATA_DIR_HELP, air_gapped_option
-from imgproc_local.cli.output import discard_unwritable_output
+from imgproc_local.cli.output import flush_output
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.system.files import is_disk_full
 
@@ -46,10 +46,10 @@ class _LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name = (COMMANDS | HIDDEN).get(cmd_name)
-        if name is None:
+        module_name = (COMMANDS | HIDDEN).get(cmd_name)
+        if module_name is None:
             return None
-        module = importlib.import_module(f"imgproc_local.cli.{name}")
+        module = importlib.import_module(f"imgproc_local.cli.{module_name}")
         command: click.Command = module.command
         return command
 
@@ -64,15 +64,15 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            # click lists every similar option in alphabetical order
+            # suggest only the most similar option: click suggests several
             near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1)
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from None
         except ServiceError as error:
             raise Refused(error.message) from error
         except OSError as error:
-            # errors of the file system that no command handles itself
+            # an error of the file system that the command did not handle itself
             if is_disk_full(error):
-                discard_unwritable_output()
+                flush_output()
                 what = error.filename or "A file, or the output of this command,"
                 raise click.ClickException(f"The disk is full: {what} could not be written.") from error
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and error.filename:
@@ -94,15 +94,15 @@ def main(ctx: click.Context, data_dir: str | None) -> None:
     _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # in a C locale, printing an alt text must not fail
+            # the encoding of the terminal may lack characters of an alt text
             stream.reconfigure(errors="backslashreplace")
 
 
 def _open_missing_streams() -> None:
-    """Connect standard streams that are missing or closed to the null device, as in a start without a console.
+    """Open the null device for each standard stream that is missing, as in a start without a console.
 
-    Loggers fail on a missing stream. A closed descriptor would be given to the next file that is opened, and C
-    libraries would write their errors into it.
+    Commands use the streams without checking for None. The next file that is opened would get a closed descriptor, and
+    C libraries would write their errors into that file.
     """
     if os.name == "posix":
         for number in range(3):

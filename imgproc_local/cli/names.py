@@ -16,7 +16,7 @@ def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | 
         return None
     text = value.strip()
     if not text:
-        raise click.BadParameter("expected a name, received an empty text.")
+        raise click.BadParameter("expected a name, received empty text.")
     if len(text) > MAX_CHARS:
         raise click.BadParameter(f"expected at most {MAX_CHARS} characters, received {len(text)}.")
     if not text.isprintable():

@@ -45,7 +45,7 @@ def load_settings(ctx: click.Context, data_dir: str | None = None, **flags: Any)
 
 
 def load_config(ctx: click.Context, data_dir: str | None = None, **flags: Any) -> Config:
-    """The same as `load_settings`, but only the values, without the source of each."""
+    """The same as `load_settings`, without the sources of the values."""
     return load_settings(ctx, data_dir, **flags).config
 
 

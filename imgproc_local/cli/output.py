@@ -90,8 +90,8 @@ def _width(text: str) -> int:
     return columns
 
 
-def discard_unwritable_output() -> None:
-    """Discard buffered output that can't be written. Otherwise Python tries again on exit, and exits with 120."""
+def flush_output() -> None:
+    """Write buffered output. Output that can't be written is discarded: Python would try again, and exit with 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -19,7 +19,7 @@ REPORT_S = 15.0
 
 
 class StatusLine:
-    """The last line of a terminal, which is redrawn in place. Its methods may be called from every thread."""
+    """The last line of a terminal, which is redrawn in place. Its methods may be called from any thread."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -42,7 +42,7 @@ class StatusLine:
             self._text = ""
 
     def print_above(self, message: str) -> None:
-        """Print `message`, and the line again below it."""
+        """Print `message` in place of the line, and the line again below it."""
         with self._lock:
             self._erase()
             self._stream.write(f"{message}\n{self._text}")
@@ -55,7 +55,7 @@ class StatusLine:
 
 @contextmanager
 def log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
-    """Inside the block, print log messages by `print_above`. If it is None, logging is not changed."""
+    """Inside the block, pass log messages to `print_above` too. If that is None, logging is not changed."""
     if print_above is None:
         yield
         return
@@ -83,7 +83,7 @@ class _LogAbove(logging.Handler):
 class TransferProgress:
     """Shows how many bytes have been downloaded, copied or hashed.
 
-    On a terminal one line is redrawn in place; elsewhere a new line is printed every `REPORT_S` seconds.
+    On a terminal one line is redrawn in place; elsewhere a new line is printed at most every `REPORT_S` seconds.
     """
 
     def __init__(self, stream: IO[str]) -> None:

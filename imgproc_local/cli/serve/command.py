@@ -28,7 +28,7 @@ from imgproc_local.cli.options import (
     enable_air_gap_if_set,
     load_settings_before_air_gap,
 )
-from imgproc_local.cli.output import discard_unwritable_output, path_text
+from imgproc_local.cli.output import flush_output, path_text
 from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
 from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
@@ -100,7 +100,7 @@ def command(
             in_browser = browser is True and not (config and config.air_gapped)
             report_refused_start(folder, reason, in_browser=in_browser)
         raise
-    discard_unwritable_output()
+    flush_output()
     exit_command(ctx, 0, has_unstopped_threads)
 
 
