@@ -1,4 +1,4 @@
-"""`backup`: writes the database and all its files to an archive. Works beside a running server."""
+"""`backup`: writes the database and the pictures of its jobs to an archive. Works beside a running server."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from imgproc_local.system.files import encodable_text
 def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) -> None:
     """Back up the data folder into the new file FILE.
 
-    Works beside a running server. FILE is a tar archive with the database, the pictures of all jobs and their hashes;
-    it is written completely or not at all, and holds keys only as hashes. Vision models and settings are not part of
-    it. Exit code: 0 complete, 1 damaged pictures were left out, 2 nothing was written.
+    Works beside a running server. FILE is a tar archive with the database, the pictures of all jobs, and hashes that
+    `restore` checks. It is written completely or not at all, and holds API keys only as hashes. Vision models and
+    settings are not part of it. Exit code: 0 complete, 1 damaged or missing pictures were left out, 2 nothing was
+    written.
     """
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.storage.backup import write_backup

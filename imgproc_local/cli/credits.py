@@ -1,4 +1,4 @@
-"""`credits`: the balance of an account, and granting credits. Works beside a running server."""
+"""`credits`: shows the balance of an account and grants credits. Works beside a running server."""
 
 from __future__ import annotations
 

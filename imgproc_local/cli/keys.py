@@ -62,7 +62,7 @@ def create(
 @data_dir_option
 @click.pass_context
 def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List all keys, oldest first, without their secrets, of which only hashes are stored."""
+    """List all keys, oldest first. They are not shown themselves: only their hashes are stored."""
     from imgproc_local.cli.output import echo_json, table
 
     config = load_config(ctx, data_dir)

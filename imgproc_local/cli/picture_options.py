@@ -1,4 +1,4 @@
-"""The options that say what is made of each picture, which the commands `process` and `archive` share."""
+"""The options of `process` and `archive` that say what is made of each picture."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PictureFlags(Struct, frozen=True):
-    """The values of the options. None is an option that was not given."""
+    """The values of the options. None is an option that was not given and has no default."""
 
     languages: tuple[str, ...]
     convert_to: str
@@ -47,7 +47,7 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 
 
 def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
-    """A click callback: the text without surrounding white space, with the API's maximum length."""
+    """A click callback: the text without surrounding whitespace, with the API's maximum length."""
     from imgproc_local.domain.plan import MAX_CONTEXT_CHARS
 
     value = value.strip()
@@ -93,7 +93,7 @@ _OPTIONS = (
         "--only",
         type=click.Choice(("analyze", "optimize", "convert"), case_sensitive=False),
         multiple=True,
-        help="Do only this: analyze (names and texts), optimize or convert. Can be given twice.",
+        help="Do only this: analyze (names and texts), optimize or convert. Can be repeated.",
     ),
     click.option(
         "--quality",
@@ -116,7 +116,7 @@ _OPTIONS = (
     click.option(
         "--write-metadata",
         is_flag=True,
-        help="Write the alt texts into the results, as XMP, but none that needs your words.",
+        help="Write the alt texts into the results, as XMP, except those of pictures that need text.",
     ),
     click.option(
         "--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures already have."
@@ -154,7 +154,7 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
-    """The request for these options. Warns about a context that nothing reads. Raises: click.UsageError."""
+    """The request for these options. Warns if no vision model reads the context. Raises: click.UsageError."""
     from imgproc_local.batch.request import make_request
     from imgproc_local.compose import used_model_status
     from imgproc_local.domain.image import Format
@@ -175,16 +175,17 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         raise click.UsageError("--overwrite needs --write-metadata.")
     if (flags.write_metadata or flags.sidecar) and not has_texts:
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
-    model = used_model_status(config)
-    if flags.context and (model.model is None or model.problem) and has_texts:
+    status = used_model_status(config)
+    if flags.context and (status.model is None or status.problem) and has_texts:
         click.echo(
-            "--context has no effect: no vision model is in use. `imgproc-local models list` lists them.", err=True
+            "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
+            err=True,
         )
     return make_request(
         plan,
         [StageName(name) for name in flags.only],
         config,
-        model.model,
+        status.model,
         write_metadata=flags.write_metadata,
         overwrite=flags.overwrite,
         sidecar=flags.sidecar,

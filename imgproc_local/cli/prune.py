@@ -35,7 +35,7 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timede
 @click.option(
     "--only",
     type=click.Choice(["originals", "results"]),
-    help="Remove only these files, and leave the jobs with their texts.",
+    help="Remove only these files. The jobs and their texts remain.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -51,20 +51,23 @@ def command(
     same regularly while the server runs.
     """
     kind: Kind = "originals" if only == "originals" else "results" if only == "results" else "jobs"
-    found, is_left_to_server = asyncio.run(_prune(load_config(ctx, data_dir), kind, older_than, dry_run))
+    removable, owner_deletes = asyncio.run(_prune(load_config(ctx, data_dir), kind, older_than, dry_run))
     if as_json:
-        counts = {"jobs": found.jobs, "files": found.files, "size_bytes": found.size_bytes}
+        counts = {"jobs": removable.jobs, "files": removable.files, "size_bytes": removable.size_bytes}
         echo_json({"removed": not dry_run, **counts})
         return
-    jobs = f"{found.jobs:,} jobs and " if kind == "jobs" else ""
+    jobs = f"{removable.jobs:,} jobs and " if kind == "jobs" else ""
     verb = "Would remove" if dry_run else "Removed"
-    click.echo(f"{verb} {jobs}{found.files:,} files with {size_text(found.size_bytes)}.")
-    if is_left_to_server and found.files:
-        click.echo("The running server deletes the files within a minute.")
+    click.echo(f"{verb} {jobs}{removable.files:,} files with {size_text(removable.size_bytes)}.")
+    if owner_deletes and removable.files:
+        click.echo("The running server or `process` deletes the files within a minute.")
 
 
 async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: bool) -> tuple[Removable, bool]:
-    """Remove, or with `dry_run` only find, what is older. Returns it, and whether a running server deletes files."""
+    """Remove what is older, except with `dry_run`.
+
+    Returns what is removed, and whether the process that owns the data folder deletes the files later.
+    """
     from imgproc_local.compose import open_store
     from imgproc_local.domain.errors import DataFolderBusy
     from imgproc_local.storage.blobs import Blobs
@@ -73,22 +76,22 @@ async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: boo
     from imgproc_local.storage.retention import MaxAge, Retention
     from imgproc_local.system.folder_lock import FolderLock, Owner
 
-    age = MaxAge(**{kind: older_than})
+    max_age = MaxAge(**{kind: older_than})
     async with open_store(config) as store:
         retention = Retention(store.database)
-        found = await retention.removable(age)
+        removable = await retention.removable(max_age)
         if dry_run:
-            return found, False
-        await retention.remove(age)
+            return removable, False
+        await retention.remove(max_age)
         with open_audit_log(config.data_dir):
-            audit("data.prune", kind=kind, jobs=found.jobs, files=found.files, by="command")
+            audit("data.prune", kind=kind, jobs=removable.jobs, files=removable.files, by="command")
         try:
             lock = FolderLock(config.data_dir, Owner(os.getpid(), "prune", since=rfc3339(utc_now())))
         except DataFolderBusy:
-            return found, True
+            return removable, True
         try:
             blobs = Blobs(config.data_dir, Jobs(store.database, config.queue_limit).is_referenced)
             await retention.delete_files(blobs)
         finally:
             lock.release()
-    return found, False
+    return removable, False

@@ -1,4 +1,4 @@
-"""`rescan-jpeg`: the child process in which a frozen program optimizes scans, see `codecs/jpeg/repack.py`."""
+"""`rescan-jpeg`: the child process in which a frozen program recompresses scans; see `codecs/jpeg/repack.py`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from imgproc_local.codecs.jpeg.repack import run_child
 
 @click.command("rescan-jpeg", hidden=True)
 def command() -> None:
-    """Optimize the scans of a JPEG from standard input to standard output. A crash ends this process only."""
+    """Recompress the scans of a JPEG from standard input to standard output. A crash ends only this process."""
     run_child()

@@ -20,7 +20,7 @@ from imgproc_local.system.files import encodable_text
 def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) -> None:
     """Restore the backup FILE into an empty data folder.
 
-    Every byte is compared with its hash first: a backup that is cut off or was changed is refused, and nothing is
+    The whole backup is compared with its hashes first: one that is truncated or was changed is refused, and nothing is
     restored. Jobs that were not finished are processed at the next start of the server.
     """
     from imgproc_local.storage.backup import require_empty, restore_backup
@@ -39,7 +39,7 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
         echo_json({"data_dir": encodable_text(str(folder)), **counts, "left_out": manifest.left_out})
         return
     click.echo(
-        f"Restored the database and {len(manifest.files):,} files of {manifest.created_at}"
+        f"Restored the database and {len(manifest.files):,} files, backed up at {manifest.created_at},"
         f" to {printable(path_text(folder))}."
     )
     if manifest.left_out:

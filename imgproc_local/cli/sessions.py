@@ -57,7 +57,7 @@ def list_sessions(ctx: click.Context, as_json: bool, data_dir: str | None) -> No
 
 @command.command("revoke")
 @click.argument("session_id", metavar="ID", required=False)
-@click.option("--all", "every", is_flag=True, help="Revoke every session, and the links that were not used yet.")
+@click.option("--all", "every", is_flag=True, help="Revoke every session and every unused sign-in link.")
 @data_dir_option
 @click.pass_context
 def revoke(ctx: click.Context, session_id: str | None, every: bool, data_dir: str | None) -> None:
@@ -77,7 +77,7 @@ async def _all(config: Config) -> list[PageSession]:
 
 
 async def _revoke(config: Config, session_id: str | None) -> list[str]:
-    """Revoke one session, or every session for None. Returns the ids."""
+    """Revoke one session; for None, every session and unused link. Returns the ids of the sessions."""
     from imgproc_local.compose import open_store
 
     async with open_store(config) as store:
