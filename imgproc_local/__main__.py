@@ -23,6 +23,10 @@ def main() -> None:
         from imgproc_local.archive import cluster
 
         cluster.run_local_cluster(int(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1:2] == ["archive-manifest"]:
+        from imgproc_local.archive import manifest_process
+
+        manifest_process.run()
     else:
         from imgproc_local import cli
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.archive.manifest import decode_rows, encode_rows, mark_key, part_key
+from imgproc_local.archive.manifest import decode_rows, encode_rows, mark_key, part_key, rows_of
+from imgproc_local.archive.manifest_process import ManifestProcess
 from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.row import Problem, Row, with_earlier_results
-from imgproc_local.archive.store import Store
+from imgproc_local.archive.store import SourceObject, Store
 from imgproc_local.archive.worker import PictureSummary, RunSpec, run_task, summary_of
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.errors import ServiceError, SettingInvalid
@@ -37,7 +38,6 @@ MAX_ATTEMPTS = 3
 """Attempts of a task that fails as a whole, for example because the disk of a worker is full."""
 MAX_UNBEGUN = 10
 """Attempts of a task whose workers die before its first picture."""
-
 KILLED = "Every worker that processed this picture ended without an answer."
 
 
@@ -109,18 +109,20 @@ class Submitter:
 
     def forget_in_flight(self) -> None:
         """After `SchedulerLost`: report the tasks that have stored their part, and forget the others."""
-        for attempt in self._in_flight.values():
-            if not self._report_stored(attempt):
-                self._target.remove(mark_key(attempt.name))
+        attempts = list(self._in_flight.values())
         self._in_flight.clear()
+        with ManifestProcess() as process:
+            for attempt in attempts:
+                if not self._report_stored(process, attempt):
+                    self._target.remove(mark_key(attempt.name))
 
-    def _report_stored(self, attempt: Attempt) -> bool:
+    def _report_stored(self, process: ManifestProcess, attempt: Attempt) -> bool:
         """Report a task whose answer was lost, from the part that it stored. False if it stored none."""
         try:
-            rows = decode_rows(self._target.read(part_key(attempt.name)))
+            content = self._target.read(part_key(attempt.name))
         except FileNotFoundError:
             return False
-        self._on_done(attempt.name, [summary_of(row) for row in rows])
+        self._on_done(attempt.name, [summary_of(row) for row in process.call(decode_rows, content)])
         return True
 
     def _submit(self, client: Client, attempt: Attempt) -> Future[list[PictureSummary]]:
@@ -171,7 +173,9 @@ class Submitter:
             yield Attempt(attempt.pictures, attempt.failures + 1)
 
     def _after_death(self, attempt: Attempt) -> Iterator[Attempt]:
-        if self._report_stored(attempt):
+        with ManifestProcess() as process:
+            is_stored = self._report_stored(process, attempt)
+        if is_stored:
             self._target.remove(mark_key(attempt.name))
             return
         suspect = self._marked(attempt)
@@ -184,7 +188,8 @@ class Submitter:
         deaths = self._deaths[suspect.picture.key]
         others = tuple(each for each in attempt.pictures if each is not suspect)
         if deaths >= DEATHS_IN_GROUP + DEATHS_ALONE:
-            self._record_failed(suspect, attempt.name)
+            options = self._spec.request.options_hash
+            self._on_done(attempt.name, [record_killed(self._target, options, suspect, attempt.name)])
             if others:
                 yield Attempt(others)
         elif deaths >= DEATHS_IN_GROUP and others:
@@ -202,19 +207,24 @@ class Submitter:
         self._target.remove(mark_key(attempt.name))
         return next((each for each in attempt.pictures if each.picture.key == key), None)
 
-    def _record_failed(self, pending: PendingPicture, name: str) -> None:
-        """Store the row of a picture that kills its workers."""
-        row = killed_row(self._spec.request.options_hash, pending, self._target)
-        self._target.replace(part_key(name), encode_rows([row]))
-        self._on_done(name, [summary_of(row)])
+
+def record_killed(target: Store, options: str, pending: PendingPicture, name: str) -> PictureSummary:
+    """Store the row of a picture that kills its workers, as the part `name`."""
+    source = encodable_text(pending.picture.key)
+    earlier: list[Row] = []
+    with ManifestProcess() as process:
+        if pending.earlier_part:
+            earlier = process.call(rows_of, target.read(pending.earlier_part), (source,))
+        row = killed_row(options, pending.picture, earlier[0] if earlier else None, target)
+        target.replace(part_key(name), process.call(encode_rows, [row]))
+    return summary_of(row)
 
 
-def killed_row(options: str, pending: PendingPicture, target: Store) -> Row:
+def killed_row(options: str, picture: SourceObject, earlier: Row | None, target: Store) -> Row:
     """The row of a picture that no worker could process, with those results of an earlier run that are still there.
 
     A worker that was killed may have replaced some of them, so their content is compared.
     """
-    picture, earlier = pending.picture, pending.earlier
     row = Row(
         source=encodable_text(picture.key),
         version=picture.version,

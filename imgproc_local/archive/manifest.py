@@ -1,8 +1,9 @@
 """The manifest of an archive: parts in Parquet, each with the rows of one task, in the hidden folder of the target.
 
 A part is written in one step and never changed. Its name begins with the number of the run, so that of two parts the
-later one has the later name. The client reads the columns `KEY_COLUMNS` of all parts to know what is done; `tables`
-makes `archive.parquet` and `alt.csv` from them at the end, and merges them into larger ones.
+later one has the later name. The columns `KEY_COLUMNS` of all parts say what is done (`manifest_index`); `tables` makes
+`archive.parquet` and `alt.csv` from the parts at the end, and merges them into larger ones. The functions that load
+PyArrow are called by workers, and by the client in a process of its own (`manifest_process`).
 
 The parts of several runs, and of tasks that were repeated after a worker was lost, may have several rows of a picture.
 The tables have one, which `ManifestIndex` chooses. The row of a picture that failed names the results of an earlier run
@@ -12,7 +13,7 @@ that are still in the target, also if its workers were killed.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -96,15 +97,10 @@ def row_schema() -> pyarrow.Schema:
 def encode_rows(rows: Sequence[Row]) -> bytes:
     """The rows as the content of a Parquet file."""
     import pyarrow as pa
-
-    return encode_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema()))
-
-
-def encode_table(table: pyarrow.Table) -> bytes:
-    """The table as the content of a Parquet file."""
     import pyarrow.parquet as pq
 
     content = io.BytesIO()
+    table = pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema())
     pq.write_table(table, content, compression="zstd")
     return content.getvalue()
 
@@ -120,6 +116,12 @@ def decode_table(content: bytes, columns: Sequence[str] | None = None) -> pyarro
 
     with pq.ParquetFile(io.BytesIO(content)) as file:
         return file.read(columns=None if columns is None else list(columns), use_threads=False)
+
+
+def rows_of(content: bytes, sources: Container[str]) -> list[Row]:
+    """The rows of these sources in a Parquet file."""
+    table = decode_table(content)
+    return table_rows(table.filter([source in sources for source in table["source"].to_pylist()]))
 
 
 def table_rows(table: pyarrow.Table) -> list[Row]:

@@ -7,9 +7,15 @@ the current ones if the client is killed in between.
 from __future__ import annotations
 
 import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
-from imgproc_local.archive.manifest import PART_ROWS, decode_table, encode_table, merged_key
+from imgproc_local.archive.manifest import PART_ROWS, merged_key
+from imgproc_local.archive.manifest_process import ManifestProcess
+from imgproc_local.archive.manifest_steps import append_rows, write_sorted
 from imgproc_local.archive.store import Store
+from imgproc_local.domain.errors import ServiceError
 
 log = logging.getLogger(__name__)
 
@@ -26,22 +32,26 @@ class PartMerger:
         """Take a part that was stored, with the number of its rows."""
         self._parts.append(part)
         self._rows += rows
-        if self._rows >= PART_ROWS:
-            self._merge()
+        if self._rows < PART_ROWS:
+            return
+        parts = self._parts
+        self.forget()
+        try:
+            self._merge(parts)
+        except (OSError, ServiceError) as error:  # the tables are made from small parts too
+            reason = error.message if isinstance(error, ServiceError) else error.strerror or error
+            log.warning("Small parts of the manifest could not be merged (%s).", reason)
 
     def forget(self) -> None:
         """Do not merge the parts that were added and not merged yet, because the index has read them meanwhile."""
         self._parts, self._rows = [], 0
 
-    def _merge(self) -> None:
-        import pyarrow as pa
-
-        parts = self._parts
-        self.forget()
-        try:
-            rows = pa.concat_tables([decode_table(self._target.read(part)) for part in parts])
-            self._target.replace(merged_key(max(parts)), encode_table(rows))
+    def _merge(self, parts: Sequence[str]) -> None:
+        with ManifestProcess() as process, tempfile.TemporaryDirectory(prefix="imgproc-archive-") as folder:
+            rows, merged = Path(folder, "rows"), Path(folder, "merged")
             for part in parts:
-                self._target.remove(part)
-        except OSError as error:  # the tables are made from small parts too
-            log.warning("Small parts of the manifest could not be merged (%s).", error.strerror or error)
+                process.call(append_rows, rows, self._target.read(part))
+            process.call(write_sorted, rows, merged)
+            self._target.replace_by_file(merged_key(max(parts)), merged)
+        for part in parts:
+            self._target.remove(part)

@@ -42,14 +42,15 @@ T = TypeVar("T")
 
 
 class PendingPicture(Struct, frozen=True):
-    """A picture that has to be processed. `earlier` is its row of an earlier run, whose results are replaced.
+    """A picture that has to be processed. `earlier_part` is the key of the part of the manifest that has its row of an
+    earlier run; "" without one.
 
     `described` is the result of its analyze stage on a worker that has the vision model; None if the worker that
     processes the picture also runs that stage.
     """
 
     picture: SourceObject
-    earlier: Row | None = None
+    earlier_part: str = ""
     described: StageResult | None = None
 
 
@@ -84,8 +85,8 @@ class _LocalFile(Struct, frozen=True):
     format: Format | None = None
 
 
-def process_picture(tools: Tools, pending: PendingPicture) -> Row:
-    """Write the results of a picture to the target, and return its row.
+def process_picture(tools: Tools, pending: PendingPicture, earlier: Row | None) -> Row:
+    """Write the results of a picture to the target, and return its row. Results of the row `earlier` are replaced.
 
     Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. This says
         nothing about the picture, so it is not recorded as failed.
@@ -105,12 +106,12 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
             sha256, info = _fetch(tools, picture, staged)
             row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=info.format)
             results = _run(tools, pending, staged, info)
-            row = _write(tools, pending, _with_stages(row, results), results, staged, info)
+            row = _write(tools, pending, earlier, _with_stages(row, results), results, staged, info)
     except _Failed as failed:
         row = structs.replace(
             row, outcome=failed.outcome, failure=failed.kind, problems=(Problem(None, failed.message),)
         )
-        row = with_earlier_results(row, pending.earlier)
+        row = with_earlier_results(row, earlier)
     return structs.replace(row, total_s=time.monotonic() - began_s)
 
 
@@ -219,6 +220,7 @@ def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:
 def _write(
     tools: Tools,
     pending: PendingPicture,
+    earlier: Row | None,
     row: Row,
     results: dict[StageName, StageResult],
     staged: Path,
@@ -236,9 +238,9 @@ def _write(
     files, problems = _local_files(tools, key, results, texts, staged, info)
     failure: FailureKind = "picture" if row.problems or problems else ""
     if failure and not files:
-        return with_earlier_results(row, pending.earlier)
-    if pending.earlier is not None:
-        _remove_results(tools.target, pending.earlier)
+        return with_earlier_results(row, earlier)
+    if earlier is not None:
+        _remove_results(tools.target, earlier)
     written: dict[str, ResultFile] = {}
     for result in files:
         path = str(key.parent / (name + result.ending))

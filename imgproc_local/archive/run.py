@@ -34,13 +34,14 @@ from imgproc_local.archive.location import (
     require_originals,
 )
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
-from imgproc_local.archive.manifest_index import ManifestIndex, open_index
+from imgproc_local.archive.manifest_index import ManifestIndex, new_index
+from imgproc_local.archive.manifest_process import require_pyarrow
 from imgproc_local.archive.merging import PartMerger
 from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.samples import Sample, make_samples
 from imgproc_local.archive.store import Store
 from imgproc_local.archive.summary import LastRun, Summary
-from imgproc_local.archive.tables import Report, write_tables
+from imgproc_local.archive.tables import Report, finish, read_new_parts
 from imgproc_local.archive.worker import PictureSummary, RunSpec, model_identity, shared_settings
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import Config
@@ -142,57 +143,35 @@ def run_archive(
     """Process what is new or changed in the source, and write the tables and the report of the whole archive.
 
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
-    store can't be used.
+    store can't be used; ModuleNotFoundError, without PyArrow.
     """
     source, target, exclude = _locations(arguments)
+    require_pyarrow()
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_target(target)
-    counts, durations, merger = Counts(), Durations(), PartMerger(store)
+    counts = Counts()
     began_s = time.monotonic()
-    with open_index(store) as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
+    with new_index() as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         _remove_marks(store)
-
-        def on_done(name: str, summaries: Sequence[PictureSummary]) -> None:
-            merger.add(part_key(name), len(summaries))
-            index.add_processed(summary.key for summary in summaries)
-            for summary in summaries:
-                counts.add(summary)
-                durations.add(summary)
-            on_change(counts)
-
+        read_new_parts(store, index)
         run_number = next_run(index.parts())
-        submitter: Submitter | None = None
-        losses, timeout_s = 0, CONNECT_S
-        while True:
-            processed = counts.processed
-            try:
-                with _cluster(arguments, config, bool(model), timeout_s, stop) as client:
-                    counts.dashboard = dashboard_link(client)
-                    on_change(counts)
-                    if submitter is None:
-                        spec, vision_workers = _with_model(client, spec)
-                        submitter = Submitter(spec, store, run_name(run_number, secrets.token_hex(4)), on_done, stop)
-                    limit = None if arguments.limit is None else arguments.limit - processed
-                    pending: Iterator[PendingPicture] = islice(_pending(spec, exclude, index, counts), limit)
-                    if vision_workers:
-                        pending = DescribingPool(client, spec, vision_workers).described(pending)
-                    submitter.run(client, grouped(pending, durations))
-                    break
-            except (SchedulerLost, NotConnected, CancelledError, ChildProcessError) as error:
-                reason = f" ({error})" if str(error) else ""
-            if submitter is not None:
-                submitter.forget_in_flight()
-            losses = losses + 1 if counts.processed == processed else 1
-            if losses >= MAX_LOSSES:
-                raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished{reason}.")
-            if stop.is_set():
-                break
-            log.warning("The scheduler was lost. The run continues with the next one.")
-            merger.forget()
-            index.read_parts()
-            timeout_s = RECONNECT_S
-        index.read_parts()
+        processing = _Processing(
+            arguments=arguments,
+            config=config,
+            spec=spec,
+            store=store,
+            index=index,
+            name=run_name(run_number, secrets.token_hex(4)),
+            exclude=exclude,
+            counts=counts,
+            on_change=on_change,
+            stop=stop,
+            merger=PartMerger(store),
+        )
+        processing.run()
+        spec = processing.spec
+        read_new_parts(store, index)
         last = LastRun(
             ended_at=datetime.now(UTC),
             duration_s=time.monotonic() - began_s,
@@ -202,9 +181,86 @@ def run_archive(
             unused_model="" if spec.model else model,
             makes_texts=needs_texts(request),
         )
-        write_tables(store, index, run_number, _report(spec, store, config, last, report_page))
+        finish(store, index, run_number, _report(spec, store, config, last, report_page))
         _remove_marks(store)  # a worker of a client that was killed may have written one since the start
     return counts
+
+
+class _Processing(Struct, kw_only=True):
+    """The part of a run that processes pictures, on one cluster after the other. The names of parts begin with `name`.
+
+    `spec` is without a model after it was found that no worker has one.
+    """
+
+    arguments: Arguments
+    config: Config
+    spec: RunSpec
+    store: Store
+    index: ManifestIndex
+    name: str
+    exclude: str | None
+    counts: Counts
+    on_change: Callable[[Counts], None]
+    stop: threading.Event
+    merger: PartMerger
+    durations: Durations = field(default_factory=Durations)
+    submitter: Submitter | None = None
+    vision_workers: int = 0
+
+    def run(self) -> None:
+        """Process every picture that has to be, or return when the running tasks have ended after a stop."""
+        has_model = bool(self.spec.model)
+        losses, timeout_s = 0, CONNECT_S
+        while True:
+            processed = self.counts.processed
+            try:
+                with _cluster(self.arguments, self.config, has_model, timeout_s, self.stop) as client:
+                    self._run_on(client)
+                    return
+            except (SchedulerLost, NotConnected, CancelledError, ChildProcessError) as error:
+                reason = f" ({error})" if str(error) else ""
+            if self.submitter is not None:
+                self.submitter.forget_in_flight()
+            losses = losses + 1 if self.counts.processed == processed else 1
+            if losses >= MAX_LOSSES:
+                raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished{reason}.")
+            if self.stop.is_set():
+                return
+            log.warning("The scheduler was lost. The run continues with the next one.")
+            self.merger.forget()
+            read_new_parts(self.store, self.index)
+            timeout_s = RECONNECT_S
+
+    def _run_on(self, client: Client) -> None:
+        """Process on one cluster what was not processed before. Raises: as `Submitter.run`."""
+        self.counts.dashboard = dashboard_link(client)
+        self.on_change(self.counts)
+        if self.submitter is None:
+            self.spec, self.vision_workers = _with_model(client, self.spec)
+            self.submitter = Submitter(self.spec, self.store, self.name, self._on_done, self.stop)
+        limit = None if self.arguments.limit is None else self.arguments.limit - self.counts.processed
+        pending: Iterator[PendingPicture] = islice(self._pending(), limit)
+        if self.vision_workers:
+            pending = DescribingPool(client, self.spec, self.vision_workers).described(pending)
+        self.submitter.run(client, grouped(pending, self.durations))
+
+    def _pending(self) -> Iterator[PendingPicture]:
+        """The pictures that this run has to process; the counts receive the number of unchanged ones."""
+        self.counts.unchanged = 0
+        for page in open_store(self.spec.source).pages(self.exclude, self.counts.report_results):
+            for pending, is_unchanged in self.index.compared(page, self.spec.request.options_hash):
+                self.counts.unchanged += is_unchanged
+                if pending is not None:
+                    yield pending
+        self.counts.saw_all = True
+
+    def _on_done(self, name: str, summaries: Sequence[PictureSummary]) -> None:
+        self.merger.add(part_key(name), len(summaries))
+        self.index.add_processed(summary.key for summary in summaries)
+        for summary in summaries:
+            self.counts.add(summary)
+            self.durations.add(summary)
+        self.on_change(self.counts)
 
 
 def _locations(arguments: Arguments) -> tuple[str, str, str | None]:
@@ -291,14 +347,3 @@ def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]
         yield
     finally:
         ended.set()
-
-
-def _pending(spec: RunSpec, exclude: str | None, index: ManifestIndex, counts: Counts) -> Iterator[PendingPicture]:
-    """The pictures that this run has to process; `counts` receives the number of unchanged ones."""
-    counts.unchanged = 0
-    for page in open_store(spec.source).pages(exclude, counts.report_results):
-        for pending, is_unchanged in index.compared(page, spec.request.options_hash):
-            counts.unchanged += is_unchanged
-            if pending is not None:
-                yield pending
-    counts.saw_all = True

@@ -89,6 +89,15 @@ class Store(Protocol):
         ...
 
 
+def exists(store: Store, key: str) -> bool:
+    """Whether there is an object of this key. Raises: OSError."""
+    try:
+        store.head(key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def is_hidden(key: str) -> bool:
     """Whether a part of the key begins with a dot."""
     return key.startswith(".") or "/." in key

@@ -19,16 +19,17 @@ from msgspec import Struct, structs
 from imgproc_local import __version__
 from imgproc_local.archive.cpu_time import used_cpu_s
 from imgproc_local.archive.location import open_store
-from imgproc_local.archive.manifest import encode_rows, mark_key, part_key
+from imgproc_local.archive.manifest import encode_rows, mark_key, part_key, rows_of
 from imgproc_local.archive.picture import PendingPicture, Tools, describe_picture, process_picture
 from imgproc_local.archive.row import FailureKind, Row
-from imgproc_local.archive.store import SourceObject
+from imgproc_local.archive.store import SourceObject, Store
 from imgproc_local.archive.summary import MAX_MESSAGE_CHARS
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
-from imgproc_local.domain.errors import SettingInvalid
+from imgproc_local.domain.errors import SettingInvalid, StorageFailed
 from imgproc_local.engine.direct import StageResult
+from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.models.store import NO_MODEL
 
 SHARED_SETTINGS = (
@@ -85,21 +86,34 @@ def shared_settings(config: Config) -> dict[str, Any]:
 def run_task(spec: RunSpec, pictures: Sequence[PendingPicture], name: str) -> list[PictureSummary]:
     """Process pictures, store their rows as the part `name`, and return a summary of each.
 
-    A process runs one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the target is full. Then no
-    part is stored.
+    A process runs one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the target is full, or the
+    rows of an earlier run can't be read. Then no part is stored.
     """
     tools = _tools(spec)
     target = tools.target
+    earlier = _earlier_rows(target, pictures)
     rows: list[Row] = []
     for pending in pictures:
         target.replace(mark_key(name), pending.picture.key.encode("utf-8", "surrogateescape"))
         before_s = _used_cpu_s(tools)
-        row = process_picture(tools, pending)
+        row = process_picture(tools, pending, earlier.get(encodable_text(pending.picture.key)))
         described_s = 0.0 if pending.described is None else pending.described.cpu_s
         rows.append(structs.replace(row, cpu_s=max(0.0, _used_cpu_s(tools) - before_s) + described_s))
     target.replace(part_key(name), encode_rows(rows))
     target.remove(mark_key(name))
     return [summary_of(row) for row in rows]
+
+
+def _earlier_rows(target: Store, pictures: Sequence[PendingPicture]) -> dict[str, Row]:
+    """The rows of an earlier run, by source. They are read here, so that the scheduler need not hold them."""
+    sources: dict[str, set[str]] = {}
+    for each in pictures:
+        if each.earlier_part:
+            sources.setdefault(each.earlier_part, set()).add(encodable_text(each.picture.key))
+    try:
+        return {row.source: row for part, names in sources.items() for row in rows_of(target.read(part), names)}
+    except OSError as error:
+        raise StorageFailed(f"The manifest of an earlier run can't be read ({error.strerror or error}).") from error
 
 
 def describe(spec: RunSpec, pictures: Sequence[SourceObject]) -> list[StageResult]:

@@ -10,7 +10,6 @@ import hashlib
 import http.server
 import itertools
 import os
-import sys
 import time
 import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,7 +82,7 @@ def host_workers(address: str, count: int) -> None:
 
 
 class Listing(http.server.BaseHTTPRequestHandler):
-    """Answers `ListObjectsV2` of S3 with pages of invented objects."""
+    """Answers `ListObjectsV2` of S3 with pages of invented objects. There are none in hidden folders."""
 
     protocol_version = "HTTP/1.1"
     pictures = 0
@@ -91,7 +90,8 @@ class Listing(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
         first = int(query.get("continuation-token", 0))
-        end = min(first + PAGE_KEYS, self.pictures)
+        pictures = 0 if "/." in query.get("prefix", "") else self.pictures
+        end = min(first + PAGE_KEYS, pictures)
         objects = "".join(
             f"<Contents><Key>museum/{number // 10_000:03d}/IMG_{number:07d}.jpg</Key>"
             "<LastModified>2026-01-01T00:00:00.000Z</LastModified>"
@@ -99,7 +99,7 @@ class Listing(http.server.BaseHTTPRequestHandler):
             f"<Size>{SIZE_BYTES}</Size><StorageClass>STANDARD</StorageClass></Contents>"
             for number in range(first, end)
         )
-        more = end < self.pictures
+        more = end < pictures
         token = f"<NextContinuationToken>{end}</NextContinuationToken>" if more else ""
         body = f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{objects}</ListBucketResult>"
         self.send_response(200)
@@ -107,6 +107,11 @@ class Listing(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body.encode())
+
+    def do_HEAD(self) -> None:
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, *_: object) -> None:
         pass
@@ -134,9 +139,7 @@ def run_timed(arguments: Sequence[str], pictures_per_task: int) -> None:
     command([*arguments])
 
 
-def run_rows_only(arguments: Sequence[str], environment: dict[str, str]) -> None:
+def run_rows_only(*arguments: str) -> None:
     """The command `archive`, whose tasks only store their rows."""
-    sys.modules["numpy"] = None  # type: ignore[assignment] # the extra does not install it, and pyarrow would load it
-    os.environ.update(environment)
     archive_client.run_task = rows_only  # type: ignore[assignment] # the same signature, another function
     command([*arguments])

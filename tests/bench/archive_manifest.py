@@ -1,16 +1,15 @@
-"""Measures the manifest of an archive of a million pictures: a resumed run, tables and report, and the client's memory.
+"""Measures the manifest of an archive of a million pictures: a resumed run, tables and report, and the memory.
 
 First the parts are those of tasks with 50 pictures each; the tables are made and the parts are merged. Then a run finds
 that nothing has changed. The objects of the source are invented, so that neither a listing nor pictures are measured.
-`python -m tests.bench.archive_manifest [--pictures 1000000]`
+`python -m tests.bench.archive_manifest [--pictures 1000000]`. Linux only.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import multiprocessing
-import resource
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,15 +19,16 @@ from pathlib import Path
 
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.manifest import encode_rows, next_run, part_key, run_name
-from imgproc_local.archive.manifest_index import open_index
+from imgproc_local.archive.manifest_index import new_index
 from imgproc_local.archive.row import Row
 from imgproc_local.archive.store import PAGE_KEYS, SourceObject
 from imgproc_local.archive.summary import LastRun, Summary
-from imgproc_local.archive.tables import Report, write_tables
+from imgproc_local.archive.tables import Report, finish, read_new_parts
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.cli.archive.report import report_page
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
+from tests.bench.archive_memory import started, watch
 
 TASK_PICTURES = 50
 SIZE_BYTES = 2_000_000
@@ -78,42 +78,42 @@ def pages(pictures: int) -> Iterator[list[SourceObject]]:
         yield [source_object(number) for number in range(first, min(first + PAGE_KEYS, pictures))]
 
 
-def resume(folder: Path, pictures: int, title: str) -> None:
+def resume(folder: str, number: str, title: str) -> None:
     """What the client does in a run that has no picture to process."""
-    store = LocalStore(folder)
-    times_s = [time.monotonic()]
-    with open_index(store) as index:
+    store, pictures = LocalStore(Path(folder)), int(number)
+    cpu_s, times_s = sum(os.times()[:4]), [time.monotonic()]
+    with new_index() as index:
+        read_new_parts(store, index)
         parts = len(index.parts())
         times_s.append(time.monotonic())
         unchanged = sum(same for page in pages(pictures) for _, same in index.compared(page, OPTIONS))
         times_s.append(time.monotonic())
         report = Report(Summary(OPTIONS), lambda summary: report_page(summary, (), RUN))
-        write_tables(store, index, next_run(index.parts()), report)
+        finish(store, index, next_run(index.parts()), report)
         times_s.append(time.monotonic())
     assert unchanged == pictures
     read, compared, finished = (after - before for before, after in pairwise(times_s))
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{title}: {parts:,} parts read in {read:.1f} s, {pictures:,} objects compared in {compared:.1f} s,"
-        f" tables in {finished:.1f} s, together {times_s[-1] - times_s[0]:.1f} s; {peak_mb:.0f} MB at the peak",
+        f" tables in {finished:.1f} s, together {times_s[-1] - times_s[0]:.1f} s, CPU time"
+        f" {sum(os.times()[:4]) - cpu_s:.1f} s",
         flush=True,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pictures", type=int, default=1_000_000)
     pictures = parser.parse_args().pictures // TASK_PICTURES * TASK_PICTURES
-    spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fill(folder, pictures)
+        fill(folder / "target", pictures)
         for title in ("parts of tasks", "merged parts"):
-            process = spawn.Process(target=resume, args=(folder, pictures, title))
-            process.start()
-            process.join()
-            if process.exitcode != 0:
-                raise SystemExit(f"The measurement ended with {process.exitcode}.")
+            arguments = (folder / "target", pictures, title)
+            with started(folder, "archive_manifest:resume", *arguments, environment={}) as process:
+                samples = watch(process)
+            client_mb, child_mb = max(each.client for each in samples), max(each.child for each in samples)
+            print(f"{title}: client {client_mb:.0f} MB, its child {child_mb:.0f} MB at the peak", flush=True)
 
 
 if __name__ == "__main__":

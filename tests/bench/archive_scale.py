@@ -2,7 +2,7 @@
 
 `python -m tests.bench.archive_scale memory [--pictures 1000000]` runs the command on a source of so many objects, which
 an HTTP server invents page by page, with a real scheduler and four workers whose tasks only store invented rows. It
-prints the memory of client and scheduler at each tenth of the time, and their peaks.
+prints the memory of client and scheduler at each tenth of the time, and the peaks of both and of the client's child.
 
 `python -m tests.bench.archive_scale workers [--most 128] [--seconds 3] [--plot FILE.svg]` has 1, 2, 4 … workers sleep,
 given their tasks by the client of the command, and prints which share of their time they slept. Linux only.
@@ -35,8 +35,9 @@ from imgproc_local.archive.picture import PendingPicture
 from imgproc_local.archive.store import SourceObject
 from imgproc_local.archive.worker import PictureSummary, RunSpec
 from imgproc_local.batch.request import BatchRequest
-from tests.bench.archive_doubles import host_workers, run_rows_only, serve_listing, sleep
+from tests.bench.archive_doubles import host_workers, serve_listing, sleep
 from tests.bench.archive_manifest import SIZE_BYTES
+from tests.bench.archive_memory import started, watch
 from tests.bench.load import print_table, verdict
 from tests.faults.server_process import ROOT
 from tests.support import processes
@@ -44,7 +45,6 @@ from tests.support import processes
 MAX_CLIENT_MB, MAX_SCHEDULER_MB = 150, 300
 LEAST_EFFICIENCY = 0.95
 ROUNDS = 8
-SAMPLE_S = 0.2
 WORKERS_PER_PROCESS = 32
 START_S = 120
 SPAWN = multiprocessing.get_context("spawn")
@@ -143,51 +143,27 @@ def measure_memory(pictures: int) -> list[tuple[str, str, str]]:
                 "IMGPROC_DATA_DIR": str(folder / "data"),
                 "IMGPROC_MODEL": "none",
             }
-            arguments = ["archive", "s3://bucket/museum", str(folder / "target"), "--scheduler", address]
-            client = SPAWN.Process(
-                target=run_rows_only, args=([*arguments, "--only", "optimize"], environment), daemon=True
-            )
-            began_s = time.monotonic()
-            client.start()
-            assert client.pid is not None
-            samples = _sampled(client, scheduler_pid)
-            wall_s = time.monotonic() - began_s
-            if client.exitcode != 0:
-                raise SystemExit(f"The command ended with {client.exitcode}.")
+            arguments = ["archive", "s3://bucket/museum", folder / "target", "--scheduler", address]
+            function = "archive_doubles:run_rows_only"
+            with started(folder, function, *arguments, "--only", "optimize", environment=environment) as client:
+                began_s = time.monotonic()
+                samples = watch(client, scheduler_pid)
+                wall_s = time.monotonic() - began_s
             peak_mb = processes.peak_rss_bytes(scheduler_pid) / 1e6
         finally:
             _end(running)
     tenths = [samples[len(samples) * tenth // 10] for tenth in range(10)] + [samples[-1]]
-    client_mb = max(sample.client for sample in samples)
-    private_mb = max(sample.client_private for sample in samples)
+    client_mb, child_mb = max(sample.client for sample in samples), max(sample.child for sample in samples)
+    private_mb = max(sample.private for sample in samples)
     return [
         ("pictures, time of the run", f"{pictures:,}", f"{wall_s:.0f} s"),
         ("client at each tenth of the time, MB", " ".join(f"{each.client:.0f}" for each in tenths), ""),
-        ("scheduler at each tenth of the time, MB", " ".join(f"{each.scheduler:.0f}" for each in tenths), ""),
+        ("scheduler at each tenth of the time, MB", " ".join(f"{each.other:.0f}" for each in tenths), ""),
         ("client, most", f"{client_mb:.0f} MB", verdict(client_mb, MAX_CLIENT_MB, "MB")),
         ("client, most without files of libraries", f"{private_mb:.0f} MB", ""),
+        ("child of the client, peak", f"{child_mb:.0f} MB", verdict(child_mb, MAX_CLIENT_MB, "MB")),
         ("scheduler, peak", f"{peak_mb:.0f} MB", verdict(peak_mb, MAX_SCHEDULER_MB, "MB")),
     ]
-
-
-class Sample(Struct, frozen=True):
-    """Resident memory of client and scheduler in MB. The private part of the client is without files of libraries."""
-
-    client: float
-    client_private: float
-    scheduler: float
-
-
-def _sampled(client: BaseProcess, scheduler_pid: int) -> list[Sample]:
-    """The memory until the client ends."""
-    assert client.pid is not None
-    samples = []
-    while client.is_alive():
-        resident, private = processes.rss_bytes(client.pid), processes.private_bytes(client.pid)
-        if resident and private:
-            samples.append(Sample(resident / 1e6, private / 1e6, processes.rss_bytes(scheduler_pid) / 1e6))
-        client.join(SAMPLE_S)
-    return samples
 
 
 # ---- sleeping workers ----

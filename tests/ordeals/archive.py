@@ -33,10 +33,10 @@ from imgproc_local.archive import worker
 
 process_picture = worker.process_picture
 
-def deadly(tools, task):
-    if "poison" in task.picture.key:
+def deadly(tools, pending, earlier):
+    if "poison" in pending.picture.key:
         os.kill(os.getpid(), signal.SIGKILL)
-    return process_picture(tools, task)
+    return process_picture(tools, pending, earlier)
 
 worker.process_picture = deadly
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from imgproc_local.archive.cluster import local_cluster
 from tests.cli.conftest import Program
 from tests.support import pictures
 
@@ -92,3 +93,21 @@ def test_the_results_are_those_of_process(
     report = files["report.html"].decode()
     assert report.count("data:image/webp;base64,") == 12, "six samples, each before and after"
     assert "No vision model is in use" in report
+
+
+def test_results_of_other_options_are_replaced_and_those_that_were_edited_remain(
+    program: Program, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for number in range(2):
+        (source / f"stone-{number}.jpg").write_bytes(pictures.jpeg(64, 48, seed=number))
+    with local_cluster(1, 0, {}) as scheduler:
+        command = ("archive", source, target, "--scheduler", scheduler)
+        program.in_process(*command, "--only", "optimize")
+        edited, _ = sorted(target.glob("*.jpg"))
+        edited.write_bytes(b"edited")
+        ended = program.in_process(*command, "--only", "convert", "--format", "webp")
+    assert ended.stdout.startswith("2 done, 0 unchanged"), ended.stderr
+    assert list(target.glob("*.jpg")) == [edited]
+    assert len(list(target.glob("*.webp"))) == 2

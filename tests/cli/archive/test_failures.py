@@ -64,7 +64,7 @@ def test_a_mark_that_a_worker_of_a_killed_client_writes_late_is_deleted(
 ) -> None:
     (tmp_path / "source").mkdir()
     target = LocalStore(tmp_path / "target")
-    monkeypatch.setattr(run, "write_tables", lambda *_: target.replace(mark_key("000001-0"), b"a.jpg"))
+    monkeypatch.setattr(run, "finish", lambda *_: target.replace(mark_key("000001-0"), b"a.jpg"))
     ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
     assert "There is no picture in SOURCE." in ended.stderr
     assert target.keys(MARKS_FOLDER) == []

@@ -8,8 +8,9 @@ from typing import cast
 import pytest
 from msgspec import structs
 
-from imgproc_local.archive.client import killed_row
+from imgproc_local.archive.client import killed_row, record_killed
 from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.manifest import decode_rows, encode_rows, part_key
 from imgproc_local.archive.picture import PendingPicture, Tools, process_picture
 from imgproc_local.archive.row import Problem, Row
 from imgproc_local.archive.store import SourceObject
@@ -61,7 +62,7 @@ class Bench:
 
     def process(self, key: str = KEY, earlier: Row | None = None) -> Row:
         size_bytes = (self.source / key).stat().st_size if (self.source / key).exists() else 1
-        return process_picture(self.tools, PendingPicture(SourceObject(key, size_bytes, "1"), earlier))
+        return process_picture(self.tools, PendingPicture(SourceObject(key, size_bytes, "1")), earlier)
 
     def files(self) -> dict[str, bytes]:
         shown = (file for file in self.target.rglob("*") if file.is_file())
@@ -186,13 +187,16 @@ def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> 
 def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(
     bench: Bench, name: str
 ) -> None:
+    pytest.importorskip("pyarrow")
+    target, picture = bench.tools.target, SourceObject(KEY, 1, "2")
     earlier = bench.process()
+    target.replace(part_key("1"), encode_rows([structs.replace(earlier, source="other.jpg"), earlier]))
     (bench.target / f"{name}.webp").write_bytes(b"written by a worker before it was killed")
-    pending = PendingPicture(SourceObject(KEY, 1, "2"), earlier)
-    row = killed_row("two", pending, bench.tools.target)
+    record_killed(target, "two", PendingPicture(picture, part_key("1")), "2")
+    (row,) = decode_rows(target.read(part_key("2")))
     assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
     assert (row.optimized, row.converted) == (earlier.optimized, None)
     assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
     (bench.target / f"{name}.jpg").unlink()
-    assert killed_row("two", pending, bench.tools.target).files == ()
-    assert killed_row("two", PendingPicture(pending.picture), bench.tools.target).files == ()
+    assert killed_row("two", picture, earlier, target).files == ()
+    assert killed_row("two", picture, None, target).files == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -26,8 +27,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("jinja2")
 
 from imgproc_local.archive.manifest import REPORT_NAME, part_key, run_name
-from imgproc_local.archive.manifest_index import open_index
-from imgproc_local.archive.tables import Report, write_tables
+from imgproc_local.archive.manifest_index import new_index
+from imgproc_local.archive.tables import Report, finish, read_new_parts
 from imgproc_local.cli.archive.report import report_page
 
 RUN = LastRun(datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 90.0, 3, True, "", "", True)
@@ -186,18 +187,21 @@ def test_pictures_with_other_options_are_counted() -> None:
 
 
 def write(target: LocalStore, run: int = 1) -> None:
-    with open_index(target) as index:
-        write_tables(target, index, run, Report(Summary("one"), lambda summary: report_page(summary, (), RUN)))
+    with new_index() as index:
+        read_new_parts(target, index)
+        finish(target, index, run, Report(Summary("one"), lambda summary: report_page(summary, (), RUN)))
 
 
 def test_the_report_is_written_again_when_it_is_missing_and_parts_lack_columns(tmp_path: Path) -> None:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    from imgproc_local.archive.manifest import decode_table, encode_rows, encode_table
+    from imgproc_local.archive.manifest import decode_table, encode_rows
 
     target = LocalStore(tmp_path)
     older: pa.Table = decode_table(encode_rows([row()])).drop_columns(["cpu_s", "format"])
-    target.replace(part_key(f"{run_name(1, 'ab')}-0000001"), encode_table(older))
+    pq.write_table(older, content := io.BytesIO())
+    target.replace(part_key(f"{run_name(1, 'ab')}-0000001"), content.getvalue())
     write(target)
     assert "Pictures done 1" in Page(target.read(REPORT_NAME)).text
     target.remove(REPORT_NAME)
