@@ -16,21 +16,21 @@ COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "sou
 def alt_rows(
     original: str, files: Iterable[ResultFile | None], translations: Sequence[Translation]
 ) -> Iterator[tuple[str, ...]]:
-    """The rows of one picture, one per result file and language.
+    """The rows of one picture, one per result file and language, or one per language if no file was written.
 
-    `file` is relative to the output folder; it is empty where no file was written. A text that a person has to write is
-    empty. A cell that a spreadsheet would calculate gets an apostrophe in front of it.
+    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty. A
+    cell that a spreadsheet would calculate gets an apostrophe in front of it.
     """
-    for file in [file.path for file in files if file is not None] or [""]:
-        for one in translations:
-            alt_text = "" if one.needs_text else one.seo_alt_text
-            cells = (file, original, one.language_code, one.seo_filename, alt_text)
-            needs_text = "true" if one.needs_text else "false"
-            yield (*(escape_formula(cell) for cell in cells), one.source.value, needs_text)
+    for path in [file.path for file in files if file is not None] or [""]:
+        for text in translations:
+            alt_text = "" if text.needs_text else text.seo_alt_text
+            cells = (path, original, text.language_code, text.seo_filename, alt_text)
+            needs_text = "true" if text.needs_text else "false"
+            yield (*(escape_formula(cell) for cell in cells), text.source.value, needs_text)
 
 
 def csv_bytes(rows: Iterable[Sequence[str]], *, with_head: bool = True) -> bytes:
-    """The rows as CSV, after the byte order mark and the names of the columns, unless they are not wanted."""
+    """The rows as CSV. `with_head` puts the byte order mark and the column names before them."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     if with_head:

@@ -20,7 +20,7 @@ SIDECAR_ENDING = ".xmp"
 
 
 class ResultFile(Struct, frozen=True):
-    """A file in the output. `path` is relative to its root, with `/` between the parts. A sidecar has no `format`."""
+    """A result file. `path` is relative to the output folder, with `/` between the parts. A sidecar has no `format`."""
 
     path: str
     sha256: str
@@ -45,12 +45,12 @@ def converted_ending(result_format: Format, optimized: str | None) -> str:
 
 
 def fallback_name(picture: PurePath, language: str) -> str:
-    """The name for the results of a picture that has no texts, made from the name of its file."""
+    """The name for the results of a picture without texts, made from its file name."""
     return make_slug(picture.stem, language) or "image"
 
 
 def sidecar_content(texts: Sequence[Translation]) -> bytes | None:
-    """The content of the XMP file with the texts; None if a person still has to write every one of them."""
+    """The content of the XMP file with the texts; None if there are none, or a person has to write all of them."""
     from imgproc_local.codecs.alt_texts import sidecar, texts_to_write
 
     file_texts = texts_to_write(texts)

@@ -1,6 +1,6 @@
-"""How `process` records its results in an output folder, one line per picture, and how `archive` marks its target.
+"""The manifest of `process` in its output folder, with one line per picture, and what marks a target of `archive`.
 
-Both commands read them, so that the results of one never become the pictures of the other.
+Both commands look for both, so that neither takes the results of the other for pictures.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 """The manifest of `process`, in its output folder. `Record` is one line of it, after `HEADER`."""
 HEADER = b'{"format":"imgproc-local manifest","version":1}'
 MAX_LINE_BYTES = 256 * 1024
-"""The longest record. With ten translations it takes a tenth of this, even in the script that needs the most bytes."""
+"""The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
 STATE_FOLDER = ".imgproc-local-archive"
-"""The folder of the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it for
-pictures. Whatever lies beside it is a result.
+"""The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
+for pictures. All other files of the target are results.
 """
 
 
 class Record(Struct, frozen=True):
     """The result of one picture.
 
-    `source` identifies its file (`source_key`); `size_bytes`, `modified_ns` and `sha256` are those of the content that
-    was processed. `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that
-    the original holds and a result does not. An error is a pair of the failed stage and a message; a picture with an
-    error is processed again by the next run.
+    `source` is the picture's path relative to the output folder (`cli.process.manifest.source_key`); `size_bytes`,
+    `modified_ns` and `sha256` are those of the content that was processed. `options` is the `options_hash` of the
+    `BatchRequest`. `removed` are the kinds of private data that the original holds and a result does not. An error is a
+    pair of the failed stage, or None, and a message; the next run processes a picture with an error again.
     """
 
     source: str
@@ -55,7 +55,7 @@ class Record(Struct, frozen=True):
 
     @property
     def needs_text(self) -> bool:
-        """Whether a person has to write one of the alt texts."""
+        """Whether a person has to write any of the alt texts."""
         return any(text.needs_text for text in self.translations)
 
 
@@ -83,7 +83,7 @@ def _is_inside(path: str) -> bool:
 
 
 def archive_target_above(folder: Path) -> Path | None:
-    """The target of an earlier run of `archive` that is this folder or contains it; None if there is none."""
+    """The target of an earlier `archive` that is this folder or contains it; None if there is none."""
     real = Path(os.path.realpath(folder))
     return next((each for each in (real, *real.parents) if _is_folder(each / STATE_FOLDER)), None)
 

@@ -16,11 +16,12 @@ from imgproc_local.domain.quality import target_score
 
 
 class BatchRequest(Struct, frozen=True):
-    """What a run makes of each picture: the results of `plans`, each of which is a job or its equivalent.
+    """What a run makes of each picture: the results of all `plans`.
 
-    `options_hash` is a hash of all options that change the results. `write_metadata` writes the texts
-    into the results, and `overwrite` replaces those that the pictures have; `sidecar` writes them to files beside the
-    results. With `archive_names`, the names of results depend on nothing but the picture (`domain.slug.archive_name`).
+    For each plan, `process` creates a job; `archive` runs its stages without a job. `options_hash` is a hash of all
+    options that change the results. `write_metadata` writes the texts into the results, and `overwrite` also replaces
+    those that the pictures have; `sidecar` writes them to files beside the results. With `archive_names`, the names of
+    results do not depend on other pictures (`domain.slug.archive_name`).
     """
 
     plans: tuple[Plan, ...]
@@ -33,7 +34,7 @@ class BatchRequest(Struct, frozen=True):
 
     @property
     def accepted(self) -> tuple[Format, ...]:
-        """The formats that every job of a picture accepts."""
+        """The formats that every plan accepts."""
         lists = [accepted_formats(plan.operation, local=True) for plan in self.plans]
         return tuple(each for each in lists[0] if all(each in others for others in lists))
 
@@ -49,7 +50,7 @@ def make_request(
     sidecar: bool = False,
     archive_names: bool = False,
 ) -> BatchRequest:
-    """A request for one plan with all stages, or for one plan per stage of `only`.
+    """A request for `plan`, or if `only` names some of the stages, for one plan per named stage.
 
     `model` is the name of the vision model.
     """
@@ -58,7 +59,7 @@ def make_request(
         plans: tuple[Plan, ...] = (plan,)
     else:
         plans = tuple(_plan_of_stage(plan, stage) for stage in stages)
-    # the manifest gets only a hash of it, because the text of --context must not be stored
+    # manifests store a hash instead of this content, because the text of --context must not be stored
     content = [
         msgspec.to_builtins(plans),
         target_score(config.quality_target),
@@ -90,12 +91,11 @@ def _plan_of_stage(plan: Plan, stage: StageName) -> Plan:
 
 
 def price(request: BatchRequest, config: Config) -> int:
-    """The price of all jobs of one picture, in credits."""
-    plans = request.plans
+    """The price of all plans for one picture, in credits."""
     prices = {
         Operation.ANALYZE: config.price_analyze * len(request.languages),
         Operation.OPTIMIZE: config.price_optimize,
         Operation.CONVERT: config.price_convert,
     }
     prices[Operation.PROCESS] = sum(prices.values())
-    return sum(prices[plan.operation] for plan in plans)
+    return sum(prices[plan.operation] for plan in request.plans)
