@@ -25,7 +25,7 @@ class Check(Struct, frozen=True):
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[str]:
-    """The results for people: one line each, its advice below, and a summary."""
+    """One line per result, with its advice below it, and a summary."""
     width = max(len(check.name) for check in checks)
     for check in checks:
         yield f"{check.state:<8} {check.name:<{width}}  {printable(check.detail)}"

@@ -1,4 +1,5 @@
-"""`doctor`: checks of the installation, the settings and the data folder. It changes nothing and creates no file.
+"""`doctor`: checks of the installation, the settings and the data folder. It changes nothing, and writes only a
+temporary file to the data folder, as a test.
 
 Each check prints one line: ok, warning (works, but not as well as it could) or problem (does not work). Keys and tokens
 are never printed.
@@ -53,7 +54,7 @@ def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | 
     elif as_report:
         from imgproc_local.cli.doctor.support_report import support_report
 
-        click.echo(support_report(check_lines(checks), _loaded(ctx, data_dir)))
+        click.echo(support_report(check_lines(checks), _valid_settings(ctx, data_dir)))
     else:
         for line in check_lines(checks):
             click.echo(line)
@@ -77,12 +78,13 @@ def _configured(ctx: click.Context, data_dir: str | None) -> Iterator[Check]:
     yield from data_folder(loaded.config)
 
 
-def _loaded(ctx: click.Context, data_dir: str | None) -> Loaded | None:
+def _valid_settings(ctx: click.Context, data_dir: str | None) -> Loaded | None:
+    """The settings; None if they are invalid, which a check reports."""
     from imgproc_local.domain.errors import SettingInvalid
 
     try:
         return load_settings(ctx, data_dir)
-    except SettingInvalid:  # reported as a check
+    except SettingInvalid:
         return None
 
 
@@ -101,7 +103,7 @@ def _settings(loaded: Loaded) -> Check:
 
 
 def _describer(config: Config) -> Iterator[Check]:
-    """The vision model in use and its grades; no model is loaded. A program that runs the model is asked for it."""
+    """The vision model in use and its grades. No model is loaded. If another program runs it, that program is asked."""
     from imgproc_local.compose import model_store, used_model_status
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.domain.languages import LANGUAGES
@@ -150,19 +152,20 @@ def _network(config: Config) -> Check:
         return Check("network", "ok", detail)
     from imgproc_local.system import air_gap
 
-    out = air_gap.find_leaks()
-    if out:
+    leaks = air_gap.find_leaks()
+    if leaks:
         advice = "Don't rely on air_gapped on this system, and report this problem."
-        return Check("network", "problem", f"air-gapped, but not everything was blocked: {'; '.join(out)}", advice)
-    gap = air_gap.seccomp_error()
-    if gap is not None:
-        detail = f"air-gapped for Python code: a connection and a lookup were refused; not for C libraries: {gap}"
+        return Check("network", "problem", f"air-gapped, but not everything was blocked: {'; '.join(leaks)}", advice)
+    seccomp_error = air_gap.seccomp_error()
+    if seccomp_error is not None:
+        refused = "a connection and a lookup were refused"
+        detail = f"air-gapped for Python code: {refused}; not for C libraries: {seccomp_error}"
         return Check("network", "warning", detail, "Block the program in a firewall as well.")
     return Check("network", "ok", "air-gapped: a connection, a lookup and sockets of C code were tried and refused")
 
 
 def _compression(config: Config) -> Check:
-    """From the settings and the count that the service last reported. The service is not contacted."""
+    """The service in use and the count that it last reported; it is not contacted."""
     if config.compression_service == "local":
         only = "; air-gapped: an external service is refused" if config.air_gapped else ""
         return Check("compression", "ok", f"by the local codecs{only}")

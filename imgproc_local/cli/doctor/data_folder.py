@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from imgproc_local.system.folder_lock import Owner
 
 LOW_DISK_BYTES = 1024**3
-EXAMPLE_AGE = timedelta(days=90)
 FULL_DISK_BYTES = 1024**2
 """With less free space SQLite can't read even an undamaged database."""
+EXAMPLE_AGE = timedelta(days=90)
+"""While retention is off, the check says how much space this age limit would free."""
 
 
 def data_folder(config: Config) -> Iterator[Check]:
@@ -95,11 +96,11 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
         return
     size = size_text(path.stat().st_size)
     try:
-        # the record before the database: a transaction that is committed in between is no loss
+        # the record before the database: a transaction that is committed in between must not count as lost
         commits = read_commits(path)
         report = inspect_database(path)
         # files after rows: a file is written before its row, and a row is deleted before its file
-        files = inspect_files(folder)
+        stored = inspect_files(folder)
     except StorageFailed as error:
         full = shutil.disk_usage(folder).free < FULL_DISK_BYTES
         advice = "Free some disk space and run doctor again." if full else REPAIR
@@ -108,11 +109,11 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
     yield _integrity(report, size)
     if report.problems or report.schema not in (0, report.newest_schema):
         return
-    yield _log(path, commits, report)
+    yield _write_ahead_log(path, commits, report)
     if report.schema == 0:
         return
     yield _ledger(report)
-    yield _files(report, files, owner, reread=lambda: inspect_database(path).files)
+    yield _files(report, stored, owner, reread=lambda: inspect_database(path).files)
     yield Check(
         "jobs", "ok", ", ".join(f"{count:,} {status}" for status, count in sorted(report.jobs.items())) or "none"
     )
@@ -154,8 +155,8 @@ REPAIR_FILES = (
     " or delete the jobs (DELETE /jobs/{id})."
 )
 REPAIR_LOG = (
-    "Jobs that finished shortly before are missing or run again; clients should send again what they miss. Check the"
-    " disk. Then delete the file imgproc.db-commits while no server runs, which ends this report."
+    "Jobs that finished shortly before the loss are missing or run again; clients should send missing pictures again."
+    " Check the disk. Then stop the server and delete the file imgproc.db-commits, so that this is no longer reported."
 )
 
 
@@ -171,7 +172,7 @@ def _integrity(report: DatabaseReport, size: str) -> Check:
     return Check("database", "ok", f"{size}, schema {report.schema}, intact")
 
 
-def _log(path: Path, commits: Commits, report: DatabaseReport) -> Check:
+def _write_ahead_log(path: Path, commits: Commits, report: DatabaseReport) -> Check:
     from imgproc_local.storage.wal import wal_damage
 
     lost = commits.lost + max(0, commits.committed - report.committed)
@@ -199,19 +200,21 @@ def _ledger(report: DatabaseReport) -> Check:
 
 
 def _files(
-    report: DatabaseReport, files: FilesReport, owner: Owner | None, reread: Callable[[], dict[str, int]]
+    report: DatabaseReport, stored: FilesReport, owner: Owner | None, reread: Callable[[], dict[str, int]]
 ) -> Check:
-    detail = f"{len(files.sizes):,} stored, {size_text(sum(files.sizes.values()))}"
-    damaged = {sha256 for sha256, size_bytes in report.files.items() if files.sizes.get(sha256) != size_bytes}
+    """Compare the stored files with those that rows reference. `reread` returns the referenced files once more."""
+    detail = f"{len(stored.sizes):,} stored, {size_text(sum(stored.sizes.values()))}"
+    damaged = {sha256 for sha256, size_bytes in report.files.items() if stored.sizes.get(sha256) != size_bytes}
     if damaged and owner is not None:
         damaged &= reread().keys()  # without the files of jobs that were deleted during this check
     if damaged:
-        missing = len(damaged - files.sizes.keys())
-        detail = f"{detail}; of jobs, {missing:,} are missing and {len(damaged) - missing:,} have a wrong size"
+        missing = len(damaged - stored.sizes.keys())
+        wrong = len(damaged) - missing
+        detail = f"{detail}; of the files that jobs need, {missing:,} are missing and {wrong:,} have a wrong size"
         return Check("files", "problem", detail, REPAIR_FILES)
-    leftover = len(files.sizes.keys() - report.files.keys()) + files.incoming
+    leftover = len(stored.sizes.keys() - report.files.keys()) + stored.incoming
     if leftover and owner is None:
         return Check(
             "files", "warning", f"{detail}; {leftover:,} belong to no job", "The next start of the server deletes them."
         )
-    return Check("files", "ok", f"{detail}; `imgproc-local verify` compares their content")
+    return Check("files", "ok", f"{detail}; `imgproc-local verify` also checks their content")

@@ -26,10 +26,10 @@ def installation(*, frozen: bool) -> Iterator[Check]:
         _advice("Reinstall it: pip install --force-reinstall pillow", frozen),
         _advice("Install the plugin: pip install pillow-avif-plugin", frozen),
     )
-    compiler = _advice("Install a C compiler and Python's headers, then install imgproc-local again.", frozen)
-    yield _scoring(compiler)
-    yield _jpeg(compiler)
-    yield _webp(compiler)
+    compiler_advice = _advice("Install a C compiler and Python's headers, then install imgproc-local again.", frozen)
+    yield _scoring(compiler_advice)
+    yield _jpeg(compiler_advice)
+    yield _webp(compiler_advice)
     yield _processor()
 
 
@@ -96,7 +96,7 @@ def _scoring(advice: str) -> Check:
 
 
 def _jpeg(advice: str) -> Check:
-    """Whether all encoders are installed that make JPEG files smaller."""
+    """Whether all packages that make JPEG files smaller are installed."""
     from imgproc_local.codecs.jpeg import encoders
 
     missing = encoders.missing_packages()

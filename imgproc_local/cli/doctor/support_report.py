@@ -1,4 +1,4 @@
-"""The text of `doctor --report`: what helps to find a problem, without secrets and private names."""
+"""The text of `doctor --report`: what helps to find a problem, without secrets or private names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LOG_LINES = 200
 CLOSING = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
 
 
-def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
-    """The checks, the changed settings and the end of the log. `loaded` is None where the settings were refused."""
+def support_report(check_lines: Iterable[str], loaded: Loaded | None) -> str:
+    """The checks, the changed settings and the end of the log. `loaded` is None if the settings are invalid."""
     config = loaded.config if loaded else None
-    redacted = Redaction(config, _pictures(config) if config else (), loaded.file if loaded else None)
-    parts = ["imgproc-local doctor --report", *checks]
+    redacted = Redaction(config, _picture_names(config) if config else (), loaded.file if loaded else None)
+    parts = ["imgproc-local doctor --report", *check_lines]
     if loaded is not None:
         parts += ["", "Settings changed from their defaults:", *_changed(loaded)]
         parts += ["", f"The last {LOG_LINES} lines of the log:", *_log(loaded.config)]
@@ -35,9 +35,11 @@ def _changed(loaded: Loaded) -> Iterator[str]:
     changed = [setting for setting in shown_settings(loaded.config, loaded.origins) if setting.source != "default"]
     for setting in changed:
         value = setting.value
-        # text is not written as JSON: the redaction would not find a folder with escaped characters
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        text = f"{len(value)} added models" if setting.name == "catalogue" else text
+        if setting.name == "catalogue":
+            text = f"{len(value)} added models"
+        else:
+            # a string is not written as JSON: the redaction would not find a folder with escaped characters
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         yield f"{setting.name} = {printable(text)}  ({setting.source})"
     if not changed:
         yield "none"
@@ -55,7 +57,7 @@ def _log(config: Config) -> Iterator[str]:
     yield from map(printable, lines) if lines else ["There is no log."]
 
 
-def _pictures(config: Config) -> frozenset[str]:
+def _picture_names(config: Config) -> frozenset[str]:
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.domain.errors import StorageFailed
     from imgproc_local.storage.inspection import picture_names

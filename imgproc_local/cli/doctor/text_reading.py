@@ -1,4 +1,4 @@
-"""The check of what reads text in pictures."""
+"""The check of the libraries and the neural networks that read text in pictures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAME = "text"
 
 
 def text_reading(config: Config, *, frozen: bool) -> Check:
-    """Whether the libraries and the networks are installed. `frozen` is true in a PyInstaller build, without both."""
+    """Whether both are installed. `frozen` is true in a PyInstaller build, which does not have the libraries."""
     from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
 
     if frozen:
@@ -26,6 +26,6 @@ def text_reading(config: Config, *, frozen: bool) -> Check:
         return Check(NAME, "warning", "text in pictures is not read: its libraries are missing", how_to_install("ocr"))
     if has_libraries:
         advice = "`imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr."
-        return Check(NAME, "warning", "text in pictures is not read: its networks are missing", advice)
+        return Check(NAME, "warning", "text in pictures is not read: its neural networks are missing", advice)
     advice = f"To read it: {how_to_install('ocr')} Then run `imgproc-local models pull ocr`."
     return Check(NAME, "ok", "text in pictures is not read", advice)

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from imgproc_local.storage.verification import Verification
 
 MAX_SHOWN = 5
-"""The most problems of one area that are printed; `--json` lists them all."""
+"""The most problems of one area that are printed; `--json` lists all that were found."""
 ADVICE = {
     "database": REPAIR,
     "log": REPAIR_LOG,
     "jobs": REPAIR_ROWS,
     "credits": REPAIR_ROWS,
     "files": REPAIR_FILES,
-    "foreign": "The next start deletes such files in `incoming` and in the folders of `files`; delete others yourself.",
+    "foreign": "The next start deletes such files in `incoming`, `thumbnails` and the folders of `files`; delete others"
+    " yourself.",
 }
-"""What to do about the problems of an area. The area `foreign` has the files that belong to no job."""
+"""What to do about the problems of an area. The area `foreign` is the files that belong to no job."""
 NOT_CHECKED = "not checked while another process uses the folder: it may be storing files"
 
 
@@ -68,8 +69,8 @@ def _checks(result: Verification) -> Iterator[Check]:
     intact = {
         "database": f"schema {result.schema}, intact" if result.schema else "none yet",
         "log": f"{result.committed:,} transactions, none is missing",
-        "jobs": "every job, stage and result follows the rules",
-        "credits": "every balance equals its ledger, every stage is paid once",
+        "jobs": "every job, stage and result is consistent",
+        "credits": "every balance equals the sum of its ledger, every stage is paid once",
         "files": f"{result.files:,} files with {size_text(result.size_bytes)} match their SHA-256",
         "foreign": "every file belongs to a job" if not result.is_used else NOT_CHECKED,
     }
