@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MAX_PICTURE_S = 600_000.0
-"""As long as the longest --timeout."""
+"""As long as the longest --timeout, so that only --timeout ends a check."""
 POLL_S = 0.2
 """How often the waiting thread returns to Python code: on Windows, Ctrl+C does not interrupt a wait without timeout."""
 
@@ -46,7 +46,7 @@ POLL_S = 0.2
     "--folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Describe the pictures in DIR instead, and show the texts, without a grade.  [languages by default: en]",
+    help="Describe the pictures in DIR instead, and show the texts without a grade.  [default of --languages: en]",
 )
 @click.option(
     "--timeout",
@@ -57,7 +57,7 @@ POLL_S = 0.2
     show_default=True,
     help="Stop after this time without saving a grade.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text that the model wrote.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
 @data_dir_option
 @click.pass_context
 def check(
@@ -73,8 +73,8 @@ def check(
 
     The model describes twelve drawings. Its grade is the share of facts that the alt texts name correctly, in five
     areas of equal weight: colours and shapes, counts, positions, words in the picture, and things in a simple scene. A
-    text that can't be published, or that is in another language, counts as naming no fact. Photographs are harder: use
-    the grade to compare models and languages, and --folder to judge a model on your own pictures.
+    text that breaks the rules for alt texts, or is in another language, counts as naming no fact. Photographs are
+    harder: use the grade to compare models and languages, and --folder to judge a model on your own pictures.
     """
     from imgproc_local.cli.output import echo_json
     from imgproc_local.compose import model_store
@@ -132,7 +132,6 @@ def _grade(config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: 
 
     if isinstance(model, VisionModel) and not passed_self_test(model):
         click.echo(f"Testing {model.name} in a child process …", err=True)
-    # no picture has a limit of its own: --timeout limits the whole check
     loaded = load_model(config, model, check_stop, retry_test=True, picture_timeout_s=MAX_PICTURE_S)
     count = f"{len(codes)} languages" if len(codes) > 1 else "1 language"
     click.echo(f"{model.name} describes {len(PROBES)} pictures in {count} …", err=True)
@@ -148,7 +147,7 @@ def _grade(config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: 
 def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Result:
     """Run `work(check_stop)` on another thread and return its result.
 
-    `check_stop` raises after Ctrl+C and after the time limit.
+    `check_stop` raises after Ctrl+C and after the time limit. Raises: what `work` raises; Exit after Ctrl+C.
     """
     from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 
@@ -209,7 +208,7 @@ def _print_results(results: list[LanguageResult]) -> None:
         rows.append((name, format_grade(result.share), *shares, f"{refused} of {len(result.texts)}"))
     for line in table(rows, right_aligned=range(1, len(rows[0]))):
         click.echo(line)
-    click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts that can't be published. --json prints every text.")
+    click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts against the rules or in another language. --json prints all texts.")
 
 
 def _result_fields(result: LanguageResult) -> dict[str, object]:

@@ -1,6 +1,6 @@
-"""`models`: lists, installs, selects, verifies and removes vision models.
+"""`models`: lists, installs, selects, checks and removes vision models, and installs the networks of `ocr`.
 
-Works beside a running server, which uses the change from its next picture on.
+Works beside a running server, which uses a change from its next picture on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _ModelPath(click.Path):
-    """A path to import from. Says so before it opens one on another machine."""
+    """A path to import from. On Windows, warns before it opens a path on another machine."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         from imgproc_local.system.files import is_on_network
@@ -102,8 +102,9 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -> None:
     """Download, verify, test and install a model.
 
-    NAME is one of the models that `models list` shows. An interrupted download is resumed. Uses HF_ENDPOINT, HF_TOKEN
-    and the usual proxy variables; for `ocr`, the package index that PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
+    NAME is a model that `models list` shows as "can be pulled". An interrupted download is resumed. Uses
+    HF_ENDPOINT, HF_TOKEN and the usual proxy variables; for `ocr`, the package index that PIP_INDEX_URL or
+    UV_DEFAULT_INDEX names, or PyPI.
     """
     from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import SettingInvalid
@@ -161,7 +162,7 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
 @click.option(
     "--answer-opening",
     metavar="TEXT",
-    help="Put TEXT before each answer, such as an empty thought of a reasoning model; \\n is a line break.",
+    help="Start each answer with TEXT, such as an empty thought of a reasoning model; \\n is a line break.",
 )
 @data_dir_option
 @click.pass_context
@@ -177,8 +178,8 @@ def import_(
 ) -> None:
     """Install a model from files on this machine.
 
-    PATH is its two GGUF files in any order, a folder with them, or a tar (also .tar.gz). `models pull --to DIR` creates
-    such a folder. For `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
+    PATH is its two GGUF files in any order, a folder with them, or a tar archive (also .tar.gz). `models pull --to DIR`
+    creates such a folder. For `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
     from imgproc_local.cli.models import ocr
     from imgproc_local.vision.models.catalogue import read_catalogue
@@ -215,8 +216,8 @@ def import_(
 def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     """Select the model that describes pictures.
 
-    It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM is ollama, lmstudio
-    or llama-server: a model in that program on this machine.
+    It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM:NAME is a model in
+    another program on this machine; PROGRAM is ollama, lmstudio or llama-server.
     """
     from imgproc_local.compose import loopback_problem
     from imgproc_local.domain.errors import ModelUnusable
@@ -310,7 +311,7 @@ def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
 @command.command("self-test", hidden=True)
 @click.argument("model", metavar="JSON")
 def self_test_child(model: str) -> None:
-    """Test a model in this process, which llama.cpp may crash, and print the result as JSON."""
+    """Test a model in this child process, which llama.cpp may crash, and print the result as JSON."""
     import msgspec
 
     from imgproc_local.system.air_gap import enable_if_inherited
@@ -341,7 +342,7 @@ def _catalogue_entry(config: Config, name: str) -> Entry:
 
 
 def _self_test(progress: TransferProgress, model: VisionModel) -> None:
-    """Test the model in a child process unless it has passed before. Without llama.cpp, print that it is not tested."""
+    """Test the model in a child process, unless it passed before. Without llama.cpp, print that it is not tested."""
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
 

@@ -1,6 +1,6 @@
 """`models check --folder`: shows how a model describes the user's own pictures, each as soon as it is described.
 
-The pictures are described as the service would, with the words in their files. Nothing is stored.
+They are described as by the service, which also uses the texts in their metadata. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Describe = Callable[["WorkItem", CheckStop], "Output"]
 
 
 class DescribedText(Struct, frozen=True):
-    """`source` is `vision` if the model wrote the text; `remarks` is what the lint says of it."""
+    """`source` is a `TextSource`, "vision" if the model wrote the text; `remarks` are advice on how to improve it."""
 
     language_code: str
     seo_filename: str
@@ -37,7 +37,7 @@ class DescribedText(Struct, frozen=True):
 
 
 class DescribedPicture(Struct, frozen=True):
-    """One picture of the folder. `error` says why it could not be described, None if it was."""
+    """One picture of the folder. If it could not be described, `error` says why, and `seconds` is 0."""
 
     picture: str
     seconds: float
@@ -53,7 +53,7 @@ def check_on_folder(
     show: Callable[[DescribedPicture], None],
     check_stop: CheckStop,
 ) -> list[DescribedPicture]:
-    """Describe every picture in `folder` and its folders, and call `show` with each.
+    """Describe every picture in `folder` and its subfolders, and call `show` with each.
 
     Raises: ModelUnusable, if the model does not work here; click.UsageError, if there are no pictures; what
     `check_stop` raises.
@@ -141,5 +141,5 @@ def summary(described: list[DescribedPicture]) -> str:
     median_s = statistics.median(seconds) if seconds else 0.0
     return (
         f"Written by the model: {by_model} of {len(texts)} texts. With remarks (!): {with_remarks}. Median time per"
-        f" picture: {median_s:.1f} s. Texts that are in the file, or were refused twice, are not by the model."
+        f" picture: {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
     )

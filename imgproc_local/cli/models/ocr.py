@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.store import ModelStore
 
 NOT_INCLUDED = (
-    "This program does not include the libraries that read text in pictures. The Python package imgproc-local has them,"
-    " with its extra ocr."
+    "This program does not include the libraries that read text in pictures. They are installed with the extra ocr of"
+    " the Python package imgproc-local."
 )
 
 
@@ -36,7 +36,7 @@ def pull(models: ModelStore, to: Path | None, progress: Progress) -> None:
 
 
 def report_installed() -> None:
-    """Say what was installed and what it still needs."""
+    """Print what was installed and what it still needs."""
     click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}.")
     if model_files.runtime_is_installed():
         click.echo("Text in pictures is read from the next picture on.")
@@ -45,7 +45,7 @@ def report_installed() -> None:
 
 
 def verify(models: ModelStore, progress: Progress) -> str | None:
-    """What is wrong with the installed files; None if they have their SHA-256."""
+    """What is wrong with the installed files; None if each has its expected SHA-256."""
     try:
         model_files.verify(models, progress)
     except ModelUnusable as error:
