@@ -138,7 +138,7 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
     from imgproc_local.codecs.picture.formats import FORMATS
 
     picture = file.read_bytes()
-    result = service.shrink(picture, FORMATS[work.info.format].mime, len(picture), check_stop)
+    result = service.shrink(picture, FORMATS[work.info.format].mime, check_stop)
     if result is None:
         return Output(keeps_original=True)
     return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)

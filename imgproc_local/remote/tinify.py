@@ -43,7 +43,7 @@ INITIAL_RETRY_DELAY_S = 0.5
 MAX_RETRY_AFTER_S = 10
 """If `Retry-After` is longer than this, the request is not retried."""
 COOLDOWN_S = 30.0
-"""For this long after a failure, `shrink` fails without a request, so that queued pictures don't all wait for it."""
+"""After a failure, `shrink` fails without a request for this long, so that queued pictures don't wait in vain."""
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S, WRITE_TIMEOUT_S = 5.0, 30.0, 20.0
 POLL_INTERVAL_S = 0.1
@@ -53,7 +53,7 @@ MAX_JSON_BYTES = 64 * 1024
 MAX_ERROR_CHARS = 200
 
 _PICTURE_REJECTED = (400, 413, 415, 422)
-"""Status codes with which the service rejects this picture, but may accept another."""
+"""Status codes that reject this picture; the service may accept another."""
 _TOO_MANY_REQUESTS = 429
 
 
@@ -139,8 +139,8 @@ class Tinify:
         self._monotonic = monotonic
         self._cooldown: tuple[float, str] | None = None  # the time when it ends, and the message of the failure
 
-    def shrink(self, picture: bytes, mime: str, max_bytes: int, check_stop: CheckStop) -> bytes | None:
-        """The file that the service returns, not yet validated; None if it is not smaller than `max_bytes`.
+    def shrink(self, picture: bytes, mime: str, check_stop: CheckStop) -> bytes | None:
+        """The file that the service returns, not yet validated; None if it is not smaller than `picture`.
 
         `picture` is a file of the media type `mime`. Raises: ExternalServiceFailed, if there is no usable response;
         what `check_stop` raises.
@@ -150,13 +150,13 @@ class Tinify:
         if cooldown is not None and self._monotonic() < cooldown[0]:
             raise ExternalServiceFailed(f"{cooldown[1]} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
         try:
-            return run_until_stopped(self._shrink(picture, mime, max_bytes), check_stop, POLL_INTERVAL_S)
+            return run_until_stopped(self._shrink(picture, mime), check_stop, POLL_INTERVAL_S)
         except ExternalServiceFailed as failure:
             if not failure.this_picture_only:
                 self._cooldown = self._monotonic() + COOLDOWN_S, failure.message
             raise
 
-    async def _shrink(self, picture: bytes, mime: str, max_bytes: int) -> bytes | None:
+    async def _shrink(self, picture: bytes, mime: str) -> bytes | None:
         import httpx
 
         try:
@@ -180,9 +180,10 @@ class Tinify:
                 shrunk = _decode_json(response.body, _SuccessBody)
                 if shrunk is None:
                     raise ExternalServiceFailed("Expected JSON from the compression service; received something else.")
-                if shrunk.output is not None and shrunk.output.size >= max_bytes:
+                if shrunk.output is not None and shrunk.output.size >= len(picture):
                     return None
-                result = await self._request(client, "GET", self._result_url(response.location), 200, max_bytes - 1)
+                result_url = self._result_url(response.location)
+                result = await self._request(client, "GET", result_url, 200, len(picture) - 1)
                 if result.body and shrunk.output is not None and len(result.body) != shrunk.output.size:
                     raise ExternalServiceFailed(
                         "The compression service sent a file of a different size than its response states."
@@ -215,16 +216,16 @@ class Tinify:
         client: httpx.AsyncClient,
         method: str,
         url: str,
-        expected: int,
+        expected_status: int,
         max_bytes: int,
         picture: bytes | None = None,
         mime: str = "",
     ) -> _Response:
-        """The response with the expected status, after at most `MAX_ATTEMPTS` attempts."""
+        """The response with `expected_status`, after at most `MAX_ATTEMPTS` attempts."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
                 response = await self._send(client, method, url, max_bytes, picture, mime)
-                self._raise_for_status(response, expected)
+                self._raise_for_status(response, expected_status)
                 return response
             except _TransientError as failure:
                 delay_s = INITIAL_RETRY_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
@@ -264,10 +265,10 @@ class Tinify:
                 f"The connection to the compression service failed ({type(error).__name__})."
             ) from None
 
-    def _raise_for_status(self, response: _Response, expected: int) -> None:
-        """Raises: _TransientError or ExternalServiceFailed if the status is not `expected`."""
+    def _raise_for_status(self, response: _Response, expected_status: int) -> None:
+        """Raises: _TransientError or ExternalServiceFailed if the status is not `expected_status`."""
         status = response.status
-        if status == expected:
+        if status == expected_status:
             return
         detail = self._error_detail(response)
         if status == _TOO_MANY_REQUESTS:

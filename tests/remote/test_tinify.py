@@ -31,7 +31,7 @@ class Client:
         self.tinify = Tinify(url, key, timeout_s, self.counts.append, lambda: self.now_s)
 
     def shrink(self, check_stop: CheckStop = lambda: None, picture: bytes = PICTURE) -> bytes | None:
-        return self.tinify.shrink(picture, "image/jpeg", len(picture), check_stop)
+        return self.tinify.shrink(picture, "image/jpeg", check_stop)
 
     def failure(self) -> ExternalServiceFailed:
         """The error of a call that fails."""
