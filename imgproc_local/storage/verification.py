@@ -77,12 +77,12 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
             problems.append(Problem("database", error.message))
             return Verification(0, commits.committed, 0, 0, tuple(problems))
         problems += rows.problems
+        if rows.schema not in (0, newest_schema()):  # its rows were not read, so nothing can be compared with them
+            return Verification(rows.schema, 0, 0, 0, tuple(problems))
         problems += _lost(commits, rows.committed)
     elif commits.committed:
         problems.append(Problem("database", "the database is missing"))
         return Verification(0, commits.committed, 0, 0, tuple(problems))
-    if rows.schema not in (0, newest_schema()):
-        return Verification(rows.schema, rows.committed, 0, 0, tuple(problems))
     intact, damaged = _compare_files(folder / "files", rows.files)
     if damaged and is_owned():
         # jobs may have been deleted meanwhile, and their files with them

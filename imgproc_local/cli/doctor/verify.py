@@ -66,20 +66,27 @@ def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
 
 
 def _checks(result: Verification) -> Iterator[Check]:
+    from imgproc_local.storage.migration import newest_schema
+
+    database = f"schema {result.schema}, intact" if result.schema else "none yet"
+    needs_migration = 0 < result.schema < newest_schema()
+    if needs_migration:
+        database = f"{database}; the next start migrates it to {newest_schema()}, and nothing else is checked before"
     intact = {
-        "database": f"schema {result.schema}, intact" if result.schema else "none yet",
+        "database": database,
         "log": f"{result.committed:,} transactions, none is missing",
         "jobs": "every job, stage and result is consistent",
         "credits": "every balance equals the sum of its ledger, every stage is paid once",
         "files": f"{result.files:,} files with {size_text(result.size_bytes)} match their SHA-256",
         "foreign": "every file belongs to a job" if not result.is_used else NOT_CHECKED,
     }
+    # if the database is damaged, the other areas may not have been checked
+    has_unchecked = needs_migration or any(problem.area == "database" for problem in result.problems)
     for area, detail in intact.items():
         problems = [problem.detail for problem in result.problems if problem.area == area]
         if problems:
             yield Check(area, "warning" if area == "foreign" else "problem", _shown(problems), ADVICE[area])
-        # if the database is damaged, the other areas may not have been checked
-        elif not any(problem.area == "database" for problem in result.problems):
+        elif area == "database" or not has_unchecked:
             yield Check(area, "ok", detail)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.domain.errors import StageFailed
+from imgproc_local.storage.migration import newest_schema
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.service import GatedDescriber, running
@@ -294,6 +295,15 @@ def test_lost_transactions_stay_reported_after_the_next_start(data: Path, progra
     assert "log" in doctor(program)
     (data / f"{DATABASE_FILE}-commits").unlink()
     assert "log" not in doctor(program)
+
+
+def test_a_database_before_its_migration_is_not_reported_as_damaged_or_checked(data: Path, program: Program) -> None:
+    sql(f"PRAGMA user_version = {newest_schema() - 1}")(data)
+    assert verify(program) == {}
+    assert "log" not in doctor(program)
+    text = program.in_process("verify").stdout
+    assert "the next start migrates it" in text
+    assert "SHA-256" not in text
 
 
 def test_a_busy_server_has_no_problem(program: Program) -> None:
