@@ -111,9 +111,10 @@ def _described(head: bytes) -> str:
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
         return "a web page"
     try:
-        text = head[:508].decode("utf-8", "strict")
+        text = head.decode("utf-8")
     except UnicodeDecodeError as error:
-        text = "" if error.start < len(head) - 4 else head[: error.start].decode("utf-8")
+        # the head may end inside a character, which has up to four bytes
+        text = "" if error.start < len(head) - 3 else head[: error.start].decode("utf-8")
     if text and all(character.isprintable() or character in "\t\r\n\f" for character in text):
         return "text"
     return "a file of no known picture type"

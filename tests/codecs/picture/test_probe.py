@@ -102,6 +102,7 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"Dear diary, today\n", "text"),
         ("Grüße aus München – schön hier".encode(), "text"),
+        (("ab" + "😀" * 200).encode(), "text"),
         (b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', "SVG"),
         (b"\xef\xbb\xbf<svg/>", "SVG"),
         (b"<!DOCTYPE html><html></html>", "web page"),
