@@ -369,6 +369,20 @@ def srgb_profile() -> bytes:
     return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 
+def lifted_srgb_profile() -> bytes:
+    """A profile with sRGB's primaries whose parametric curves have sRGB's numbers and an offset of 0.1."""
+    profile = bytearray(srgb_profile())
+    at = profile.index(b"para\0\0\0\0\0\3")
+    offset = struct.pack(">i", round(0.1 * 65536))
+    curve = b"para\0\0\0\0\0\4\0\0" + profile[at + 12 : at + 32] + 2 * offset
+    (count,) = struct.unpack_from(">I", profile, 128)
+    for entry in range(132, 132 + 12 * count, 12):
+        if profile[entry : entry + 4] in (b"rTRC", b"gTRC", b"bTRC"):
+            struct.pack_into(">II", profile, entry + 4, len(profile), len(curve))
+    struct.pack_into(">I", profile, 0, len(profile) + len(curve))
+    return bytes(profile + curve)
+
+
 DISPLAY_P3 = ((0.5151, 0.2412, -0.0011), (0.2920, 0.6922, 0.0419), (0.1571, 0.0666, 0.7841))
 SMALLER_THAN_SRGB = ((0.4243, 0.2344, 0.0272), (0.3766, 0.6728, 0.1042), (0.1633, 0.0928, 0.6936))
 

@@ -53,6 +53,7 @@ SOURCES = {
     "Display P3, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=pictures.wide_profile()),
     "Display P3, PNG": pictures.saved(all_hues(), "PNG", icc_profile=pictures.wide_profile()),
     "narrow, JPEG": pictures.saved(all_hues(), "JPEG", quality=97, icc_profile=pictures.narrow_profile()),
+    "lifted sRGB, PNG": pictures.saved(all_hues(), "PNG", icc_profile=pictures.lifted_srgb_profile()),
     "sRGB, PNG": pictures.saved(all_hues(), "PNG", icc_profile=pictures.srgb_profile()),
     "CMYK": pictures.saved(Image.fromarray(all_hues()).convert("CMYK"), "JPEG", quality=97),
     "16 bits": deep(),

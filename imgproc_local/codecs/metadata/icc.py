@@ -115,10 +115,12 @@ def _curve(raw: bytes, x: float) -> float:
         one, next_one = struct.unpack_from(">2H", raw, 12 + 2 * below)
         return float(one * (1 - part) + next_one * part) / 65535
     if raw[:4] == b"para" and raw[8:10] in (b"\0\3", b"\0\4"):
-        g, a, b, c, d = (number / 65536 for number in struct.unpack(">5i", raw[12:32]))
+        # type 4 has two more numbers than type 3: the offsets of both parts
+        stored = raw[12:40] if raw[9] == 4 else raw[12:32] + bytes(8)
+        g, a, b, c, d, e, f = (number / 65536 for number in struct.unpack(">7i", stored))
         if x < d:
-            return float(c * x)
+            return float(c * x + f)
         if a * x + b < 0:
             raise ValueError("a power of a negative number")
-        return float((a * x + b) ** g)
+        return float((a * x + b) ** g + e)
     raise ValueError("neither a sampled nor a parametric curve")
