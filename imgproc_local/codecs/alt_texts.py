@@ -112,7 +112,7 @@ def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) 
             replacing = list(texts)
         after = _merged(before, texts, {tag.lower() for tag in replacing})
         if after != before:
-            changed[name] = xmp.alternative(name, after)
+            changed[name] = xmp.from_language_items(name, after)
     return changed
 
 

@@ -1,7 +1,8 @@
 """How much of a file's metadata is read: bytes, counts and depths, all of which a hostile file may choose freely.
 
-What exceeds a bound counts as absent and is reported as `Removed.UNREADABLE`. Each bound is a multiple of what real
-files have, and small enough that reading, cleaning and writing everything that it admits takes less than a second.
+What exceeds a bound counts as absent; where XMP or cleaned texts do, `Removed.UNREADABLE` is reported. Each bound is a
+multiple of what real files have, and small enough that reading, cleaning and writing everything that it admits takes
+less than a second.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ MAX_TEXTS = 32
 MAX_CLEANED_CHARACTERS = 128 * 1024
 """Characters in all texts of one file that are searched for private data, which takes up to 5 µs each.
 
-The longest single text that is preserved has 32 Ki; `clean_text` repeats nothing for a text that several blocks hold.
+The longest single text that is preserved has 32 Ki. `clean_text` caches its results, so that a text that several blocks
+hold is searched once.
 """
 
 MAX_SCANNED_CHARACTERS = 16 * 1024
-"""Characters of comments and unknown fields, which are removed, that are searched for further kinds of private data."""
+"""Characters of removed comments and unknown fields that are searched for further kinds of private data."""
 
 MAX_CLEANED_TEXTS = 4_096
 """Texts of one file that are searched for private data. Catalogues give a picture a few hundred keywords at most."""
@@ -40,10 +42,10 @@ The longest lists in real files are Photoshop's document ancestors; one that fil
 """
 
 MAX_PUBLISHED_XMP_DEPTH = 16
-"""The nesting depth of a property that is published. The structures of IPTC and PLUS have eight."""
+"""The nesting depth of a published property; deeper elements are removed. IPTC and PLUS need at most eight levels."""
 
 MAX_PUBLISHED_XMP_NODES = 4_096
-"""Elements in all properties that are published; what follows is removed."""
+"""Elements and attributes in all properties that are published; what follows is removed."""
 
 MAX_PUBLISHED_XMP_BYTES = 1024 * 1024
 """The largest packet that is written, except into a JPEG, whose segments are smaller."""
@@ -52,7 +54,7 @@ MAX_IFD_ENTRIES = 512
 """Entries of one IFD of EXIF; cameras write fewer than 100."""
 
 MAX_EXIF_TEXT_BYTES = 64 * 1024
-"""The longest field of EXIF that is read, which is all that a JPEG segment can hold."""
+"""The longest field of EXIF that is read. A JPEG segment can't hold more."""
 
 MAX_EXIF_NUMBERS = 16
 """Numbers in one field of EXIF: a GPS position has three."""
@@ -70,7 +72,7 @@ MAX_ICC_TAGS = 100
 """Tags of an ICC profile; the largest profiles have fewer than 40. Source: LittleCMS reads at most 100."""
 
 MAX_MERGED_VALUES = 64
-"""Creators, copyright notices or credits of IPTC-IIM that are compared with those of XMP."""
+"""Creators, copyright notices or credits of other blocks that are compared with those of XMP."""
 
-MAX_JOINED_CHARACTERS = 32 * 1024
-"""Characters of a property's text that IPTC-IIM's differing notices are compared with or appended to."""
+MAX_COMPARED_CHARACTERS = 32 * 1024
+"""Characters of each side of that comparison: those of XMP, and those of the other blocks."""

@@ -47,4 +47,7 @@ TEXT_NAMES = {
     "copyright": xmp.DC + "rights",
     "disclaimer": xmp.RIGHTS + "UsageTerms",
 }
-"""PNG's keywords and a GIF's comments likewise. Source: W3C PNG specification, third edition, 11.3.3.1."""
+"""The keywords of PNG texts, and `comment` for those of a GIF, likewise.
+
+Source: W3C PNG specification, third edition, 11.3.3.1.
+"""

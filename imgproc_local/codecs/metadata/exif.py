@@ -25,14 +25,17 @@ DATE_TIME_ORIGINAL = 0x9003
 XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9C9B, 0x9CA0)
 
 _STRUCTURE_BYTES = 8 + 2 + 12 + 4
-"""The header, the number of entries, the orientation and the offset of the next IFD."""
+"""The size without text fields: header, number of entries, orientation and offset of the next IFD."""
 _READ_TAGS = frozenset(
     (
         IMAGE_DESCRIPTION, MAKE, MODEL, ORIENTATION, ARTIST, COPYRIGHT, EXIF_IFD, GPS_IFD, DATE_TIME_ORIGINAL,
         XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT, *range(1, 5),
     )
 )  # fmt: skip
-"""The tags that are read, 1 to 4 in a GPS IFD. Others are skipped: all entries may point to the same bytes."""
+"""The tags that are read; 1 to 4 are those of a GPS IFD.
+
+Others are skipped: in a hostile file every entry may point to the same large value, which would be copied each time.
+"""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
 """Bytes per value by field type; 13 is IFD, an offset like LONG, and 129 is UTF-8, since Exif 3.0."""
 _BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET = 1, 2, 3, 4, 5, 10, 13
@@ -42,18 +45,19 @@ Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
 
 
 def read_ifd(tiff: bytes, pointer_tag: int | None = None) -> dict[int, Value]:
-    """The entries of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag; the first of equal tags.
+    """The values of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag; the first of equal tags.
 
-    Text and undefined values are bytes, numbers are tuples. Empty if there is no such IFD or it can't be read.
+    Only `_READ_TAGS` are read. Text and undefined values are bytes, numbers are tuples. Empty if there is no such IFD
+    or it can't be read.
     """
     offset, order = _ifd_offset(tiff, pointer_tag)
     return _entries(tiff, order, offset)
 
 
-def places(tiff: bytes, pointer_tag: int | None = None) -> dict[int, tuple[int, int]]:
-    """The start and end of every field of IFD0, or of the IFD that `pointer_tag` in IFD0 points to, by tag.
+def field_ranges(tiff: bytes, pointer_tag: int | None = None) -> dict[int, tuple[int, int]]:
+    """The start and end of the value of every field of IFD0, or of the IFD that `pointer_tag` points to, by tag.
 
-    The end is before the start of a field that can't be read. Several may be the same bytes.
+    For a field that can't be read, the end is less than the start. Ranges may overlap or be equal.
     """
     offset, order = _ifd_offset(tiff, pointer_tag)
     found: dict[int, tuple[int, int]] = {}
@@ -137,7 +141,7 @@ def orientation(tiff: bytes | None) -> int:
 
 
 def text(value: Value | None) -> str:
-    """The text of an ASCII field, which many writers fill with UTF-8, stripped; "" if the field is no text."""
+    """The text of an ASCII field, which many writers fill with UTF-8, stripped; "" if the field is not text."""
     if not isinstance(value, bytes):
         return ""
     return text_of(value.split(b"\0", 1)[0])
@@ -191,8 +195,8 @@ def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
     return found[0], found[1]
 
 
-def write(texts: Mapping[int, bytes], orientation_tag: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if there are none.
+def write(texts: Mapping[int, bytes], orientation_value: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if it would have no field.
 
     If it would be longer than `max_bytes`, the longest fields are omitted.
     """
@@ -203,7 +207,7 @@ def write(texts: Mapping[int, bytes], orientation_tag: int = 1, max_bytes: int =
         size += 12 + len(raw) + len(raw) % 2
         if raw.strip(b"\0 ") and size <= max_bytes:
             fields[tag] = raw
-    tags = sorted([*fields, *([ORIENTATION] if orientation_tag != 1 else [])])
+    tags = sorted([*fields, *([ORIENTATION] if orientation_value != 1 else [])])
     if not tags:
         return None
     head = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(tags))
@@ -211,7 +215,7 @@ def write(texts: Mapping[int, bytes], orientation_tag: int = 1, max_bytes: int =
     tail = b""
     for tag in tags:
         if tag == ORIENTATION:
-            head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_tag, 0)
+            head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_value, 0)
             continue
         raw = fields[tag]
         kind = _BYTE if tag in XP_FIELDS else _ASCII

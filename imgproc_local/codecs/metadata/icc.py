@@ -17,7 +17,7 @@ _SRGB_COLORANTS = {
 """sRGB's primaries adapted to D50 with the Bradford transform. Source: IEC 61966-2-1."""
 
 WIDE_FROM = 1.15
-"""The area of a wide gamut in units of sRGB's. Adobe RGB and Display P3 have 1.3, old monitors less than 1."""
+"""A gamut is wide if its area is more than this multiple of sRGB's. Adobe RGB and Display P3 have 1.3."""
 
 _COLORANT_TOLERANCE = 0.004
 _CURVE_TOLERANCE = 0.004
@@ -30,7 +30,7 @@ def colour_space(profile: bytes) -> str:
 
 
 def kept_profile(profile: bytes | None) -> bytes | None:
-    """The profile, or None if there is none or it is sRGB and can be removed."""
+    """The profile; None if it can be removed because it is missing, is no ICC profile, or is sRGB."""
     if not profile or not colour_space(profile) or is_srgb(profile):
         return None
     return profile
@@ -53,16 +53,16 @@ def is_srgb(profile: bytes) -> bool:
 
 
 def is_wide(profile: bytes) -> bool:
-    """Whether an RGB profile's primaries span clearly more than sRGB's; False if it has only lookup tables."""
+    """Whether an RGB profile's gamut is clearly larger than sRGB's; False if it has only lookup tables."""
     tags = _tags(profile)
-    corners, usual = [], []
+    corners, srgb_corners = [], []
     for tag, xyz in _SRGB_COLORANTS.items():
         raw = tags.get(tag, b"")
         if raw[:4] != b"XYZ " or len(raw) < 20:
             return False
         corners.append(_chromaticity(*struct.unpack(">3i", raw[8:20])))
-        usual.append(_chromaticity(*xyz))
-    return _area(*corners) > WIDE_FROM * _area(*usual)
+        srgb_corners.append(_chromaticity(*xyz))
+    return _area(*corners) > WIDE_FROM * _area(*srgb_corners)
 
 
 def _chromaticity(x: float, y: float, z: float) -> tuple[float, float]:

@@ -26,7 +26,7 @@ IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
-"""The longest value of a standard dataset. An extended dataset, whose length is written in more bytes, is only read."""
+"""The longest value of a standard dataset. Extended datasets, whose length has more bytes, are copied but not made."""
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
@@ -39,7 +39,10 @@ def from_photoshop(resources: bytes) -> bytes | None:
 
 
 def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
-    """The Photoshop image resources in a run: the identifier, start and end of each."""
+    """The identifier of each Photoshop image resource in a run, and the start and end of its data.
+
+    The end is not checked: that of the last resource may lie behind the run.
+    """
     at = 0
     for _ in range(MAX_PHOTOSHOP_RESOURCES):
         if at + 12 > len(resources) or resources[at : at + 4] not in _SIGNATURES:
@@ -83,8 +86,8 @@ def stored_numbers(block: bytes | None) -> frozenset[tuple[int, int]]:
 def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
     """A block with only the texts of the datasets 2:`numbers`, None if there are none.
 
-    The datasets that declare the encoding (1:90) and the version (2:00) are copied, too. A text that `clean` does not
-    change is copied byte for byte; a text that it empties is removed.
+    The datasets that declare UTF-8 (1:90) and the version (2:00) are copied, too. A text that `clean` does not change
+    is copied byte for byte; a text that it empties is removed.
     """
     head: list[bytes] = []
     out: list[bytes] = []

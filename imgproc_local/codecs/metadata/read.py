@@ -1,6 +1,7 @@
-"""The words and facts that a picture carries, gathered from its blocks into one shape for describers.
+"""The words and facts in a picture's metadata blocks, merged into one struct for describers.
 
-Only what may be published is read: the same cleaning as for outputs, so no text can repeat what a file may not say.
+Words are read from the metadata that may be published, so that no description repeats what results must not contain.
+Date, camera and position are read as stored, although results never carry them: describers decide what they use.
 """
 
 from __future__ import annotations
@@ -13,26 +14,26 @@ from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, KeepLocat
 
 
 def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
-    """The words and facts in a file's blocks; XMP, which has languages, before IPTC-IIM, texts and EXIF."""
+    """The words and facts in a file's blocks; those of XMP, which has languages, first, then IPTC-IIM, texts, EXIF."""
     published = strip.publishable(blocks, keep_location)
-    words, datasets, main = published.xmp, iptc.read(published.iptc), published.exif
-    texts = strip.by_name(published.texts)
+    properties, datasets, fields = published.xmp, iptc.read(published.iptc), published.exif
+    texts = strip.texts_by_property(published.texts)
 
     def all_of(name: str, dataset: int | None = None, *more: str) -> tuple[EmbeddedText, ...]:
-        found = xmp.alternatives(words, name)
+        found = xmp.alternatives(properties, name)
         found += [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
         return strip.unique([*found, *texts.get(name, []), *(EmbeddedText(text) for text in more)])
 
     def first_of(name: str, dataset: int, *more: str | None) -> str | None:
-        found = [entry.text for entry in xmp.alternatives(words, name)] + datasets.get(dataset, [])
+        found = [entry.text for entry in xmp.alternatives(properties, name)] + datasets.get(dataset, [])
         found += [entry.text for entry in texts.get(name, [])]
         return next((text for text in [*found, *more] if text), None)
 
-    creators = xmp.texts(words, xmp.DC + "creator") + datasets.get(iptc.BYLINE, [])
+    creators = xmp.texts(properties, xmp.DC + "creator") + datasets.get(iptc.BYLINE, [])
     creators += [entry.text for entry in texts.get(xmp.DC + "creator", [])]
-    artist = exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))
+    artist = exif.text(fields.get(exif.ARTIST)) or exif.wide_text(fields.get(exif.XP_AUTHOR))
     creators += [name.strip() for name in artist.split(";") if name.strip()]
-    xp_keywords = [word.strip() for word in exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";") if word.strip()]
+    xp_keywords = [word.strip() for word in exif.wide_text(fields.get(exif.XP_KEYWORDS)).split(";") if word.strip()]
     stored, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
     return EmbeddedMetadata(
         alt_text=all_of(xmp.ALT_TEXT),
@@ -40,20 +41,20 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
         description=all_of(
             xmp.DC + "description",
             iptc.CAPTION,
-            exif.text(main.get(exif.IMAGE_DESCRIPTION)),
-            exif.wide_text(main.get(exif.XP_COMMENT)),
+            exif.text(fields.get(exif.IMAGE_DESCRIPTION)),
+            exif.wide_text(fields.get(exif.XP_COMMENT)),
         ),
         headline=all_of(xmp.PHOTOSHOP + "Headline", iptc.HEADLINE),
-        title=all_of(xmp.DC + "title", iptc.OBJECT_NAME, exif.wide_text(main.get(exif.XP_TITLE))),
+        title=all_of(xmp.DC + "title", iptc.OBJECT_NAME, exif.wide_text(fields.get(exif.XP_TITLE))),
         keywords=all_of(xmp.DC + "subject", iptc.KEYWORDS, *xp_keywords),
         event=all_of(xmp.EXT + "Event"),
-        persons=tuple(dict.fromkeys(xmp.texts(words, xmp.EXT + "PersonInImage"))),
-        sublocation=first_of(xmp.CORE + "Location", iptc.SUBLOCATION, _place(words, "Sublocation")),
-        city=first_of(xmp.PHOTOSHOP + "City", iptc.CITY, _place(words, "City")),
-        province=first_of(xmp.PHOTOSHOP + "State", iptc.PROVINCE, _place(words, "ProvinceState")),
-        country=first_of(xmp.PHOTOSHOP + "Country", iptc.COUNTRY, _place(words, "CountryName")),
+        persons=tuple(dict.fromkeys(xmp.texts(properties, xmp.EXT + "PersonInImage"))),
+        sublocation=first_of(xmp.CORE + "Location", iptc.SUBLOCATION, _place(properties, "Sublocation")),
+        city=first_of(xmp.PHOTOSHOP + "City", iptc.CITY, _place(properties, "City")),
+        province=first_of(xmp.PHOTOSHOP + "State", iptc.PROVINCE, _place(properties, "ProvinceState")),
+        country=first_of(xmp.PHOTOSHOP + "Country", iptc.COUNTRY, _place(properties, "CountryName")),
         creator=tuple(dict.fromkeys(creators)),
-        copyright=first_of(xmp.DC + "rights", iptc.COPYRIGHT, exif.copyright_text(main.get(exif.COPYRIGHT))),
+        copyright=first_of(xmp.DC + "rights", iptc.COPYRIGHT, exif.copyright_text(fields.get(exif.COPYRIGHT))),
         created=_date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
         camera=_camera(exif.text(stored.get(exif.MAKE)), exif.text(stored.get(exif.MODEL))),
         gps=exif.degrees(exif.read_ifd(blocks.exif or b"", exif.GPS_IFD)),
@@ -61,12 +62,14 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
     )
 
 
-def _place(words: xmp.Properties, field: str) -> str | None:
-    return xmp.location_field(words, "LocationShown", field) or xmp.location_field(words, "LocationCreated", field)
+def _place(properties: xmp.Properties, field: str) -> str | None:
+    return xmp.location_field(properties, "LocationShown", field) or xmp.location_field(
+        properties, "LocationCreated", field
+    )
 
 
 def _date(stamp: str) -> str | None:
-    """`YYYY-MM-DD` of EXIF's `YYYY:MM:DD HH:MM:SS`; cameras with an unset clock write zeros or their factory's year."""
+    """`YYYY-MM-DD` of EXIF's `YYYY:MM:DD HH:MM:SS`; None if it is no date, such as zeros."""
     try:
         return datetime.date(int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])).isoformat()
     except ValueError:

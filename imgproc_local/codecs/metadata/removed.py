@@ -1,7 +1,7 @@
-"""The kinds of private data in a file's metadata blocks that results do not carry, to report what was removed.
+"""Finds the kinds of private data in a file's metadata blocks, to report what was removed. Values are never reported.
 
-Every field that is not published is of one kind, decided by its name: the value is never reported. Fields that describe
-only how pixels are stored, and empty ones, are of no kind.
+The name of a field that is not published decides its kind; free text in it may add others. Fields that describe only
+how pixels are stored, and empty ones, have no kind.
 """
 
 from __future__ import annotations
@@ -117,8 +117,9 @@ PlanarConfiguration PrimaryChromaticities Rating ReferenceBlackWhite ResolutionU
 XResolution YCbCrCoefficients YCbCrPositioning YCbCrSubSampling YResolution format Format li Alt Bag Seq
 """
 _XMP_TECHNICAL = frozenset(_XMP_TECHNICAL_NAMES.split())
-"""Local names of what describes the stored pixels, and of arrays."""
-_KEYWORDS = {
+"""Local names of fields that describe the stored pixels, of arrays, and of the rating, which is not private."""
+
+_PNG_KINDS = {
     "source": Removed.CAMERA,
     "creation time": Removed.DATE,
     "create": Removed.DATE,
@@ -129,14 +130,14 @@ _KEYWORDS = {
     "workflow": Removed.SOFTWARE,
 }
 """Keywords of PNG texts in lower case. Source: W3C PNG specification, third edition, 11.3.3.1; ImageMagick."""
-_KEYWORDS_TECHNICAL = frozenset(name.lower() for name in _XMP_TECHNICAL)
+_PNG_TECHNICAL = frozenset(name.lower() for name in _XMP_TECHNICAL)
 _MAX_TECHNICAL_CHARACTERS = 32
 _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
 _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
-"""A field with which Windows reserves room. Source: ExifTool's tag names."""
+"""A field with which Windows reserves room, and the bytes that fill it. Source: ExifTool's tag names."""
 _FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
-"""What is in such fields is also searched for positions, addresses and serial numbers."""
 _KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.SERIAL_NUMBER))
+"""Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
 
 
 def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) -> frozenset[Removed]:
@@ -155,7 +156,7 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
 
 
 class Kinds:
-    """Collects kinds. Of the texts removed as a whole, `MAX_SCANNED_CHARACTERS` are searched for further kinds."""
+    """Collects the kinds of removed fields, and those in their free text, up to `MAX_SCANNED_CHARACTERS` of it."""
 
     def __init__(self) -> None:
         self.kinds: set[Removed] = set()
@@ -170,7 +171,7 @@ class Kinds:
 
 def _add_exif(found: Kinds, tiff: bytes) -> None:
     for pointer in (None, exif.EXIF_IFD):
-        for tag, (start, end) in exif.places(tiff, pointer).items():
+        for tag, (start, end) in exif.field_ranges(tiff, pointer).items():
             if tag in EXIF_FIELDS or tag == exif.GPS_IFD:
                 continue
             if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
@@ -181,10 +182,10 @@ def _add_exif(found: Kinds, tiff: bytes) -> None:
             if end < start or raw.strip(b"\0 "):
                 text = raw.decode("utf-8", "ignore").replace("\0", "")
                 found.add(_EXIF_KINDS.get(tag, Removed.OTHER), text)
-    if tiff.strip(b"\0 ") and not exif.places(tiff):
+    if tiff.strip(b"\0 ") and not exif.field_ranges(tiff):
         found.add(Removed.UNREADABLE)
-    position = exif.places(tiff, exif.GPS_IFD)
-    if exif.GPS_IFD in exif.places(tiff) and (set(position) - {_GPS_VERSION} or not position):
+    position = exif.field_ranges(tiff, exif.GPS_IFD)
+    if exif.GPS_IFD in exif.field_ranges(tiff) and (set(position) - {_GPS_VERSION} or not position):
         found.add(Removed.GPS)
     if exif.has_second_ifd(tiff):
         found.add(Removed.THUMBNAIL)
@@ -209,7 +210,7 @@ def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) ->
 
 
 def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
-    if xmp_fields.weight(element.tag, gain_map=True) is None:
+    if xmp_fields.rank(element.tag, gain_map=True) is None:
         _add_removed(found, element, _kind_of(element.tag))
         return
     unvisited = [element]
@@ -239,9 +240,9 @@ def _removed_kind(name: str, keep_location: KeepLocation) -> Removed | None:
 
 
 def _add_removed(found: Kinds, element: ET.Element, kind: Removed | None) -> None:
-    """Add the `kind` of a property or field that is not published, and those of the fields in it.
+    """Adds the `kind` of a property or field that is not published, and the kinds of the fields in it.
 
-    None is one that describes how pixels are stored, unless it is too long for that.
+    A `kind` of None stands for a description of how pixels are stored: it adds nothing, unless it is too long for that.
     """
     values = [(name, value) for name, value in _values(element) if value.strip() and name not in xmp_fields.MARKS]
     if element.tag == _EXTENDED_XMP and all(_GUID.fullmatch(value) for _, value in values):
@@ -255,22 +256,22 @@ def _add_removed(found: Kinds, element: ET.Element, kind: Removed | None) -> Non
 
 
 def _values(element: ET.Element) -> Iterator[tuple[str, str]]:
-    """The names of all elements and attributes, at every level, with their texts."""
+    """The names and texts of an element, of all elements in it, and of their attributes."""
     for inner in element.iter():
         yield inner.tag, inner.text or ""
         yield from inner.attrib.items()
 
 
 def kind_of_keyword(keyword: str) -> Removed | None:
-    """The kind of a text of a PNG by its keyword, such as `Software`, or `exif:GPSLatitude` as ImageMagick writes it.
+    """The kind of a PNG text by its keyword, such as `Software`, or `exif:GPSLatitude` as ImageMagick writes it.
 
     None if it describes how pixels are stored.
     """
     prefix, _, local = keyword.lower().rpartition(":")
-    if prefix in ("icc", "png") or local in _KEYWORDS_TECHNICAL:
+    if prefix in ("icc", "png") or local in _PNG_TECHNICAL:
         return None
     named = next((kind for parts, kind in _XMP_KINDS if any(part in keyword.lower() for part in parts)), None)
-    return named or _KEYWORDS.get(local) or (Removed.CAMERA if prefix.startswith("exif") else Removed.OTHER)
+    return named or _PNG_KINDS.get(local) or (Removed.CAMERA if prefix.startswith("exif") else Removed.OTHER)
 
 
 def _kind_of(name: str) -> Removed | None:

@@ -1,15 +1,16 @@
-"""Decides which metadata of a picture a published file has.
+"""Decides which metadata of a picture is published, that is, written into results.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names down to the city, how it was made
-(DigitalSourceType), a panorama's projection. Removed: GPS, serial numbers, addresses, thumbnails, maker notes, dates,
-software and its history, identifiers, content credentials (their signature would no longer hold), and texts that are
-data. What is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
+(DigitalSourceType), a panorama's projection, colour profiles other than sRGB. Removed: GPS, serial numbers, e-mail
+addresses, thumbnails, maker notes, dates, software and its history, identifiers, content credentials (their signature
+would no longer hold), and texts that hold data instead of words. What is preserved is chosen by name, so an unknown
+field is removed; each preserved text passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 
-Private data is removed whatever the file's size. The original is served if its cleaned copy is not smaller, so
-`clean_file` gives up preserved fields, the least important first, until the copy is smaller.
+Private data is removed even if the result is not smaller than the original. To keep such results rare, `clean_file`
+gives up preserved fields, the least important first, until its copy is smaller.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks, TextBlock
 from imgproc_local.codecs.metadata.bounds import (
     MAX_BLOCK_BYTES,
-    MAX_JOINED_CHARACTERS,
+    MAX_COMPARED_CHARACTERS,
     MAX_MERGED_VALUES,
     MAX_PUBLISHED_XMP_BYTES,
 )
@@ -44,14 +45,14 @@ _MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
 """A segment holds 65,533 bytes, of which the first name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
 
 _MAX_COMPARISONS = 16
-"""Places of a text at which another is compared with it, letter by letter."""
+"""Offsets in a text at which another is compared with it, letter by letter."""
 
 
 class Published(Struct, frozen=True):
     """The metadata of a file that may be published, cleaned, and the kinds of what was removed.
 
     `exif` holds the fields of IFD0 by tag, `xmp` the properties by name, `stored_xmp` the packet before it was cleaned.
-    `removed_from_texts` are those of the `removed` kinds that were parts of texts which are otherwise published.
+    `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields.
     """
 
     exif: dict[int, bytes]
@@ -99,31 +100,31 @@ def blocks_for(
     orientation: int = 1,
     gain_map_bytes: int | None = None,
     style: xmp.PacketStyle = xmp.PacketStyle.PLAIN,
-    below: int = xmp_fields.WEIGHTS,
+    below: int = xmp_fields.RANKS,
 ) -> Blocks:
     """The blocks that an output of format `target` carries; the profile unless it is sRGB.
 
     Within a format each block is preserved as such. Another format gets one XMP packet into which IPTC, EXIF and texts
     are merged, and EXIF's copyright, artist and caption.
     `orientation` is the EXIF orientation of the stored pixels, `gain_map_bytes` the length of the gain map after them.
-    Fields of a weight of `below` and more are given up for size.
+    Fields whose rank (`xmp_fields.rank`) is not below `below` are given up for size.
     """
 
-    def is_weighty(name: str) -> bool:
-        weight = xmp_fields.weight(name)
-        return weight is not None and weight < below
+    def remains(name: str) -> bool:
+        rank = xmp_fields.rank(name)
+        return rank is not None and rank < below
 
     tags = EXIF_FIELDS if source is target else {tag: EXIF_FIELDS[tag] for tag in EXIF_FIELDS if tag < exif.XP_TITLE}
-    fields = {tag: raw for tag, raw in published.exif.items() if tag in tags and is_weighty(tags[tag])}
+    fields = {tag: raw for tag, raw in published.exif.items() if tag in tags and remains(tags[tag])}
     xmp_bytes = _MAX_JPEG_XMP_BYTES if target is Format.JPEG else MAX_PUBLISHED_XMP_BYTES
     exif_bytes = _MAX_JPEG_EXIF_BYTES if target is Format.JPEG else MAX_BLOCK_BYTES
-    words, datasets, texts = published.xmp, published.iptc, published.texts
+    properties, datasets, texts = published.xmp, published.iptc, published.texts
     if source is not target:
-        words, datasets, texts = _merged(published), None, ()
-    elif below < xmp_fields.WEIGHTS:
-        datasets = iptc.select(datasets, [number for number, name in IPTC_DATASETS.items() if is_weighty(name)])
-        texts = tuple(text for text in texts if is_weighty(TEXT_NAMES[text.keyword]))
-    packet = xmp.write(xmp_fields.ordered(words, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
+        properties, datasets, texts = _merged(published), None, ()
+    elif below < xmp_fields.RANKS:
+        datasets = iptc.select(datasets, [number for number, name in IPTC_DATASETS.items() if remains(name)])
+        texts = tuple(text for text in texts if remains(TEXT_NAMES[text.keyword]))
+    packet = xmp.write(xmp_fields.ordered(properties, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
     return Blocks(exif.write(fields, orientation, exif_bytes), packet, datasets, published.icc, texts)
 
 
@@ -137,14 +138,14 @@ def clean_file(
     orientation: int = 1,
     gain_map_bytes: int | None = None,
 ) -> bytes:
-    """The file with the same picture data and only the published metadata; smaller if anything had to be removed.
+    """The file with the same picture data and only the published metadata; smaller, if possible, where data is removed.
 
-    `write` makes it of blocks; its second argument asks for the shortest form. Where the usual form is not smaller and
-    something must be removed, XMP is written shorter. Where that isn't smaller either, published fields are given up
-    until it is: from the last of `xmp_fields`' weights up, in all blocks at once, so that places and persons are given
-    up first, then caption and title, then licences, then alt text, and the creator and the copyright last. That happens
-    only where blocks were stored in ways that can't be written again: fields that share their bytes, a text compressed
-    together with much else.
+    `write` returns the file with the given blocks; its second argument asks for their shortest form. If the usual form
+    is not smaller and something must be removed, XMP is written shorter. If that is not smaller either, published
+    fields are given up until it is, in all blocks at once, the highest `xmp_fields.rank` first: places and persons,
+    then caption and title, licences, alt text, and at last the creator and the copyright. That happens only where
+    blocks were stored in ways that can't be written again: fields that share their bytes, a text compressed together
+    with much else. If nothing helps, the usual form is returned.
     """
 
     def blocks_of(style: xmp.PacketStyle, below: int) -> Blocks:
@@ -158,49 +159,49 @@ def clean_file(
             below=below,
         )
 
-    preserved = blocks_of(xmp.PacketStyle.PLAIN, xmp_fields.WEIGHTS)
+    preserved = blocks_of(xmp.PacketStyle.PLAIN, xmp_fields.RANKS)
     clean = write(preserved, False)
     if len(clean) < len(data):
         return clean
-    if not _is_more(blocks, published, preserved) and not _has_bytes_outside(data, blocks, write):
+    if not _has_more(blocks, published, preserved) and not _has_bytes_outside(data, blocks, write):
         return clean
     for style in (xmp.PacketStyle.BARE, xmp.PacketStyle.SHORT):
-        shorter = write(blocks_of(style, xmp_fields.WEIGHTS), True)
+        shorter = write(blocks_of(style, xmp_fields.RANKS), True)
         if len(shorter) < len(data):
             return shorter
     # fewer fields never make a longer file, so the most that may be preserved are found by bisection
     fitting = bisect_left(
-        range(xmp_fields.WEIGHTS),
+        range(xmp_fields.RANKS),
         len(data),
         key=lambda below: len(write(blocks_of(xmp.PacketStyle.SHORT, below), True)),
     )
     return write(blocks_of(xmp.PacketStyle.SHORT, fitting - 1), True) if fitting > 0 else clean
 
 
-def _is_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
+def _has_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
     """Whether a file's blocks hold more than may remain."""
-    main, words = exif.read_ifd(blocks.exif or b""), published.stored_xmp.properties
-    if set(main) - {*EXIF_FIELDS, exif.ORIENTATION} or any(main[tag] != raw for tag, raw in published.exif.items()):
+    fields, properties = exif.read_ifd(blocks.exif or b""), published.stored_xmp.properties
+    if set(fields) - {*EXIF_FIELDS, exif.ORIENTATION} or any(fields[tag] != raw for tag, raw in published.exif.items()):
         return True
-    # other IFDs, and what no field points to
-    if blocks.exif is not None and len(blocks.exif or b"") > len(preserved.exif or b""):
+    # other IFDs, and bytes to which no field points
+    if blocks.exif is not None and len(blocks.exif) > len(preserved.exif or b""):
         return True
-    if xmp_fields.content(words.values()) != xmp_fields.content(published.xmp.values()):
+    if xmp_fields.content(properties.values()) != xmp_fields.content(published.xmp.values()):
         return True
-    if not words and blocks.xmp is not None:
+    if not properties and blocks.xmp is not None:
         return True
     return published.texts != blocks.texts or published.iptc != blocks.iptc
 
 
 def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
-    """Whether a file holds bytes beside its picture and its blocks: with these unchanged, only those are missing."""
-    # of bytes, because the search in a mapped file takes quadratic time where a long packet repeats itself
+    """Whether a file holds bytes beside its picture and its blocks, so that writing just these makes it shorter."""
+    # searched in a copy: in a mapped file the search takes quadratic time where a long packet repeats itself
     compressed = blocks.xmp is not None and bytes(data).find(blocks.xmp) < 0
     return len(write(blocks, compressed)) < len(data)
 
 
 def _clean_texts(texts: Iterable[TextBlock], clean: TextCleaner) -> tuple[TextBlock, ...]:
-    """The PNG texts and GIF comments that a person wrote; one that changes is encoded again by its container."""
+    """The PNG texts and GIF comments that a person wrote, cleaned; the container encodes changed ones again."""
     found = []
     for text in texts:
         words = clean(text.text)
@@ -212,7 +213,7 @@ def _clean_texts(texts: Iterable[TextBlock], clean: TextCleaner) -> tuple[TextBl
     return tuple(found)
 
 
-def by_name(texts: Iterable[TextBlock]) -> dict[str, list[EmbeddedText]]:
+def texts_by_property(texts: Iterable[TextBlock]) -> dict[str, list[EmbeddedText]]:
     """PNG texts and GIF comments by the XMP property of the same meaning."""
     found: dict[str, list[EmbeddedText]] = {}
     for text in texts:
@@ -233,32 +234,33 @@ def unique(texts: Iterable[EmbeddedText]) -> tuple[EmbeddedText, ...]:
 def _merged(published: Published) -> xmp.Properties:
     """The XMP properties, missing ones filled from IPTC, then from texts, then from EXIF.
 
-    Where IPTC or a text names other creators or rights than XMP does, both are preserved; EXIF's are not added.
+    Creators, rights and credits that only IPTC or a text names are added to those of XMP, and so are the authors that
+    Windows wrote into EXIF; EXIF's artist and copyright are not.
     """
     found = dict(published.xmp)
-    datasets, main, notes = iptc.read(published.iptc), published.exif, by_name(published.texts)
+    datasets, fields, texts = iptc.read(published.iptc), published.exif, texts_by_property(published.texts)
     fallback = {
-        xmp.DC + "rights": [exif.copyright_text(main.get(exif.COPYRIGHT))],
-        xmp.DC + "creator": [exif.text(main.get(exif.ARTIST)) or exif.wide_text(main.get(exif.XP_AUTHOR))],
+        xmp.DC + "rights": [exif.copyright_text(fields.get(exif.COPYRIGHT))],
+        xmp.DC + "creator": [exif.text(fields.get(exif.ARTIST)) or exif.wide_text(fields.get(exif.XP_AUTHOR))],
         xmp.DC + "description": [
-            exif.text(main.get(exif.IMAGE_DESCRIPTION)) or exif.wide_text(main.get(exif.XP_COMMENT))
+            exif.text(fields.get(exif.IMAGE_DESCRIPTION)) or exif.wide_text(fields.get(exif.XP_COMMENT))
         ],
-        xmp.DC + "title": [exif.wide_text(main.get(exif.XP_TITLE))],
-        xmp.DC + "subject": exif.wide_text(main.get(exif.XP_KEYWORDS)).split(";"),
+        xmp.DC + "title": [exif.wide_text(fields.get(exif.XP_TITLE))],
+        xmp.DC + "subject": exif.wide_text(fields.get(exif.XP_KEYWORDS)).split(";"),
     }
     for dataset, name in [*IPTC_DATASETS.items(), (None, xmp.RIGHTS + "UsageTerms")]:
         of_iptc = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
-        values = unique(of_iptc or notes.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
+        values = unique(of_iptc or texts.get(name) or (EmbeddedText(text) for text in fallback.get(name, [])))
         if values and not xmp.texts(found, name):
             found[name] = _property(name, values)
-    author = exif.wide_text(main.get(exif.XP_AUTHOR))
+    author = exif.wide_text(fields.get(exif.XP_AUTHOR))
     elsewhere = {
         xmp.DC + "rights": datasets.get(iptc.COPYRIGHT, []),
         xmp.DC + "creator": [*datasets.get(iptc.BYLINE, []), *author.split(";")],
         xmp.PHOTOSHOP + "Credit": datasets.get(iptc.CREDIT, []),
     }
     for name, others in elsewhere.items():
-        stripped = [text.strip() for text in [*others, *(entry.text for entry in notes.get(name, []))]]
+        stripped = [text.strip() for text in [*others, *(entry.text for entry in texts.get(name, []))]]
         present = xmp.texts(found, name)
         if present and (missing := _missing(present, [text for text in stripped if text][:MAX_MERGED_VALUES])):
             found[name] = xmp.with_appended_texts(found[name], missing)
@@ -266,16 +268,16 @@ def _merged(published: Published) -> xmp.Properties:
 
 
 def _missing(texts: Iterable[str], others: Iterable[str]) -> list[str]:
-    """Those of the `others` that none of the texts, and none before, contains.
+    """Those of the `others` that neither one of the texts nor an earlier one of the others contains.
 
-    Of both, `MAX_JOINED_CHARACTERS` are compared; what follows counts as absent.
+    On both sides, `MAX_COMPARED_CHARACTERS` are compared; what follows counts as absent.
     """
     present, missing = [], []
-    characters_left = MAX_JOINED_CHARACTERS
+    characters_left = MAX_COMPARED_CHARACTERS
     for text in texts:
         present.append(_comparable(text[: max(0, characters_left)]))
         characters_left -= len(text)
-    characters_left = MAX_JOINED_CHARACTERS
+    characters_left = MAX_COMPARED_CHARACTERS
     for other in others:
         characters_left -= len(other)
         if characters_left < 0:
@@ -293,9 +295,10 @@ def _comparable(text: str) -> str:
 
 
 def _holds(text: str, other: str, longest: str) -> bool:
-    """Whether a text contains another, of which IPTC may have lost the end, and letters that became question marks.
+    """Whether a text contains another, in which question marks stand for any letter.
 
-    `longest` is the longest part of the other between question marks.
+    IPTC may have lost the end of such a text, and letters that its encoding lacks. `longest` is the longest part of the
+    other between question marks.
     """
     offset, at = other.index(longest), -1
     for _ in range(_MAX_COMPARISONS):

@@ -9,7 +9,8 @@ from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_tex
 class TextCleaner:
     """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
 
-    `removed` are the kinds of what was removed from them, `dropped` those of texts that are not published at all.
+    `removed` are the kinds of what was removed from them; callers add to `dropped` the kinds of whole texts that they
+    drop.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Parses and writes XMP packets.
 
-Untrusted packets are safe to parse: a packet with a DOCTYPE counts as empty, which rules out entity expansion, as does
-one that is too long or not well-formed XML. Elements that exceed the bounds of depth and number are skipped.
+Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, or has a
+DOCTYPE, without which no entities can be expanded. Elements that exceed the bounds of depth and number are skipped.
 Source: ISO 16684-1.
 """
 
@@ -163,9 +163,9 @@ def texts(properties: Properties, name: str) -> list[str]:
 
 
 def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
-    """The texts of a language alternative.
+    """The texts of a language alternative, without an `x-default` that repeats one of the tagged texts.
 
-    `x-default` normally repeats one of the tagged texts; otherwise its language is unknown.
+    The language of any other `x-default` is unknown.
     """
     found: list[EmbeddedText] = []
     for item in _items(properties.get(name)):
@@ -177,7 +177,7 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
 
 
 def location_field(properties: Properties, structure: str, field: str) -> str | None:
-    """The value of `field` in the first location that has it, in `structure`: LocationShown or LocationCreated."""
+    """The value of `field` in the first location with that field, in `structure`: LocationShown or LocationCreated."""
     for item in _items(properties.get(EXT + structure)):
         for part in item.iter():
             if part.tag == EXT + field:
@@ -196,8 +196,8 @@ def language_items(properties: Properties, name: str) -> list[tuple[str, str]]:
     return [(item.get(LANG, "x-default"), item.text) for item in items if item.text and not item.text.isspace()]
 
 
-def alternative(name: str, entries: Iterable[tuple[str, str]]) -> ET.Element:
-    """A language alternative of entries as (`xml:lang`, text)."""
+def from_language_items(name: str, entries: Iterable[tuple[str, str]]) -> ET.Element:
+    """A language alternative of entries as `language_items` returns them."""
     element = ET.Element(name)
     holder = ET.SubElement(element, RDF + "Alt")
     for tag, text in entries:
@@ -208,7 +208,7 @@ def alternative(name: str, entries: Iterable[tuple[str, str]]) -> ET.Element:
 def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
     """A language alternative: the first text as `x-default`, then each text with a language, tagged with `xml:lang`."""
     tagged = {entry.language: entry.text for entry in reversed(found) if entry.language}
-    return alternative(name, [("x-default", found[0].text), *tagged.items()])
+    return from_language_items(name, [("x-default", found[0].text), *tagged.items()])
 
 
 def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
@@ -221,7 +221,7 @@ def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
 
 
 def with_appended_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
-    """A copy of a property with texts added: as entries of `dc:creator`, in others appended to the `x-default` text."""
+    """A copy of a property with texts added: to `dc:creator` as entries, to others in the `x-default` text."""
     items = _items(element)
     if element.tag == DC + "creator":
         return array(element.tag, "Seq", [*((item.text or "").strip() for item in items), *texts])
@@ -241,7 +241,7 @@ def simple_property(name: str, text: str) -> ET.Element:
 class PacketStyle(StrEnum):
     """How a packet is written. `PLAIN` is found by every program; the others are for files that must not grow.
 
-    `BARE` lacks the wrapper around the RDF; `SHORT` also has prefixes of one letter.
+    `BARE` lacks the wrapper around the RDF; `SHORT` also lacks `rdf:about` and has prefixes of one letter.
     """
 
     PLAIN = "plain"
@@ -263,8 +263,8 @@ def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = P
     return packet or None
 
 
-def description(elements: Iterable[ET.Element], about: str) -> bytes:
-    """An `rdf:Description` of these properties that declares its own prefixes, to be inserted into a packet."""
+def serialized_description(elements: Iterable[ET.Element], about: str) -> bytes:
+    """An `rdf:Description` of these properties as bytes, with declared prefixes, to be inserted into a packet."""
     return _serialized(_description(elements, {RDF + "about": about}), PacketStyle.PLAIN).encode()
 
 

@@ -21,7 +21,7 @@ _ABOUT = (xmp.RDF + "about", "about")
 
 
 def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) -> bytes | None:
-    """The packet, in UTF-8, with these properties by name in place of its own of the same names; a new one for None.
+    """The packet, in UTF-8, with these properties in place of those of the same names; without one, a new packet.
 
     None if the packet can't be parsed, or has more than `MAX_XMP_NODES` elements and attributes.
     """
@@ -34,14 +34,14 @@ def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) 
         return None
     data = text.encode()
     try:
-        found = _Properties(data, frozenset(properties))
+        found = _PropertyRanges(data, frozenset(properties))
     except (expat.ExpatError, ValueError):
         return None
     if found.rdf_end is None:
-        # a packet without content
+        # no RDF, or an empty-element tag of it: there is nothing to preserve
         return xmp.write(list(properties.values()), MAX_XMP_BYTES)
     out, at = [], 0
-    inserted = (found.rdf_end, found.rdf_end, xmp.description(properties.values(), found.about or ""))
+    inserted = (found.rdf_end, found.rdf_end, xmp.serialized_description(properties.values(), found.about or ""))
     for start, end, content in sorted([*((start, end, b"") for start, end in found.ranges), inserted]):
         out += [data[at:start], content]
         at = end
@@ -54,10 +54,11 @@ def _without_padding(packet: bytes) -> bytes:
     return packet if end < 0 else packet[:end].rstrip() + packet[end:]
 
 
-class _Properties:
-    """Where the properties of some names are in a packet: `ranges` of bytes, which include a description that has no
-    others. `rdf_end` is the offset of the end tag of the RDF, None if it has none; `about` what the first description
-    is about.
+class _PropertyRanges:
+    """Where the properties of given names are in a packet.
+
+    `ranges` are their byte ranges; a description that has no other properties is included as a whole. `rdf_end` is the
+    offset of the RDF's end tag, None if there is none. `about` is the first `rdf:about` of a description.
 
     Raises: ExpatError; ValueError for more than `MAX_XMP_NODES`.
     """

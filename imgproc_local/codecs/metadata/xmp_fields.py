@@ -46,13 +46,13 @@ _PUBLISHED = (
 )  # fmt: skip
 """The properties that are published, the most important first. A namespace stands for all its properties."""
 
-WEIGHTS = len(_PUBLISHED)
+RANKS = len(_PUBLISHED)
 MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""
 
 _WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
 _VALUE_NAMESPACES = (PANORAMA, GAIN_MAP, CONTAINER_ITEM)
-"""Their values are numbers and single words."""
+"""Their values are numbers, single words and media types."""
 
 _SIMPLE_VALUE = re.compile(
     r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|image/[a-z0-9.+-]{1,20}|\s*"
@@ -98,13 +98,13 @@ _INNER_NAMES = (
     | _names(CONTAINER, "Directory", "Item")
     | _names(CONTAINER_ITEM, "Mime", "Semantic", "Length", "Padding")
 )
-"""Inside a preserved property only known fields are: EXIF's GPS fields can hide in IPTC's location structures."""
+"""Fields that are preserved inside a property. Others are removed: EXIF's GPS fields can hide in IPTC's locations."""
 
 
-def weight(name: str, *, gain_map: bool = False) -> int | None:
-    """The rank of a property: 0 for the last to be given up for size, up to `WEIGHTS` - 1; None if it is not published.
+def rank(name: str, *, gain_map: bool = False) -> int | None:
+    """The rank of a property: 0 is given up last for size, `RANKS` - 1 first; None if it is not published.
 
-    The properties of a gain map have -1: they are never given up.
+    With `gain_map`, the properties that describe one have -1: they are never given up.
     """
     if gain_map and name.startswith((GAIN_MAP, CONTAINER)):
         return -1
@@ -119,7 +119,7 @@ def weight(name: str, *, gain_map: bool = False) -> int | None:
 
 
 def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:
-    """Whether `keep_location` lets a property or a field in one be published."""
+    """Whether `keep_location` allows a property or a field in one; True for all that name no place."""
     if name in _STREETS:
         return keep_location is KeepLocation.ALL
     return name not in _PLACES or keep_location is not KeepLocation.NONE
@@ -143,18 +143,18 @@ def published(
     copies = [
         copier.copy(element, MAX_PUBLISHED_XMP_DEPTH)
         for name, element in properties.items()
-        if weight(name, gain_map=gain_map) is not None
+        if rank(name, gain_map=gain_map) is not None
     ]
     return PublishedProperties([copy for copy in copies if copy is not None], copier.nodes_left >= 0)
 
 
-def ordered(properties: Properties, *, gain_map_bytes: int | None = None, below: int = WEIGHTS) -> list[ET.Element]:
-    """The properties of a `weight` under `below`, the weightiest first.
+def ordered(properties: Properties, *, gain_map_bytes: int | None = None, below: int = RANKS) -> list[ET.Element]:
+    """The properties of a `rank` below `below`, the most important first.
 
-    `gain_map_bytes` is the length of the gain map that follows the picture, written into the directory.
+    `gain_map_bytes` is the length of the gain map that follows the picture, written into `Container:Directory`.
     """
-    weights = {name: weight(name, gain_map=gain_map_bytes is not None) for name in properties}
-    named = sorted((number, order, name) for order, (name, number) in enumerate(weights.items()) if number is not None)
+    ranks = {name: rank(name, gain_map=gain_map_bytes is not None) for name in properties}
+    named = sorted((number, order, name) for order, (name, number) in enumerate(ranks.items()) if number is not None)
     found = [properties[name] for number, _, name in named if number < below]
     if gain_map_bytes:
         found = [deepcopy(each) if each.tag == CONTAINER + "Directory" else each for each in found]
@@ -211,7 +211,7 @@ def _is_empty(element: ET.Element) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Whether a property or a field in one is published, places apart."""
+    """Whether a property or a field in one is published, if `is_allowed_place` says so, too."""
     if name in _REMOVED:
         return False
     in_namespace = name.startswith((*_WHOLE_NAMESPACES, GAIN_MAP))
@@ -227,7 +227,7 @@ def _clean_value(name: str, value: str, clean: Callable[[str], str]) -> str:
 
 
 def _set_gain_map(directory: ET.Element, size_bytes: int) -> None:
-    """Sets the length of the gain map in a container's directory, and removes all items but it and the picture.
+    """Sets the length of the gain map in a container's directory, and removes all items but picture and gain map.
 
     Source: Ultra HDR image format 1.1, GContainer: items follow the picture one after the other.
     """

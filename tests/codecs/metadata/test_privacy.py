@@ -243,9 +243,7 @@ def test_every_packet_style_is_read_back_equal(style: xmp.PacketStyle) -> None:
     elements = xmp_fields.published(words, str, KeepLocation.ALL).elements
     again = xmp.parse(xmp.write(elements, MAX_PACKET_BYTES, style)).properties
     for name in words:
-        assert xmp.alternatives(again, name) == (
-            [] if xmp_fields.weight(name) is None else xmp.alternatives(words, name)
-        )
+        assert xmp.alternatives(again, name) == ([] if xmp_fields.rank(name) is None else xmp.alternatives(words, name))
     odd = "tab\t, line\n, quotes \"' and <&> \x01end"
     for element in (xmp.simple_property(xmp.PHOTOSHOP + "Headline", odd), xmp.array(xmp.DC + "subject", "Bag", [odd])):
         found = xmp.texts(xmp.parse(xmp.write([element], MAX_PACKET_BYTES, style)).properties, element.tag)
