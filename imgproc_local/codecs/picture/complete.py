@@ -20,11 +20,12 @@ T = TypeVar("T")
 
 
 def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
-    """The result of `decode`, called with the `fail_on` level that lets pass only pictures that are complete.
+    """The result of `decode`, called with a `fail_on` level at which libvips refuses incomplete pictures.
 
-    libjpeg reports a truncated scan as a warning, like stray bytes between segments, which are harmless. So a JPEG is
-    decoded with warnings as errors first, and without if it fails and `jpeg_reaches_its_end`. The text of the warning
-    cannot decide: libvips has one error buffer for the whole process, which other threads write to.
+    libjpeg reports a truncated scan only as a warning, like harmless stray bytes between segments. So a JPEG is first
+    decoded with warnings as errors. If that fails and `jpeg_reaches_its_end`, it is decoded again with warnings
+    ignored. The text of the warning can't decide: libvips has one error buffer for the whole process, and other threads
+    write to it.
     """
     if info.format is not Format.JPEG:
         return decode("error")

@@ -30,11 +30,11 @@ _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024
 
 
-def _return_freed_memory() -> None:
+def _make_glibc_return_memory() -> None:
     """Makes glibc allocate each large buffer with mmap, so that freeing it returns the memory to the system.
 
-    By default glibc raises the size from which it does so, and retains what encoders freed: after eight AVIF
-    conversions of 2 megapixels the process held 460 MB, with this setting 40 MB. Other allocators need no setting.
+    By default glibc raises its threshold for mmap while the program runs, and retains what encoders freed: after eight
+    AVIF conversions of 2 megapixels the process held 460 MB, with this setting 40 MB. Other allocators need no setting.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -42,16 +42,16 @@ def _return_freed_memory() -> None:
             libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
 
 
-_return_freed_memory()
+_make_glibc_return_memory()
 
 
 MAX_DE00, MAX_SHARE_ABOVE = 2.0, 0.01
-"""A picture is converted to sRGB where at most this share of its pixels changes by more than this colour difference
-(CIEDE2000). Rounding to 8 bits alone makes up to 0.8.
+"""A picture is converted to sRGB if at most the share `MAX_SHARE_ABOVE` of its pixels changes by more than `MAX_DE00`
+(CIEDE2000). Rounding to 8 bits alone changes colours by up to 0.8.
 """
 
 _COMPARED_PIXELS = 60_000
-"""Pixels on which that is measured, evenly spaced."""
+"""About how many evenly spaced pixels are compared for that."""
 
 _RANDOM_ACCESS_FROM = 3
 """EXIF orientations from this number on need the rows in another order than the file stores them."""
@@ -60,10 +60,11 @@ _RANDOM_ACCESS_FROM = 3
 def open_upright(
     path: Path, info: ImageInfo, *, all_frames: bool = False, shrink: int = 1, fail_on: str = "error"
 ) -> pyvips.Image:
-    """The picture with its orientation applied, decoded lazily; colours and bit depth as stored.
+    """The picture with its orientation applied and colours and bit depth as stored; of a TIFF as `to_common_samples`.
 
-    `all_frames` stacks an animation's frames into one tall picture, as libvips does; these are not rotated. `shrink`
-    (1, 2, 4 or 8) scales a JPEG down while it is decoded.
+    It is decoded when it is evaluated, except HEIC and TIFFs in 8-bit Lab. `all_frames` stacks an animation's frames
+    into one tall picture, as libvips does; these are not rotated. `shrink` (1, 2, 4 or 8) scales a JPEG down while it
+    is decoded.
     """
     options: dict[str, Any] = {"fail_on": fail_on}
     options["access"] = "random" if info.orientation >= _RANDOM_ACCESS_FROM else "sequential"
@@ -113,9 +114,9 @@ def _is_lab_of_eight_bits(path: Path) -> bool:
 
 
 def _lab_by_pillow(path: Path) -> pyvips.Image:
-    """A TIFF in Lab of 8 bits, in memory as sRGB of 16 bits: libvips expects four bands in it.
+    """A TIFF in 8-bit Lab, in memory as 16-bit sRGB. Pillow decodes it, because libvips expects a fourth band.
 
-    The white point is D50, as that of the programs that write such files.
+    The white point is D50, as programs that write such files assume.
     """
     with Image.open(path, formats=["TIFF"]) as picture:
         rows, width, height = picture.tobytes(), picture.width, picture.height
@@ -125,7 +126,7 @@ def _lab_by_pillow(path: Path) -> pyvips.Image:
 
 
 def _float_to_srgb(image: pyvips.Image) -> pyvips.Image:
-    """Linear light as sRGB of 16 bits, or of 8 bits where a profile is applied."""
+    """Linear light as 16-bit sRGB or grey, or as 8-bit sRGB if an RGB profile is applied."""
     is_grey = image.bands < 3
     has_profile = image.get_typeof("icc-profile-data") != 0 and not is_grey
     if has_profile and colour_space(image.get("icc-profile-data")) == "RGB":

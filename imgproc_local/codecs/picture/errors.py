@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageFailed, TooManyPixels
 
-_RESOURCES = (
+_SYSTEM_ERRNOS = (
     errno.ENOSPC,
     errno.ENOMEM,
     errno.EMFILE,
@@ -21,6 +21,7 @@ _RESOURCES = (
     errno.ENOENT,
     errno.EIO,
 )
+"""Errors of the system, not of the picture."""
 _DECODER_ERRORS = (
     OSError,
     SyntaxError,
@@ -33,12 +34,12 @@ _DECODER_ERRORS = (
     struct.error,
     zlib.error,
 )
-_VIPS_RESOURCE_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
-_VIPS_TEMPORARY_WORDS = "VipsImage: unable to write to"
+_VIPS_SYSTEM_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
+_VIPS_TEMPORARY_FILE_WORDS = "VipsImage: unable to write to"
 _WEBP_ENCODER_WORDS = "webpsave: unable to encode"
-"""libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. With much detail it is the first
-partition, which has at most 512 KB for the modes of all blocks: 169 megapixels of a photograph were encoded, 196 not.
-Source: RFC 6386, 9.3.
+"""libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. The known cause is too much detail:
+the first partition of a WebP has at most 512 KB for the modes of all blocks. A photograph of 169 megapixels could be
+encoded, one of 196 could not. Source: RFC 6386, 9.3.
 """
 
 
@@ -60,17 +61,17 @@ def translate_errors(task: str) -> Iterator[None]:
 
 
 def translate(error: Exception, task: str) -> ServiceError | None:
-    """The domain error for an error of pyvips, Pillow, zlib or struct; None for one that no decoder raises.
+    """The domain error for an error of pyvips, Pillow, zlib or struct; None for errors that no image library raises.
 
     Library messages can contain paths, so they are only in the cause and not in the message.
     """
     if isinstance(error, MemoryError):
         return StageFailed(f"{task}: there is not enough memory.")
     if _is_from("pyvips", "Error", error):
-        if _VIPS_TEMPORARY_WORDS in str(error):
+        if _VIPS_TEMPORARY_FILE_WORDS in str(error):
             return StageFailed(f"{task}: its temporary file can't be written to the disk.")
-        if any(word in str(error).lower() for word in _VIPS_RESOURCE_WORDS):
-            return StageFailed(f"{task}: memory or disk space ran out.")
+        if any(word in str(error).lower() for word in _VIPS_SYSTEM_WORDS):
+            return StageFailed(f"{task}: memory or disk space ran out, or a file can't be opened.")
         if _WEBP_ENCODER_WORDS in str(error):
             return StageFailed(
                 f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."
@@ -78,7 +79,7 @@ def translate(error: Exception, task: str) -> ServiceError | None:
         return BrokenImage(f"{task}: its data is damaged or incomplete.")
     if _is_from("PIL.Image", "DecompressionBombError", error):
         return TooManyPixels(f"{task}: it has more pixels than can be decoded.")
-    if isinstance(error, OSError) and error.errno in _RESOURCES:
+    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRNOS:
         return StageFailed(f"{task}: {error.strerror or 'storage failed'}.")
     if isinstance(error, _DECODER_ERRORS):
         return BrokenImage(f"{task}: its data is damaged or incomplete.")

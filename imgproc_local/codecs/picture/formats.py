@@ -1,6 +1,6 @@
 """The image formats: one row per format, read by everything that asks what a format is or can do.
 
-Adding a format is a module in `container`, a row here, and a module that encodes it, unless it is read only.
+A new format needs a module in `container`, a row here and, unless it is read only, a module that encodes it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class FormatRow(Struct, frozen=True):
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
     libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet, and that packet's
     extension (in JPEG only) where one is given, and nothing else; None for formats that are read only. `read_timing`
-    gives the frames' delays in milliseconds and the number of plays (0 is endless); None for formats whose animations
-    can't be converted. `max_side_px` is the largest width or height that is written.
+    gives the frames' delays in milliseconds and the number of plays (0 is endless); None for formats without animations
+    and for AVIF, whose animations can't be converted. `max_side_px` is the largest width or height that is written.
     """
 
     name: str

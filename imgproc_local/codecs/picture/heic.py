@@ -13,13 +13,13 @@ from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.errors import BrokenImage
 
 _P3_PRIMARIES = (11, 12)
-"""Source: ITU-T H.273, 8.1."""
+"""The codes of DCI-P3 and Display P3. Source: ITU-T H.273, 8.1."""
 
 
 def open_upright(path: Path) -> pyvips.Image:
     """The primary picture, decoded in memory, of 8 or 16 bits, with its profile; libheif applies the orientation.
 
-    A wide gamut that is given by numbers instead of a profile is converted to sRGB. Raises: BrokenImage.
+    P3 primaries that are given by their code instead of a profile are converted to sRGB. Raises: BrokenImage.
     """
     import pillow_heif  # type: ignore[import-not-found, unused-ignore]
 

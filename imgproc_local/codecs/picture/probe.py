@@ -75,7 +75,7 @@ def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
 
 
 def max_local_bytes(head: bytes, max_upload_bytes: int) -> int:
-    """The most bytes that a file of this beginning may have, from the command line or the local page."""
+    """The largest size of a file that starts with `head` and comes from the command line or the local page."""
     return max_upload_bytes * TIFF_SIZE_FACTOR if FORMATS[Format.TIFF].container.matches(head) else max_upload_bytes
 
 

@@ -58,12 +58,12 @@ class Source(Struct, frozen=True):
             return container.with_blocks(self.data, blocks, shortest=shortest)
 
         return strip.clean_file(
-            self.data, self.blocks, self.published, self.info.format, write, orientation=self.orientation_tag
+            self.data, self.blocks, self.published, self.info.format, write, orientation=self.exif_orientation
         )
 
     @property
-    def orientation_tag(self) -> int:
-        """The EXIF orientation of the stored pixels. An AVIF's is a property of its item, which stays as it is."""
+    def exif_orientation(self) -> int:
+        """The orientation that a clean copy needs as EXIF; none (1) for AVIF, where it is a property of the item."""
         return 1 if self.info.format is Format.AVIF else self.info.orientation
 
 
