@@ -10,6 +10,8 @@ MIN_QUOTED_CHARACTERS = 3
 """Shorter quotations are not compared: single letters are hardly ever read."""
 MAX_WRONG_SHARE = 0.1
 """A quotation may differ in this share of its characters, because one of a long line may have been misread."""
+MAX_SHOWN_CHARS = 60
+"""A longer quotation is truncated in the complaint, which must fit into `RETRY_TOKENS` of `llama.py`."""
 
 
 def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> str | None:
@@ -26,7 +28,8 @@ def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> 
         if len(quoted) >= MIN_QUOTED_CHARACTERS and not any(
             _errors(quoted, text) <= MAX_WRONG_SHARE * len(quoted) for text in known
         ):
-            return f"it quoted “{quotation}”, which is not in the picture"
+            shown = quotation if len(quotation) <= MAX_SHOWN_CHARS else f"{quotation[:MAX_SHOWN_CHARS]}…"
+            return f"it quoted “{shown}”, which is not in the picture"
     return None
 
 

@@ -37,6 +37,12 @@ def test_other_and_translated_quotations_are_refused(alt_text: str) -> None:
     assert "quoted" in (misquotation(alt_text, READ, "") or "")
 
 
+def test_a_long_quotation_is_truncated_in_the_complaint() -> None:
+    assert misquotation(f"A sign reads “{'Road opened ' * 15}”.", READ, "") == (
+        "it quoted “Road opened Road opened Road opened Road opened Road opened …”, which is not in the picture"
+    )
+
+
 @pytest.mark.parametrize("read_text", [None, TextInPicture(), TextInPicture("Road closed", unread_lines=2)])
 def test_without_the_whole_text_nothing_is_refused(read_text: TextInPicture | None) -> None:
     assert misquotation("A sign reads “Road opened”.", read_text, "") is None
