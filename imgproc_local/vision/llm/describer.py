@@ -220,7 +220,10 @@ class LlmDescriber:
             suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
             generated = loaded.generate(suffixes, check_stop, RETRY_SEED)
             retried, complaints = self._check([*complaints], generated, picture)
-            yield {language: entry for language, entry in retried.items() if entry.seo_filename}
+            # a retry that again lacks a file name does not replace the text that was accepted before
+            yield {
+                language: entry for language, entry in retried.items() if entry.seo_filename or language not in accepted
+            }
         if complaints:
             log.info("%s: no accepted answer: %s", name, _format_complaints(complaints))
 

@@ -275,6 +275,12 @@ def test_after_two_file_names_that_cannot_be_romanised_the_file_name_is_made_fro
     assert arabic.seo_filename == facts("ar")[0].seo_filename
 
 
+def test_a_retry_without_a_usable_file_name_is_accepted_if_the_first_text_was_rejected() -> None:
+    [arabic] = describe(FakeModel(ar=[BARN, WITHOUT_VOWELS]), "ar")
+    assert (arabic.seo_alt_text, arabic.source) == ("متحمس مرتفع مختلف.", TextSource.VISION)
+    assert arabic.seo_filename == facts("ar")[0].seo_filename
+
+
 def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*_: Any) -> Any:
         raise ModelUnusable("it crashes")
