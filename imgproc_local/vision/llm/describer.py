@@ -47,10 +47,10 @@ log = logging.getLogger(__name__)
 RETRY_SEED = 1
 """A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
 CUT_OFF = "it was too long and broke off"
-NOT_LATIN = "its file name must be written in Latin letters (romaji)"
+NOT_LATIN = "its file name must be written in Latin letters"
 REPEATED = "quite another picture got the same text"
-"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for Japanese
-file names: the pronunciation of kanji depends on the context, so only the model can romanise them."""
+"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for file names
+that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
 LOCK_POLL_S = 0.1
 """How often `check_stop` is called while another picture is being described."""
 CLOSE_WAIT_S = 2.0

@@ -266,7 +266,7 @@ def test_a_file_name_that_cannot_be_romanised_is_generated_again() -> None:
     fake = FakeModel(ar=[WITHOUT_VOWELS, WITHOUT_VOWELS.replace("متحمس-مرتفع-مختلف", "maktab-mudarrib")])
     [arabic] = describe(fake, "ar")
     assert arabic == Translation("ar", "maktab-mudarrib", "متحمس مرتفع مختلف.", TextSource.VISION)
-    assert "Latin letters" in fake.suffixes[2][0]
+    assert "its file name must be written in Latin letters. " in fake.suffixes[2][0]
 
 
 def test_after_two_file_names_that_cannot_be_romanised_the_file_name_is_made_from_facts() -> None:
