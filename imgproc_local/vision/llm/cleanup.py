@@ -1,4 +1,4 @@
-"""Cleans the alt text of an answer: removes labels, quotation marks and openers, and completes capital and full stop.
+"""Cleans the alt text of an answer: removes labels, enclosing marks and openers, adds a missing capital and full stop.
 
 An opener is a beginning such as "Image of". No content is added.
 """
@@ -21,7 +21,7 @@ def clean_answer(answer: Answer, language: str) -> Answer:
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _without_enclosing_marks(text)
     rules = (rules_of("en"), rules_of(language))
-    # twice: a label may follow a greeting, and an opener may follow a label
+    # twice: a label may follow an opener such as "Sure, here is", and another opener may follow the label
     for pattern in [pattern for each in rules for pattern in (each.removable_opener, each.label)] * 2:
         if pattern and (match := pattern.match(text.replace("’", "'"))) and len(text) - match.end() > 3:
             text = _without_enclosing_marks(text[match.end() :].lstrip(" ,:：-–—*"))
@@ -32,7 +32,7 @@ def clean_answer(answer: Answer, language: str) -> Answer:
 
 
 def _without_enclosing_marks(text: str) -> str:
-    """`text` without one pair of quotation marks or brackets around all of it."""
+    """`text` without one pair of quotation marks or brackets around all of it, and without full stops after them."""
     for pair in _ENCLOSING_PAIRS:
         if len(text) > 2 and text[0] == pair[0] and text.rstrip(".")[-1:] == pair[1]:
             inside = text.rstrip(".")[1:-1]
@@ -42,7 +42,7 @@ def _without_enclosing_marks(text: str) -> str:
 
 
 def _capitalised(text: str, language: str) -> str:
-    """`text` with a capital at the beginning, unless its second letter is one, as in iPhone."""
+    """`text` with a capital at the beginning, unless its second letter is already a capital, as in iPhone."""
     if re.match(r"[^\W\d_][A-Z]", text):
         return text
     if language == "tr" and text[:1] == "i":

@@ -3,9 +3,10 @@ checked; `FactsDescriber` replaces those that fail.
 
 If the metadata has an alt text in a requested language, or the picture is an image of text in that language, that text
 is used and the model does not write in that language. The model describes the picture in English first, even if English
-is not requested, and then in all other languages together, with the English text in the prompt. It is loaded for the
-first picture and unloaded after some idle time. Answers that fail the checks are generated once more, with a complaint
-in the prompt. Invariant: every translation states its source, and a text that fails the checks is never returned.
+is not requested, unless the metadata has an English alt text. Then it writes in all other languages together, with the
+English text in the prompt. It is loaded for the first picture and unloaded after some idle time. Answers that fail the
+checks are generated once more, with a complaint in the prompt. Invariant: every translation states its source, and an
+answer whose alt text fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ class LoadedModel(Protocol):
     """A model that is ready to describe pictures: `Llama`, or a model in another program.
 
     `prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the
-    instructions, the picture, the notes and a suffix. `generate` returns one answer per suffix; with a `seed`, the
-    model samples randomly. An answer is "" if the model gave none. Both raise ModelUnusable, and what `check_stop`
-    raises. `close` frees the memory of the model and may be called twice.
+    instructions, the picture, the notes and a suffix. `prefill` receives suffixes only to reserve memory for them.
+    `generate` returns one answer per suffix; with a `seed`, the model samples randomly. An answer is "" if the model
+    gave none. Both raise ModelUnusable, and what `check_stop` raises. `close` frees the memory of the model and may be
+    called twice.
     """
 
     @property
@@ -77,7 +79,7 @@ class LoadedModel(Protocol):
 
 
 class _Picture(NamedTuple):
-    """What the answers for a picture are checked against. `notes` is the part of the prompt after the picture."""
+    """What the answers for a picture are checked against. `notes` are those in the prompt."""
 
     hints: Hints
     notes: str
@@ -136,9 +138,9 @@ class LlmDescriber:
         translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
         if len(translations) == len(languages):
             return tuple(translations[language] for language in languages)
-        # with answers of the model, the deadline is no longer checked: FactsDescriber takes only milliseconds
+        # once the model has answered, the deadline is no longer checked: FactsDescriber takes only milliseconds
         facts_check_stop = (lambda: None) if by_model else check_stop
-        # of all languages, because FactsDescriber uses an alt text of unknown language for the first one
+        # for all languages, because FactsDescriber uses an alt text of unknown language for the first suitable one
         for from_facts in self._facts.describe(image, languages, hints, facts_check_stop):
             language = from_facts.language_code
             if language in translations:
@@ -169,14 +171,14 @@ class LlmDescriber:
     ) -> dict[str, Translation]:
         """The accepted answers of the model by language. A file name may be empty.
 
-        Raises: ModelUnusable, StageTimedOut; what `check_stop` raises.
+        Raises: ModelUnusable; what `check_stop` raises.
         """
         notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
         picture = _Picture(hints, notes, colour_quantiles(image))
         others = [language for language in languages if language != DRAFT_LANGUAGE]
         draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
         accepted: dict[str, Translation] = {}
-        is_answered = False
+        has_answered = False
         with self._model_lock(check_stop):
             loaded = self._ensure_loaded(model, check_stop)
             try:
@@ -184,19 +186,23 @@ class LlmDescriber:
                 loaded.prefill(image, picture.notes, suffixes, check_stop)
                 if not draft:
                     for answers in self._answers(loaded, [DRAFT_LANGUAGE], "", picture, check_stop):
-                        is_answered = True
+                        has_answered = True
                         accepted |= answers
                     draft = accepted[DRAFT_LANGUAGE].seo_alt_text if accepted else ""
                 if others:
                     for answers in self._answers(loaded, others, draft, picture, check_stop):
-                        is_answered = True
+                        has_answered = True
                         accepted |= answers
             except (StageTimedOut, ModelUnusable) as error:
-                if not is_answered:
+                if not has_answered:
                     raise
                 # the answers accepted before are still returned
-                missing = ", ".join(language for language in languages if language not in accepted)
-                log.warning("%s: using facts instead of: %s. %s", model.name, missing, error.message)
+                log.warning(
+                    "%s stopped. Languages with accepted answers: %s. %s",
+                    model.name,
+                    ", ".join(accepted) or "none",
+                    error.message,
+                )
                 if isinstance(error, ModelUnusable):
                     self._unload()
             finally:
@@ -206,7 +212,7 @@ class LlmDescriber:
     def _answers(
         self, loaded: LoadedModel, languages: Sequence[str], draft: str, picture: _Picture, check_stop: CheckStop
     ) -> Iterator[dict[str, Translation]]:
-        """Yields the accepted answers by language: at first all, and then those that were generated once more.
+        """Yields the accepted answers by language: first those of the first attempt, then those of the retry.
 
         `draft` is the text in English that the model translates; without it, the model describes the picture.
         """
@@ -225,7 +231,7 @@ class LlmDescriber:
                 language: entry for language, entry in retried.items() if entry.seo_filename or language not in accepted
             }
         if complaints:
-            log.info("%s: no accepted answer: %s", name, _format_complaints(complaints))
+            log.info("%s: refused again: %s", name, _format_complaints(complaints))
 
     def _check(
         self, languages: Sequence[str], generated: Sequence[str], picture: _Picture
@@ -243,7 +249,7 @@ class LlmDescriber:
                 continue
             answer = clean_answer(parsed, language)
             complaint = alt_text_problem(
-                answer, language, original_filename=hints.original_filename, prompt=picture.notes
+                answer, language, original_filename=hints.original_filename, notes=picture.notes
             )
             complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, picture.notes)
             if complaint is None and self._history.check_and_record(picture.colours, language, answer.alt_text):
@@ -269,7 +275,7 @@ class LlmDescriber:
 
     @contextmanager
     def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
-        """Hold the lock of the model inside the block. Calls `check_stop` while waiting for it."""
+        """Hold the lock of the model inside the block. Calls `check_stop` while waiting for the lock."""
         while not self._lock.acquire(timeout=LOCK_POLL_S):
             check_stop()
         try:

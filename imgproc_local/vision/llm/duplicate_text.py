@@ -15,7 +15,7 @@ QUANTILES = 16
 MIN_DISTANCE = 48.0
 """Pictures are dissimilar if the mean absolute difference of their quantiles (0 to 255) is above this threshold.
 
-Measured: at most 41 for two drawings of one scene; the median for pairs of photographs is 43."""
+Measured: at most 41 for two drawings of one scene; the median for two different photographs is 43."""
 
 ColourQuantiles = tuple[int, ...]
 

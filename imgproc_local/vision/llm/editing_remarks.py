@@ -25,12 +25,13 @@ _PRESENT_TENSE = {
 
 
 def remarks_on(text: str, language: str, original_filename: str = "") -> list[str]:
-    """Sentences in English on a text in `language`, the most important first; none if nothing is to be said."""
+    """Remarks in English on a text in `language`, the most important first; none if there is nothing to criticise."""
     if not text:
         return ["It is empty: a person has to write it."]
     if len(text) > MAX_ALT_CHARS:
         return [f"It has {len(text)} characters; at most {MAX_ALT_CHARS} can be stored."]
     complaints = alt_text_problems(text, language, original_filename=original_filename)
+    # a person has no prompt to repeat
     remarks = [_sentence(complaint) for complaint in complaints if complaint != PROMPT_REPEATED]
     if len(text) > PREFERRED_ALT_CHARS:
         remarks.append(f"It has {len(text)} characters; texts of up to {PREFERRED_ALT_CHARS} are easier to listen to.")

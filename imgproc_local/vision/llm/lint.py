@@ -1,7 +1,7 @@
 """Checks by rules whether the answer of a model can be published.
 
-A problem is returned as a complaint that completes the sentence "The answer before was refused: …." in the prompt of
-the retry, so that the model can correct it. If a problem is uncertain, the answer is accepted.
+A problem of an alt text is returned as a complaint that completes the sentence "The answer before was refused: …." in
+the prompt of the retry. If a problem is uncertain, the answer is accepted.
 
 Source: W3C WAI, WCAG failure F30.
 """
@@ -36,8 +36,7 @@ _REPEATED_LETTERS = {"zh": 10, "ja": 14, "th": 30}
 """A text repeats itself if a sequence of this many words (letters in languages without spaces) occurs twice, or a
 sequence of half this length occurs four times."""
 ECHOED_WORDS = 5
-"""An answer repeats the prompt if it contains a sequence of this many words of the instructions
-or of what introduces the English text to translate."""
+"""An answer repeats the prompt if it contains a sequence of this many words of `INSTRUCTIONS` or `DRAFT`."""
 
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
 _PROMPT_MARKS = re.compile(
@@ -49,27 +48,26 @@ _FILE_NAME = re.compile(
     r"|\b(img|dsc[fn]?|pxl|mvimg|dji|gopr|dscn|screenshot)[ _-]?\d{3,}"
 )
 
-
 PROMPT_REPEATED = "it repeated words of the prompt"
 
 
-def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", prompt: str = "") -> str | None:
+def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", notes: str = "") -> str | None:
     """The complaint about the alt text of a cleaned `answer`; None if it can be published.
 
-    `prompt` is the notes about the picture. Names in them may be in any script and spelling.
+    `notes` are those in the prompt. Names in them may be in any script and spelling.
     """
-    complaints = alt_text_problems(answer.alt_text, language, original_filename=original_filename, prompt=prompt)
+    complaints = alt_text_problems(answer.alt_text, language, original_filename=original_filename, notes=notes)
     return next(complaints, None)
 
 
-def alt_text_problems(text: str, language: str, *, original_filename: str = "", prompt: str = "") -> Iterator[str]:
+def alt_text_problems(text: str, language: str, *, original_filename: str = "", notes: str = "") -> Iterator[str]:
     """All complaints about an alt text, the most important first; see `alt_text_problem`."""
     if len(text) > MAX_ALT_CHARS:
         yield f"it was longer than {MAX_ALT_CHARS} characters"
         return
     unquoted = without_quotations(text, "•")
-    # words with a capital in the owner's notes
-    names = frozenset(word.casefold() for word in words_of(prompt) if word != word.lower())
+    # words with a capital in the notes
+    names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
     name = LANGUAGES[language].name
     if _has_unprintable(text):
@@ -80,7 +78,7 @@ def alt_text_problems(text: str, language: str, *, original_filename: str = "", 
         yield f"it was not in {name}"
     checks: tuple[Callable[[], str], ...] = (
         lambda: _length_problem(text, language),
-        lambda: _opening_problem(text, language),
+        lambda: _opener_or_closer_problem(text, language),
         lambda: _file_name_problem(text, unquoted, original_filename),
         lambda: remark_problem(text, unquoted, language),
         lambda: content_problem(text, unquoted, language),
@@ -95,7 +93,7 @@ def alt_text_problems(text: str, language: str, *, original_filename: str = "", 
 
 
 def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:
-    """The complaint about `filename`, words joined by hyphens; None if it is suitable as a file name."""
+    """Why `filename`, words joined by hyphens, is unsuitable; None if it is suitable."""
     slug = make_slug(filename.replace("-", " "), language, language).split("-")
     words = words_of(filename)
     if slug == [""]:
@@ -138,7 +136,7 @@ def _length_problem(text: str, language: str) -> str:
     return "it was a single word" if single else ""
 
 
-def _opening_problem(text: str, language: str) -> str:
+def _opener_or_closer_problem(text: str, language: str) -> str:
     text = text.replace("’", "'").lstrip("\"'“”„«»‘‚「『*-•–— ")
     for code in dict.fromkeys((language, "en")):
         rules = rules_of(code)
@@ -177,7 +175,8 @@ def repeats_itself(text: str, language: str) -> bool:
 def _stutters(lower: str, language: str) -> bool:
     """Whether a sequence of characters occurs three times in a row, or a letter five times.
 
-    The sequence has at least three characters: two may occur three times in a row in a word, as in Danish "genererer".
+    The sequence has at least three characters, in languages without spaces two: elsewhere two may occur three times in
+    a row in a word, as in Danish "genererer".
     """
     min_chars = 2 if language in UNSPACED else 3
     sequences = (match[1] for match in re.finditer(rf"(.{{{min_chars},60}}?)\1\1", lower))

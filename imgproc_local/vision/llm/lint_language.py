@@ -20,17 +20,19 @@ from imgproc_local.vision.text.ngram_table import probabilities
 
 MIN_WORDS = 8
 MIN_WORDS_IN_LIST = 12
-"""A text without common words is nonsense only if it has at least this many words; the second limit is for lists with
-commas ("noodle soup, eggs, spring onions"), which need fewer common words."""
+"""A text with too few common words is nonsense only if it has at least this many words; the second limit is for texts
+with commas, which may be lists ("noodle soup, eggs, spring onions") and need fewer common words."""
 MIN_WORDS_FOR_NGRAMS = 4
+"""The n-grams of fewer words are not scored."""
 CERTAIN = 0.99
-CERTAIN_RIVAL = 0.9
-"""A text of at least `MIN_WORDS_FOR_NGRAMS` words is in the requested language if the probability is `CERTAIN`. It is
-in another language if that has `CERTAIN_RIVAL`, and the requested one at most 1 − `CERTAIN`."""
-WORDS_OF_PART = 5
-"""The number of words of which a part in another language consists."""
+"""A text is in the requested language if that has at least this probability, and may be in another language if it has
+less than 1 − `CERTAIN`."""
+PROBABLE = 0.9
+"""It is then in the other language if that has more than this probability."""
+PART_WORDS = 5
+"""A part of a text is in another language if this many words in a row are."""
 LETTERS_PER_MARK = 60
-"""Languages without spaces are recognised by `Rules.marks`, which occur at least once in this many letters."""
+"""Japanese, Korean, Chinese and Thai have `Rules.marks`, which occur at least once in this many letters."""
 
 _ANALYTIC = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id", "vi", "el", "bg"))
 """Languages in which at least one word in five is a common one. In all others, where endings replace articles and
@@ -38,7 +40,7 @@ prepositions, at least one in seven is."""
 _CLOSE_RELATIVES = {"da": ("nb",), "nb": ("da",), "cs": ("sk",), "sk": ("cs",), "hr": ("sl",), "sl": ("hr",)}
 """Languages that share most of their words. One word of the requested language then outweighs all words of the
 other."""
-_NOT_ARABIC = re.compile("[پچژگکیےٹڈں]")
+_LETTERS_NOT_IN_ARABIC = re.compile("[پچژگکیےٹڈں]")
 _CODE_MARKS = re.compile(r"[{}\[\]\\|~^=`*#@<>;_$]|::|\(\)|->|\?\?|!!")
 _TOKEN_SEAM = re.compile(
     r"[^\W\d_A-Z]{2}[A-Z]\w*|[^\W\d_][.,;:!?)][^\W\d_]{2}|[^\W\d_]{4}\d\w*|\d[^\W\d_]{4}|\s[,.)]|\(\s|[^\w\s]{3}"
@@ -53,12 +55,12 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
     counts: Counter[str] = Counter()
     for word in words:
         for script, count in letters_by_script(word).items():
-            # a Chinese character is a syllable or a word, so a Latin word counts as two characters
+            # a Chinese character is a syllable or a word, so a Latin word counts as two characters at most
             counts[script] += min(count, 2) if script == "latin" and language in CJK else count
     in_script = sum(counts[script] for script in scripts)
-    # an inscription in another script may be long
-    is_foreign = scripts == ("latin",) and in_script < 0.8 * counts.total()
-    if in_script < 0.5 * counts.total() or (is_foreign and not _is_certainly(words, language)):
+    # up to half of the letters may be in another script, as in names, if the other words are in the language
+    is_mixed = scripts == ("latin",) and in_script < 0.8 * counts.total()
+    if in_script < 0.5 * counts.total() or (is_mixed and not _is_probably(words, language)):
         return True
     if language == "ja" and counts["han"] >= 8 and not counts["kana"]:
         return True
@@ -66,7 +68,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
         return True
     if language == "zh" and detect_language("".join(words)) == "zh-hant":
         return True
-    if language == "ar" and sum(bool(_NOT_ARABIC.search(word)) for word in words) > 1:
+    if language == "ar" and sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1:
         return True
     if language == "hi":
         return detect_language(" ".join(words)) in ("mr", "ne")
@@ -74,14 +76,14 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
 
 
 def _is_rival_language(words: Sequence[str], language: str) -> bool:
-    """Whether `words` are in another language with the same script, or half of them are."""
+    """Whether `words`, or `PART_WORDS` in a row, are in another language: a rival, which uses the same script."""
     if len(words) < MIN_WORDS_FOR_NGRAMS:
         return _has_rival_words(words, language)
     found = _probabilities(words, language)
     if found[language] >= CERTAIN:
         return _has_rival_part(words, language)
     rival = max(found, key=lambda code: found[code])
-    if found[language] < 1 - CERTAIN and found[rival] > CERTAIN_RIVAL and rival:
+    if found[language] < 1 - CERTAIN and found[rival] > PROBABLE and rival:
         return True
     # a word with a capital inside a sentence may be a name, whose letters may be foreign
     without_names = [word for index, word in enumerate(words) if index == 0 or word == word.lower()]
@@ -98,25 +100,25 @@ def _has_rival_words(words: Sequence[str], language: str) -> bool:
 
 
 def _has_rival_part(words: Sequence[str], language: str) -> bool:
-    """Whether several words in a row, with function words among them, are in another language."""
+    """Whether `PART_WORDS` words in a row, with function words among them, are in another language."""
     own = function_words(language)
-    for start in range(len(words) - WORDS_OF_PART + 1):
-        part = words[start : start + WORDS_OF_PART]
+    for start in range(len(words) - PART_WORDS + 1):
+        part = words[start : start + PART_WORDS]
         # words with capitals may be names, such as "Plaza de la Constitución"
-        if sum(word.islower() for word in part) < WORDS_OF_PART - 1:
+        if sum(word.islower() for word in part) < PART_WORDS - 1:
             continue
         for rival in LANGUAGES:
             if sum(word in function_words(rival) and word not in own for word in part) > 1:
                 found = _probabilities(part, language)
-                if found[language] < 1 - CERTAIN and found.get(rival, 0) > CERTAIN_RIVAL:
+                if found[language] < 1 - CERTAIN and found.get(rival, 0) > PROBABLE:
                     return True
     return False
 
 
-def _is_certainly(words: Sequence[str], language: str) -> bool:
-    """Whether the words in the script of `language` are in that language."""
+def _is_probably(words: Sequence[str], language: str) -> bool:
+    """Whether those of `words` that are in the script of `language` are in that language."""
     own = [word for word in words if any(letters_by_script(word)[script] for script in scripts_of(language))]
-    return len(own) >= MIN_WORDS_FOR_NGRAMS and _probabilities(own, language)[language] >= CERTAIN_RIVAL
+    return len(own) >= MIN_WORDS_FOR_NGRAMS and _probabilities(own, language)[language] >= PROBABLE
 
 
 def _probabilities(words: Sequence[str], language: str) -> dict[str, float]:
@@ -126,14 +128,14 @@ def _probabilities(words: Sequence[str], language: str) -> dict[str, float]:
 def count_rival_words(words: Sequence[str], rival: str, language: str) -> int:
     """The number of distinct `words` that are common in the language `rival` and not in `language`.
 
-    It is 0 if they are too few, or too few compared with the words that are common in `language` only, to suggest that
-    the text is in `rival`.
+    The number is 0 if it is too small to suggest that the text is in `rival`, by itself or compared with the words that
+    are common in `language` only.
     """
     rules, rival_rules = rules_of(language), rules_of(rival)
     only_rival = [word for word in words if rival_rules.is_common(word) and not rules.is_common(word)]
     only_language = [word for word in words if rules.is_common(word) and not rival_rules.is_common(word)]
     different = len(set(only_rival))
-    # small models often answer in English, so for English half the words of a short text are enough
+    # small models often answer in English, so half the words of a short text are enough for English, not only more
     enough = different > 2 or 2 * different > len(words) - (rival == "en")
     weight = len(words) if rival in _CLOSE_RELATIVES.get(language, ()) else 2
     return different if enough and len(only_rival) > weight * len(only_language) else 0

@@ -1,4 +1,4 @@
-"""Finds what does not belong into an alt text: guesses, moods, camera work, refusals, remarks to the reader, mark-up,
+"""Finds what does not belong in an alt text: guesses, moods, camera work, refusals, remarks to the reader, mark-up,
 lists of keywords, and texts without content. `remarks.toml` has the words of each language."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from imgproc_local.vision.text.tokens import casefolded_words
 MAX_COMMAS = 7
 """A text with more commas is a list of more than eight things."""
 MIN_TAGS = 6
-"""A text of at least this many parts between commas, without any function word, is a list of keywords."""
+"""A text of at least this many parts between commas, without any function word, is a list of keywords; so is one of one
+part fewer in which a long word occurs three times."""
 
 _MARKUP = re.compile(
     r"\\[nrtu\"]|&(amp|nbsp|quot|lt|gt|apos|#\d+|#x[0-9a-f]+);|```|\*\*|^#+ |\n#|\[/?INST\]|<\||\|>|</?\w+[^>]{0,40}>"
@@ -34,7 +35,7 @@ _COMPLAINTS = {
     "camera": "it described the camera work",
     "refusals": "it described nothing",
     "addresses": "it addressed the reader",
-    "closers": "it referred to the picture itself",
+    "references": "it referred to the picture itself",
 }
 
 
@@ -46,7 +47,7 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     camera: tuple[str, ...]
     refusals: tuple[str, ...]
     addresses: tuple[str, ...]
-    closers: tuple[str, ...]
+    references: tuple[str, ...]
     generic: str
 
 
@@ -59,7 +60,7 @@ def remark_problem(text: str, unquoted: str, language: str) -> str:
         if match := _inner_label(code).search(unquoted):
             return f'it contained the label "{match[1]}"'
         for kind, pattern in _patterns(code).items():
-            # English words of mood may be words of another language
+            # English guesses, moods and references may be words of another language
             if (code == language or kind in ("camera", "refusals", "addresses")) and (
                 match := pattern.search(unquoted)
             ):
@@ -96,7 +97,7 @@ def _is_generic(text: str, words: list[str], language: str) -> bool:
 
 @cache
 def _inner_label(language: str) -> re.Pattern[str]:
-    """The labels of `language` inside a text; those at its beginning are removed."""
+    """A pattern for labels inside a text; `cleanup.py` removes those at the beginning."""
     return re.compile(_LABEL_START + rules_of(language).label.pattern.removeprefix("(?i)"), re.IGNORECASE)
 
 
@@ -108,10 +109,10 @@ def _patterns(language: str) -> dict[str, re.Pattern[str]]:
     if language in (*UNSPACED, "ko"):
         before = after = ""
     elif language == "hi":
-        # vowel signs do not count as letters of a word
+        # `\w` does not match vowel signs
         before, after = r"(?<![^\s(])", r"(?![^\s।,.;:!?)])"
     elif language in ("ar", "he"):
-        # conjunctions are written together with the next word
+        # conjunctions and short prepositions are written together with the next word
         before = r"(?<!\w)[وفושבכ]?"
     # a pattern may end in punctuation
     after = rf"(?:{after}|(?<=[^\w\s]))" if after else ""

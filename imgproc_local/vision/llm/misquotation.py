@@ -7,9 +7,9 @@ from imgproc_local.vision.llm.sentence_end import quotations
 from imgproc_local.vision.text.tokens import letters_and_digits
 
 MIN_QUOTED_CHARACTERS = 3
-"""Shorter quotations are not compared: single letters are hardly ever read."""
+"""Shorter quotations are not compared, because OCR seldom reads single letters."""
 MAX_WRONG_SHARE = 0.1
-"""A quotation may differ in this share of its characters, because one of a long line may have been misread."""
+"""A quotation may differ in this share of its characters, because OCR may misread some characters of a long line."""
 MAX_SHOWN_CHARS = 60
 """A longer quotation is truncated in the complaint, which must fit into `RETRY_TOKENS` of `llama.py`."""
 

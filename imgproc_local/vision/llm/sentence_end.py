@@ -37,6 +37,7 @@ def is_cut_off(text: str, language: str) -> bool:
     ended = is_ended(text, language)
     if _ELLIPSIS_AT_END.search(text) or _OPEN_AT_END.search(text) or (text.endswith(";") and not ended):
         return True
+    # a digit, because a quotation at the end is no dangling word
     unquoted = without_quotations(text, "0")
     if _UNCLOSED_QUOTE.search(unquoted):
         return True

@@ -18,10 +18,10 @@ from imgproc_local.vision.text.language import scripts_of
 GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
 
 
-def complaint_about(text: str, language: str, original_filename: str = "", prompt: str = "") -> str | None:
+def complaint_about(text: str, language: str, original_filename: str = "", notes: str = "") -> str | None:
     """The problem of the cleaned `text`."""
     answer = clean_answer(Answer("some-file-name", text), language)
-    return alt_text_problem(answer, language, original_filename=original_filename, prompt=prompt)
+    return alt_text_problem(answer, language, original_filename=original_filename, notes=notes)
 
 
 # --- accepted texts
@@ -64,13 +64,13 @@ def test_names_quotations_and_unusual_texts_are_accepted(language: str, text: st
 def test_names_in_the_owners_notes_may_be_in_any_script() -> None:
     text = "Владимир Петров feeds pigeons in Красноярск."
     assert complaint_about(text, "en") == "it was not in English"
-    assert complaint_about(text, "en", prompt="Persons: Владимир Петров\nPlace: Красноярск") is None
+    assert complaint_about(text, "en", notes="Persons: Владимир Петров\nPlace: Красноярск") is None
 
 
 def test_english_notes_do_not_excuse_an_english_answer() -> None:
     text = "A red kite above a field of stubble."
-    assert complaint_about(text, "ru", prompt="Keywords: red, kite, field, stubble") == "it was not in Russian"
-    assert complaint_about(text, "de", prompt="Title: A red kite above a field of stubble") == "it was not in German"
+    assert complaint_about(text, "ru", notes="Keywords: red, kite, field, stubble") == "it was not in Russian"
+    assert complaint_about(text, "de", notes="Title: A red kite above a field of stubble") == "it was not in German"
 
 
 # --- language of the answer
