@@ -166,7 +166,7 @@ def _prove(folder: Path, small: Small, vocabularies: Path, watch: DecodeWatch) -
         watch.even,
         prefix_end,
         (sum(each.first_difference is None for each in compared), len(compared)),
-        (sum(each.compared for each in compared), written),
+        (sum(each.equal_tokens for each in compared), written),
         (bit_equal, written),
         (repeated, len(again)),
         offset,

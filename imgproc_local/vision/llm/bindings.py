@@ -42,8 +42,9 @@ class Bindings:
             raise ModelUnusable(NOT_INSTALLED)
         if problem := processor_problem():
             raise ModelUnusable(problem)
-        # libgomp reads the variable when it is loaded. By default its idle threads poll for long; if other work, such
-        # as the codecs, occupies a core, this delays the threads that compute: 30 s instead of 0.3 s were measured
+        # libgomp reads GOMP_SPINCOUNT when it is loaded. By default its idle threads poll for a long time; if other
+        # work, such as the codecs, occupies a core, this delays the threads that compute: 30 s instead of 0.3 s were
+        # measured
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
         # otherwise ggml starts a debugger to print a backtrace when an assertion fails
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")
@@ -68,8 +69,8 @@ class Bindings:
         mtmd.mtmd_helper_log_set(self._log, ctypes.c_void_p(0))
         llama.llama_backend_init()
         self.gpu = bool(llama.llama_supports_gpu_offload())
-        # a C function of the type `bool (*)(void *)`; a Python function would need the interpreter's lock for every
-        # operation of the graph. strlen has this type: it returns 0 for the flag "" and 1 for a flag of one character
+        # llama.cpp expects `bool (*)(void *)` and calls it for every operation of the graph; a Python function would
+        # need the GIL each time. strlen can be called like that: it returns 0 for the flag "" and 1 for one character
         libc = ctypes.cdll.msvcrt if sys.platform == "win32" else ctypes.CDLL(None)
         self.abort_callback = ctypes.cast(libc.strlen, llama.ggml_abort_callback)
 
@@ -79,7 +80,7 @@ class Bindings:
             self.errors.append(message.decode("utf-8", "replace").strip())
 
     def last_error(self, path: Path) -> str:
-        """The last error message of llama.cpp, with the path `path` replaced by its file name."""
+        """The last error message of llama.cpp that gives a reason, with `path` replaced by its file name."""
         messages = [line for line in self.errors if line and "failed to load model" not in line]
         return (messages[-1] if messages else "llama.cpp gave no reason").replace(str(path), path.name)
 

@@ -31,11 +31,11 @@ def physical_cores() -> int:
 
 
 def count_in_linux(allowed: Collection[int], sysfs: Path = SYSFS) -> int:
-    """The number of cores whose threads are in `allowed`.
+    """The number of cores with at least one thread in `allowed`; of performance cores only, if any of them is allowed.
 
     `cpu_core/cpus` lists the threads of the performance cores of a hybrid Intel processor, and exists only there.
     """
-    performance = _numbers(sysfs / "cpu_core" / "cpus")
+    performance = _read_cpu_list(sysfs / "cpu_core" / "cpus")
     cores = set()
     for cpu in performance.intersection(allowed) or allowed:
         siblings = sysfs / f"system/cpu/cpu{cpu}/topology/thread_siblings_list"
@@ -44,7 +44,7 @@ def count_in_linux(allowed: Collection[int], sysfs: Path = SYSFS) -> int:
 
 
 def count_in_macos(sysctl: Callable[[str], int | None]) -> int:
-    """The number of cores according to `sysctl`, which returns None for an unknown name; 0 if it knows none.
+    """The number of cores according to `sysctl`, which returns None for an unknown name; 0 if both names are unknown.
 
     `hw.perflevel0` are the performance cores of Apple silicon. Source: Apple, "Determining system capabilities".
     """
@@ -54,7 +54,7 @@ def count_in_macos(sysctl: Callable[[str], int | None]) -> int:
 def count_in_windows(records: bytes) -> int:
     """The number of cores of the highest efficiency class in `records`; 0 without any core.
 
-    `records` are structures of variable size, one for each core. The faster a core, the higher is its class.
+    `records` are structures of variable size, one for each core. The faster a core, the higher its class.
     Source: Microsoft, SYSTEM_LOGICAL_PROCESSOR_INFORMATION_EX.
     """
     classes = []
@@ -69,8 +69,8 @@ def count_in_windows(records: bytes) -> int:
     return classes.count(max(classes)) if classes else 0
 
 
-def _numbers(path: Path) -> set[int]:
-    """The numbers in a list such as "0-3,8"; empty if the file is missing or has another content."""
+def _read_cpu_list(path: Path) -> set[int]:
+    """The numbers in a file such as "0-3,8"; empty if the file is missing or has other content."""
     numbers: set[int] = set()
     try:
         for part in path.read_text().strip().split(","):
@@ -82,7 +82,7 @@ def _numbers(path: Path) -> set[int]:
 
 
 def _sysctl(name: str) -> int | None:
-    """The value of a variable of the kernel of macOS that is a 32-bit integer; None if there is no such variable."""
+    """The value of a sysctl variable of macOS that is a 32-bit integer; None if there is no such variable."""
     value = ctypes.c_int32()
     size = ctypes.c_size_t(ctypes.sizeof(value))
     status = ctypes.CDLL(None).sysctlbyname(

@@ -1,4 +1,4 @@
-"""Checks whether this processor can run llama.cpp, before it is loaded: an illegal instruction would be a crash.
+"""Checks whether this processor can run llama.cpp, before it is loaded: an illegal instruction would end the process.
 
 The portable x86-64 build needs the instructions of Haswell (2013). On other architectures, the builds only use
 instructions that every processor has. The features are read from glibc, which queries the processor itself and checks
@@ -19,7 +19,10 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 class _CpuidBit(NamedTuple):
-    """The position of a feature in glibc's table. Source: glibc, sys/platform/x86.h and bits/platform/x86.h."""
+    """The position of a feature in glibc's table, where `leaf` 0 is leaf 1 of CPUID, and 1 is leaf 7.
+
+    Source: glibc, sys/platform/x86.h and bits/platform/x86.h.
+    """
 
     leaf: int
     register: int
@@ -48,14 +51,14 @@ FeatureSource = Callable[[], set[str] | None]
 
 @cache
 def processor_problem() -> str | None:
-    """Why this processor can run no vision model; None if it can or if its features are unknown."""
+    """Why this processor can't run llama.cpp; None if it can, or if its features are unknown."""
     return find_problem(platform.machine(), (features_from_glibc, features_from_cpuinfo))
 
 
 def find_problem(machine: str, sources: Sequence[FeatureSource]) -> str | None:
-    """Why a processor of the architecture `machine` can run no vision model; None if it can or is unknown.
+    """Why a processor of the architecture `machine` can't run llama.cpp; None if it can or its features are unknown.
 
-    Its features are those from the first of `sources` that knows them.
+    The features are those from the first of `sources` that knows them.
     """
     if machine.lower() not in ("x86_64", "amd64"):
         return None

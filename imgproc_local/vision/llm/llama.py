@@ -34,16 +34,14 @@ log = logging.getLogger(__name__)
 MAX_NEW_TOKENS = 208
 """Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. Hindi and
 Greek need the most tokens, 161 and 148, because they take one per character in Qwen's vocabularies. In other languages
-the grammar, which limits the number of characters, ends an answer before this limit, so they need no limits of their
-own."""
+the grammar, which limits the number of characters, ends an answer before this limit."""
 BATCH_TOKENS = 512
-"""The number of tokens that llama.cpp processes in one call."""
+"""The maximum number of tokens in a batch, unless a picture needs more."""
 RETRY_TOKENS = 96
 """Reserved in the context of each language for the complaint in the suffix of a retry: the reason why an answer was
 rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
 DRAFT_TOKENS = 128
-"""Reserved in the context for the draft, the English text to translate, with which the suffixes of a picture may
-begin."""
+"""Reserved in the context for the draft, the English text to translate. If there is one, all suffixes begin with it."""
 CONTEXT_STEP_TOKENS = 512
 """The size of a context is a multiple of this, so that one more language rarely needs a new context."""
 
@@ -103,15 +101,15 @@ class Llama:
         """
         with self._interruptible(check_stop), self.weights.chunks(image, notes) as chunks:
             mtmd = self._mtmd
-            prefix = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
+            shared = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
             needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
-            longest = prefix + max(needed)
+            longest = shared + max(needed)
             if longest > self.weights.trained_tokens:
                 raise ModelUnusable(
                     f"{self.model.name} was trained for {self.weights.trained_tokens} tokens;"
                     f" this picture, the texts about it and the answer need {longest}."
                 )
-            self._ensure_context(longest, prefix + sum(needed), _FIRST_LANGUAGE + len(suffixes))
+            self._ensure_context(longest, shared + sum(needed), _FIRST_LANGUAGE + len(suffixes))
             first, *others = [
                 mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))
             ]
@@ -121,8 +119,8 @@ class Llama:
             self.prefix_end = position
 
     def _prefill_instructions(self, chunk: Any) -> int:
-        """Process the instructions, the first chunk of a prompt, in sequence 0 unless it holds them, and copy it to
-        sequence 1. Returns the position after them.
+        """Process the instructions, the first chunk of a prompt, in sequence 0, unless it holds them already. Then copy
+        sequence 0 to sequence 1. Returns the position after the instructions.
         """
         llama = self._llama
         memory = llama.llama_get_memory(self._context)
@@ -139,7 +137,7 @@ class Llama:
         return len(tokens)
 
     def _prefill_chunk(self, chunk: Any, position: int, sequence: int) -> int:
-        """Append a chunk of text or picture to `sequence` at `position`. Returns the position after it."""
+        """Append a chunk of text or of the picture to `sequence` at `position`. Returns the position after it."""
         llama, mtmd, weights = self._llama, self._mtmd, self.weights
         after = llama.llama_pos(position)
         start = (llama.llama_pos(position), llama.llama_seq_id(sequence))
@@ -202,6 +200,7 @@ class Llama:
                 except ModelUnusable as error:
                     failure = error.message
             answers = [tokens for suffix in suffixes for tokens in self._generate_together([suffix], seed, max_tokens)]
+        # only here, because a model that fails with single languages too has another problem
         if failure:
             self._disable_parallel(failure)
         return answers
@@ -279,9 +278,9 @@ class Llama:
         return self.weights.tokens(suffix + self.weights.turn_end)
 
     def _ensure_context(self, tokens_alone: int, tokens_together: int, sequences: int) -> None:
-        """Make `_context` large enough for all sequences together, or else for one language at a time.
+        """Make `_context` large enough for all sequences together, or if that fails, for one language at a time.
 
-        `tokens_alone` are needed for the picture and the longest of the languages. Raises: ModelUnusable.
+        `tokens_alone` are needed for the picture and the longest of the languages. Raises: ModelUnusable, if both fail.
         """
         if not self.parallel:
             tokens_together, sequences = tokens_alone, _FIRST_LANGUAGE + 1
@@ -333,7 +332,7 @@ class Llama:
 
 
 def batch_tokens(model: VisionModel) -> int:
-    """The number of tokens in a batch. Some models need all tokens of a picture in one."""
+    """The maximum number of tokens in a batch. Some models need all tokens of a picture in the same batch."""
     return max(BATCH_TOKENS, model.chat.image_tokens)
 
 
@@ -344,7 +343,7 @@ def make_context(weights: Weights, tokens: int, sequences: int, threads: int) ->
     params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
     params.n_batch = params.n_ubatch = batch_tokens(weights.model)
     params.n_seq_max = sequences
-    # without it llama.cpp aborts the process for more than one sequence
+    # otherwise llama.cpp aborts the process for more than one sequence
     params.kv_unified = True
     params.n_threads = params.n_threads_batch = threads
     params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
@@ -353,7 +352,7 @@ def make_context(weights: Weights, tokens: int, sequences: int, threads: int) ->
 
 
 def _common_length(token_lists: Sequence[Sequence[int]]) -> int:
-    """The number of tokens that all of `token_lists` begin with, not counting the last token of the shortest."""
+    """The number of tokens that all of `token_lists` begin with, at most one less than the length of the shortest."""
     shortest = min(map(len, token_lists))
     differing = (place for place, tokens in enumerate(zip(*token_lists, strict=False)) if len(set(tokens)) > 1)
     return min(next(differing, shortest), shortest - 1)

@@ -1,6 +1,7 @@
 """Generates an answer in the plainest way, as a reference for `Llama`: one prompt in one sequence of a new context.
 
-llama.cpp's own helper processes the prompt and determines all positions. Nothing is shared or copied between sequences.
+llama.cpp's own helper processes all of the prompt before the suffix and determines its positions. Nothing is shared or
+copied between sequences.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ from imgproc_local.vision.llm.prompt import NO_NOTES
 from imgproc_local.vision.llm.weights import Weights
 
 MAX_TIE_LOGITS = 0.5
-"""Two tokens whose logits differ by at most this are equally probable: the order of additions, which depends on the
+"""Tokens whose logits differ by at most this count as equally probable: the order of additions, which depends on the
 number of sequences and on the hardware, can decide between them."""
 
 
 class Comparison(NamedTuple):
     """How an answer differs from the reference.
 
-    `prefix_end` is the position after the picture. `compared` is the number of tokens that are equal.
-    `first_difference` is the index of the first token that differs, None if there is none, and `expected` the reference
-    up to this token.
+    `prefix_end` is the position after the picture and its notes. `equal_tokens` is the number of tokens before the
+    first one that differs. `first_difference` is the index of that token, None if there is none or if it is as probable
+    as the expected one, and `expected` is the reference up to this token.
     """
 
     prefix_end: int
-    compared: int
+    equal_tokens: int
     first_difference: int | None = None
     expected: str = ""
 
 
 def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer: Sequence[int]) -> Comparison:
-    """Compare the tokens of an answer to the picture with those generated alone by greedy decoding.
+    """Compare the tokens of an answer about the picture with those that greedy decoding generates in a new context.
 
-    The comparison ends at the first token that differs, also if the tokens are equally probable, because the
+    The comparison ends at the first token that differs, even if the tokens are equally probable, because the
     remaining text depends on it.
 
     Raises: ModelUnusable, if llama.cpp fails.

@@ -1,7 +1,7 @@
 """Samples the next token of an answer, constrained by the grammar of `prompt.py`.
 
 Checking one token against the grammar takes 0.01 ms; checking the whole vocabulary takes 8 to 29 ms. So a token is
-sampled without the grammar first. Only if the grammar rejects it, the whole vocabulary is checked.
+sampled without the grammar first. Only if the grammar rejects it is the whole vocabulary checked.
 
 The first attempt at an answer is greedy: the most probable token is taken. An answer that fails the checks of the
 describer is generated again with a seed: its tokens are sampled randomly.
@@ -21,9 +21,10 @@ TEMPERATURE = 0.7
 TOP_K = 40
 """Random sampling chooses among this many of the most probable tokens."""
 TOP_P = 0.8
-"""It chooses among those that together have this probability. Source: Qwen3-VL, recommended settings."""
+"""Of these, it chooses among the most probable ones that together have this probability. Source: Qwen3-VL, recommended
+settings."""
 MAX_DRAWS = 8
-"""How often a token is sampled randomly, until the grammar allows one, before the whole vocabulary is checked."""
+"""If the grammar rejects this many random tokens, the most probable token that it allows is taken."""
 
 
 class Sampler:
@@ -47,7 +48,10 @@ class Sampler:
         if not self._grammar:
             # a NULL sampler in a chain would abort the process
             llama.llama_sampler_free(self._unconstrained)
-            raise ModelUnusable("llama.cpp can't parse the grammar of the answer. Install llama-cpp-python 0.3.36.")
+            raise ModelUnusable(
+                "llama.cpp can't parse the grammar of the answer. Install the version of llama-cpp-python that"
+                " requirements-vision.lock names."
+            )
         self._constrained = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
         llama.llama_sampler_chain_add(self._constrained, self._grammar)
         llama.llama_sampler_chain_add(self._constrained, llama.llama_sampler_init_greedy())

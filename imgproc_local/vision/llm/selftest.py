@@ -122,7 +122,7 @@ def own_command() -> list[str]:
 
 
 def _run_child(model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: CheckStop) -> str | None:
-    """Run the child process. Returns the problem that it reported or that ended it; None if the model works."""
+    """Run the child process. Returns the problem that the child reported or that ended it; None if the model works."""
     try:
         ended = run_supervised(
             [*command, msgspec.json.encode(model, enc_hook=str).decode()],
@@ -192,8 +192,8 @@ def _result_path(model: VisionModel) -> Path | None:
     # sizes and times as well, because a file may have changed since its sum was written to the manifest
     written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     sums = (manifest.text.sha256, manifest.mmproj.sha256)
-    facts = (CHECKS_VERSION, sums, written, model.chat, model.run_options, _llama_build(), _processor())
-    return folder / f"selftest-{hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:24]}.json"
+    inputs = (CHECKS_VERSION, sums, written, model.chat, model.run_options, _llama_build(), _processor())
+    return folder / f"selftest-{hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]}.json"
 
 
 def _llama_build() -> list[object]:
@@ -212,7 +212,7 @@ def _llama_build() -> list[object]:
 
 
 def _processor() -> list[str]:
-    """The processor's model, feature flags and number of cores."""
+    """The processor's architecture, model, feature flags and number of logical cores."""
     try:
         lines = CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -2,8 +2,8 @@
 
 A model whose vision encoder does not fit, or whose tokens get wrong positions, still writes fluent text. So the model
 describes two drawn pictures in two languages together, and three things are checked: its English texts name what is in
-the pictures and differ; the position after the picture is the one that llama.cpp's own helper determines; and an
-answer has the tokens that the model generates alone (`reference.py`).
+the pictures, differ, and do not repeat themselves; the position after the picture is the one that llama.cpp's own
+helper determines; and an answer has the tokens that the model generates in a context of its own (`reference.py`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ MAX_QUOTED_CHARS = 80
 
 
 class DrawnShape(NamedTuple):
-    """A shape on a white background. A good alt text in English has a match of `colour_words` and of `shape_words`."""
+    """A shape on a white background. A good alt text in English matches both patterns."""
 
     name: str
     width_px: int
     height_px: int
     colour: tuple[int, int, int]
     round: bool
-    colour_words: str
-    shape_words: str
+    colour_pattern: str
+    shape_pattern: str
 
     def draw(self) -> Pixels:
         image = Image.new("RGB", (self.width_px, self.height_px), "white")
@@ -51,7 +51,7 @@ class DrawnShape(NamedTuple):
         return Pixels(image.width, image.height, image.tobytes())
 
 
-# as large as the pictures that describers receive; the two formats have different positions
+# as large as the pictures that describers receive; a landscape and a portrait, whose tokens have different positions
 PICTURES = (
     DrawnShape("a blue circle", 1024, 768, (40, 70, 220), True, "blue", r"circ\w+|round|dis[ck]|dot|ball|sphere|orb"),
     DrawnShape("a red square", 768, 1024, (220, 40, 40), False, "red", r"square|rectang\w+|box|block|cube|tile"),
@@ -84,17 +84,19 @@ def describe_test_pictures(model: VisionModel) -> None:
             llama.prefill(picture.draw(), NO_NOTES, suffixes, lambda: None)
             answers = llama.generate_tokens(suffixes, lambda: None)
             english.append(_alt_text(llama.weights.text(answers[0]).decode("utf-8", "replace")))
-        # of the last picture, whose instructions were copied, and of the last language
+        # compared for the last picture, which uses the instructions processed for the first, and the last language
         prefix_end = llama.prefix_end
         llama.free_context()
-        _check_alone(llama, picture, prefix_end, suffixes[-1], answers[-1][:COMPARED_TOKENS])
+        _check_against_reference(llama, picture, prefix_end, suffixes[-1], answers[-1][:COMPARED_TOKENS])
         _check_alt_texts(english)
     finally:
         llama.close()
 
 
-def _check_alone(llama: Llama, picture: DrawnShape, prefix_end: int, suffix: str, answer: Sequence[int]) -> None:
-    """Raises: ModelUnusable, if the model generates something else alone."""
+def _check_against_reference(
+    llama: Llama, picture: DrawnShape, prefix_end: int, suffix: str, answer: Sequence[int]
+) -> None:
+    """Raises: ModelUnusable, if the position after the picture or the answer differs from the reference."""
     compared = compare_with_reference(llama.weights, picture.draw(), suffix, answer)
     if compared.prefix_end != prefix_end:
         raise ModelUnusable(
@@ -147,8 +149,8 @@ def _alt_text(generated: str) -> str:
 
 
 def _count_named(picture: DrawnShape, text: str) -> int:
-    """How many of the colour and the shape of the picture the text names."""
-    patterns = (picture.colour_words, picture.shape_words)
+    """How many of two things the text names: the colour and the shape in the picture."""
+    patterns = (picture.colour_pattern, picture.shape_pattern)
     return sum(re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE) is not None for pattern in patterns)
 
 

@@ -18,7 +18,8 @@ class ModelStatus(Struct, frozen=True):
     """The model in use and its test results.
 
     `model` is its name, None if no model is selected. If there is a `problem`, pictures are described without the
-    model. `grades` are shares from 0 to 1 by language code, for the languages that `models check` has graded.
+    model. `grades` are shares of correctly described facts (0 to 1) by language code, for the languages that
+    `models check` has graded.
     """
 
     model: str | None
@@ -30,7 +31,7 @@ class ModelStatus(Struct, frozen=True):
 def model_status(
     models: ModelStore, setting: str, loopback_problem: Callable[[LoopbackModel], str | None]
 ) -> ModelStatus:
-    """The status of the model that the setting `model` (`setting`) or, if that is empty, `models use` selects.
+    """The status of the model that the setting `model` (`setting`) names, or else the one selected with `models use`.
 
     The status is read from files; no model is loaded. For a model in another program, `loopback_problem` asks that
     program.

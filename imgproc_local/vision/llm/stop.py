@@ -13,7 +13,7 @@ STOP_POLL_S = 0.05
 """Time between two calls of `check_stop`."""
 
 
-class StopFlag:
+class StopWatcher:
     """Calls `check_stop` repeatedly on a new thread, and stores the exception that it raises in `error`.
 
     `flag` is a C string: "" at first, and one character after the exception. llama.cpp reads it between two operations.
@@ -26,7 +26,7 @@ class StopFlag:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="vision-stop", daemon=True)
 
-    def __enter__(self) -> StopFlag:
+    def __enter__(self) -> StopWatcher:
         self._check()
         self._thread.start()
         return self
@@ -44,21 +44,21 @@ class StopFlag:
                 self.flag[0] = b"\x01"
                 return
 
-    def raise_if_set(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raises: what `check_stop` raised."""
         if self.error is not None:
             raise self.error
 
 
 class Interruption:
-    """The `StopFlag` of the call of llama.cpp in progress, if there is one.
+    """The `StopWatcher` of the call of llama.cpp in progress, if there is one.
 
     Invariant: the last flag remains referenced after its call, because llama.cpp has its address until the next call.
     """
 
     def __init__(self) -> None:
         self.flag = ctypes.create_string_buffer(2)
-        self._current: StopFlag | None = None
+        self._current: StopWatcher | None = None
 
     @contextmanager
     def watching(self, check_stop: CheckStop) -> Iterator[None]:
@@ -66,7 +66,7 @@ class Interruption:
 
         Raises: what the first call of `check_stop` raises.
         """
-        with StopFlag(check_stop) as current:
+        with StopWatcher(check_stop) as current:
             self._current = current
             self.flag = current.flag
             try:
@@ -78,7 +78,7 @@ class Interruption:
         """False after `check_stop` raised during the call in progress."""
         return self._current is None or self._current.error is None
 
-    def raise_if_set(self) -> None:
-        """Raises: what `check_stop` raised."""
+    def raise_if_stopped(self) -> None:
+        """Raises: what `check_stop` raised during the call in progress."""
         if self._current is not None:
-            self._current.raise_if_set()
+            self._current.raise_if_stopped()

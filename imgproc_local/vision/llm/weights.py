@@ -24,7 +24,7 @@ from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 log = logging.getLogger(__name__)
 
 NODES_PER_CHECK = 16
-"""How many graph nodes the vision encoder computes between two checks for an interruption, which takes milliseconds."""
+"""The vision encoder checks for an interruption after every so many graph nodes, which are computed in milliseconds."""
 MIN_IMAGE_TOKENS = 96
 """A small picture is scaled up to this many tokens, a square to about 300 px, if the model takes different sizes."""
 DOWNSCALE = 0.8
@@ -34,7 +34,7 @@ ALL_LAYERS = 999
 """More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
 
 _PROMPT_MARK = "PICTURE-AND-QUESTION"
-"""A prompt by which the text before and after it is found in the output of a chat template."""
+"""Stands for the prompt when a chat template is applied, to split the output into the texts before and after it."""
 
 
 class Weights:
@@ -55,7 +55,7 @@ class Weights:
         self.llama, self.mtmd = bindings.llama, bindings.mtmd
         self._interruption = interruption
         self._nodes_until_check = NODES_PER_CHECK
-        # whether the number of tokens of a picture depends on its size
+        # whether the number of tokens of a picture depends on its size, assumed until scaling one down fails
         self._is_adjustable = True
         try:
             self._load_text_model()
@@ -77,7 +77,7 @@ class Weights:
         self._on_text_progress = llama.llama_progress_callback(lambda _share, _data: self._interruption.may_continue())
         params.progress_callback = self._on_text_progress
         self.text_model = llama.llama_model_load_from_file(os.fsencode(model.text_path), params)
-        self._interruption.raise_if_set()
+        self._interruption.raise_if_stopped()
         if not self.text_model:
             reason = self._bindings.last_error(model.text_path)
             raise ModelUnusable(f"{model.text_path.name} can't be loaded: {reason}")
@@ -99,10 +99,10 @@ class Weights:
         self._on_encoder_progress = mtmd.mtmd_progress_callback(lambda _share, _data: self._interruption.may_continue())
         params.progress_callback = self._on_encoder_progress
         self.vision_encoder = mtmd.mtmd_init_from_file(os.fsencode(model.mmproj_path), self.text_model, params)
-        self._interruption.raise_if_set()
+        self._interruption.raise_if_stopped()
         if not self.vision_encoder or not mtmd.mtmd_support_vision(self.vision_encoder):
-            encoder_reason = "it has no vision encoder"
-            reason = encoder_reason if self.vision_encoder else self._bindings.last_error(model.mmproj_path)
+            error = self._bindings.last_error(model.mmproj_path)
+            reason = "it has no vision encoder" if self.vision_encoder else error
             raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
 
     def close(self) -> None:
@@ -120,9 +120,9 @@ class Weights:
 
     @contextmanager
     def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
-        """The instructions, the picture and the notes after it as a list of chunks: text, or a tile of the picture.
+        """The instructions, the picture and the notes as a list of chunks: text, or a tile of the picture.
 
-        A picture that is cut into more tiles than the model's maximum of tokens allows is scaled down. Freed after the
+        A picture whose tiles have more tokens than the model's maximum is scaled down. The list is freed after the
         block.
         """
         chunks = self._tokenized(image, notes)
@@ -137,7 +137,7 @@ class Weights:
                 self.mtmd.mtmd_input_chunks_free(chunks)
 
     def _scaled_to_limit(self, image: Pixels) -> Pixels:
-        """`image`, scaled down until its tiles are within the maximum; unchanged if no size is."""
+        """`image`, scaled down until its tiles are within the maximum; unchanged if scaling down does not help."""
         scaled = image
         for _ in range(MAX_DOWNSCALES):
             scaled = _scaled_down(scaled)
@@ -148,8 +148,8 @@ class Weights:
                 return scaled
         self._is_adjustable = False
         log.warning(
-            "%s processes a picture of %d×%d pixels as %d tokens, more than the maximum of %d, and needs no fewer"
-            " when it is scaled down.",
+            "%s processes a picture of %d×%d pixels as %d tokens, more than the maximum of %d, even when the picture is"
+            " scaled down.",
             self.model.name,
             image.width_px,
             image.height_px,
@@ -235,13 +235,16 @@ class Weights:
 
         Raises: what `check_stop` raised during the call, or else ModelUnusable if `status` is not 0.
         """
-        self._interruption.raise_if_set()
+        self._interruption.raise_if_stopped()
         if status:
             reason = self._bindings.last_error(self.model.text_path)
             raise ModelUnusable(f"{self.model.name} failed on this picture ({status}): {reason}")
 
     def _chat_turn(self) -> tuple[str, str]:
-        """The text of the chat template before and after a prompt. Raises: ModelUnusable, if there is no template."""
+        """The text of the chat template before and after a prompt.
+
+        Raises: ModelUnusable, if the model has no template, or one that llama.cpp does not know.
+        """
         llama, chat = self.llama, self.model.chat
         if QUESTION_PLACEHOLDER in chat.template:
             before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)

@@ -17,7 +17,7 @@ from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.stop import Interruption, StopFlag
+from imgproc_local.vision.llm.stop import Interruption, StopWatcher
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
@@ -200,10 +200,10 @@ def test_every_phase_can_be_stopped_and_the_next_picture_works(llama: Llama) -> 
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
-class SetFlag(StopFlag):
-    """A flag that is set from the start without an exception, so that only llama.cpp itself can stop."""
+class StoppedWatcher(StopWatcher):
+    """Its flag is set from the start without an exception, so that only llama.cpp itself can stop."""
 
-    def __enter__(self) -> StopFlag:
+    def __enter__(self) -> StopWatcher:
         self.flag[0] = b"\x01"
         self.seen = False
         return self
@@ -214,7 +214,7 @@ class SetFlag(StopFlag):
 
 def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
-    monkeypatch.setattr("imgproc_local.vision.llm.stop.StopFlag", SetFlag)
+    monkeypatch.setattr("imgproc_local.vision.llm.stop.StopWatcher", StoppedWatcher)
     start = llama.tokens_written
     # 2 is llama_decode's status for "aborted"
     with pytest.raises(ModelUnusable, match=r"\(2\)"):
