@@ -24,7 +24,8 @@ from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 log = logging.getLogger(__name__)
 
 NODES_PER_CHECK = 16
-"""The vision encoder checks for an interruption after every so many graph nodes, which are computed in milliseconds."""
+"""The number of graph nodes, a few milliseconds of work, that the vision encoder computes between two checks for an
+interruption."""
 MIN_IMAGE_TOKENS = 96
 """A small picture is scaled up to this many tokens, a square to about 300 px, if the model takes different sizes."""
 DOWNSCALE = 0.8
