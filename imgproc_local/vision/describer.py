@@ -30,7 +30,7 @@ class PixelFacts(Struct, frozen=True):
 
 
 class TextInPicture(Struct, frozen=True):
-    """The text that was read in the pixels of a picture, without lines that are uncertain.
+    """The text that was read in the pixels of a picture, without uncertain lines.
 
     `unread_lines` is the number of lines that can't be read, such as those in scripts that the reader does not know.
     `is_image_of_text` is true if the picture shows little besides `text`: a poster, a sign, a screenshot of text.
@@ -46,9 +46,9 @@ class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
-    `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says of the page
-    that the picture is for, at most 500 characters: data for the vision model, which no text quotes as a fact.
-    `text_in_picture` is None if the picture was not searched for text.
+    `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
+    that the picture is for, at most 500 characters; only the vision model uses it. `text_in_picture` is None if the
+    picture was not searched for text.
     """
 
     info: ImageInfo
@@ -67,11 +67,11 @@ class Hints(Struct, frozen=True):
 
 
 class Describer(Protocol):
-    """Describes pictures. All calls block and are made on one thread, that of the vision lane.
+    """Describes pictures.
 
-    `describe` returns exactly one translation per requested language code, in the order of the request. Between longer
-    steps it calls `check_stop`, which raises `StageFailed` after the deadline or when the job was cancelled. `close`
-    frees the memory of a model; a later `describe` loads it again.
+    `describe` is called on one thread, that of the vision lane, and blocks it. It returns exactly one translation per
+    requested language code, in the order of the request, and calls `check_stop` between longer steps. `close` frees the
+    memory of a model; a later `describe` loads it again. `close` may be called from any thread.
     """
 
     def describe(

@@ -13,9 +13,9 @@ Lab = tuple[float, float, float]
 
 # Source: Paul Centore, "sRGB Centroids for the ISCC-NBS Colour System", 2016 (the names are those of Kelly and Judd,
 # NBS Special Publication 440, 1976).
-# The centroids of its level-3 categories are grouped under everyday names: those of level 1, some of them with "light"
-# or "dark". White, the greys and black have only their slightly tinted centroids here, because `_neutral_name` names
-# colours without a tint.
+# The centroids of its level-3 categories are grouped under everyday names: most of those of level 1, some of them with
+# "light" or "dark", and beige and turquoise. White, the greys and black have only their slightly tinted centroids here,
+# because `_neutral_name` names colours without a tint.
 _CENTROIDS = {
     "pink": (
         "fd7992 f48fa0 e66980 f8c3ce e2a3ae c5808a efd1dc cbadb7 b4888d f59080 ef6366 f8c4b6 e2a698 c9807e "

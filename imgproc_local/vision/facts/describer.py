@@ -1,8 +1,8 @@
 """The describer that needs no model. Its sources are the embedded metadata, the file name and the pixels.
 
 An alt text or caption that a person wrote in the requested language is used, and shortened if it is long. A text in
-another language is never translated: a sentence that is generated from facts quotes it, and contains the names of
-persons, events and places unchanged.
+another language is never translated: it is quoted in a sentence that is generated from facts, in which the names of
+persons, events and places are unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from imgproc_local.vision.text.shorten import shorten
 PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
-"""The dates at which the clocks of cameras begin; a camera whose clock was never set writes one of them."""
+"""The dates at which the clocks of cameras start. A picture has one of them if the clock was never set."""
 
 
 class FactsDescriber:
@@ -71,7 +71,7 @@ def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
 def _describe_in_language(
     language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None
 ) -> Translation:
-    """The embedded text in `language` that is most suitable as an alt text, else a sentence generated from facts."""
+    """The alt text is an embedded text in `language`, else the text of an image of text, else made from facts."""
     own_alt = first_in_language(texts.alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
     if own_alt or caption:
@@ -97,25 +97,27 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     places = (*texts.places, *texts.position)
     has_names = bool(events or texts.persons or places)
     quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
-    keywords = () if quote else keywords_in(texts, language)
-    other_keywords: Sequence[str] = ()
-    if not keywords and (not quote or quote in [entry.text for entry in texts.titles]):
+    leading_keywords = () if quote else keywords_in(texts, language)
+    labelled_keywords: Sequence[str] = ()
+    if not leading_keywords and (not quote or quote in [entry.text for entry in texts.titles]):
         # keywords add information to a title, but hardly to an alt text or a caption
         matching = keywords_in(texts, language) or keywords_in(texts, None)
         known = quote.casefold()
-        other_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
-    if not (has_names or quote or keywords or other_keywords):
+        labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
+    if not (has_names or quote or leading_keywords or labelled_keywords):
         quote = _first_text([*texts.titles, *texts.captions])
-        other_keywords = () if quote else keywords_of_any_language(texts)
+        labelled_keywords = () if quote else keywords_of_any_language(texts)
     # the first keyword begins the sentence; the others keep their case
-    keywords = tuple(word if index else capitalized(word, language) for index, word in enumerate(keywords))
+    leading_keywords = tuple(
+        word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
+    )
     max_chars = PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
     return Mentions(
         quote=shorten(quote, PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
-        verbatim=(*keywords, *events),
+        verbatim=(*leading_keywords, *events),
         persons=texts.persons,
         places=places,
-        keywords=", ".join(other_keywords),
+        keywords=", ".join(labelled_keywords),
         capture_month=capture_month,
     )
 

@@ -1,4 +1,4 @@
-"""Makes the new file name of a picture from the words of people, else from its project, date and original name."""
+"""Makes the new file name of a picture from texts that people wrote, else from its project, date and original name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from imgproc_local.vision.text.language import detect_language, function_words
 PREFERRED_WORDS = 5
 """Keywords, if there are any, are added to a name with fewer words."""
 MIN_WORDS = 3
-"""A name with fewer words is extended by the kind of picture, the year and its colours."""
+"""A name with fewer words is extended by the kind of picture, the year and the colours."""
 
 _MORE_STOP_WORDS = {
     "en": "into onto over or as it its be am some our my your who which where when while under near up down",
@@ -61,7 +61,6 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
             _append_words(words, keyword, language)
     kind, *colours = slug_words(language, hints.facts)
     if words:
-        # words for the kind of picture, the year and the colours are added only up to MIN_WORDS
         for addition in (kind, str(month[0]) if month else "", *colours):
             if len(words) < MIN_WORDS:
                 _append_words(words, addition, language, language)
@@ -85,7 +84,7 @@ def _append_words(words: list[str], addition: str, language: str, text_language:
 
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
-    """The texts that may name the file, the best first: in the requested language, of unknown language, in another."""
+    """The texts that may name the file, the best first. Those of the metadata in another language are last."""
     keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
     best_texts = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
     yield from (entry for entry in best_texts if entry.language == language)
@@ -115,8 +114,8 @@ def _content_words(text: LocalizedText, language: str) -> list[str]:
 
 def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
     """Whether `word` is one of `stop_words`, and neither an abbreviation in capitals (IT) nor a letter (Vitamin A)."""
-    is_abbreviation = word[0].isupper() and (len(word[0]) > 1 or word.start() > 0)
-    return word[0].lower() in stop_words and not is_abbreviation
+    is_abbreviation_or_letter = word[0].isupper() and (len(word[0]) > 1 or word.start() > 0)
+    return word[0].lower() in stop_words and not is_abbreviation_or_letter
 
 
 def _slug_words_of(text: str, language: str, text_language: str | None) -> list[str]:

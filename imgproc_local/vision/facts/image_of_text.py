@@ -15,8 +15,8 @@ from imgproc_local.vision.text.shorten import shorten
 def image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:
     """The alt text in `language` of an image of text; "" for other pictures.
 
-    The alt text is the text in the picture, which is never translated. If that is in another language, or in a script
-    that readers of `language` don't know, the alt text is a sentence in `language` that quotes it.
+    The alt text is the text in the picture, never translated. If this text is in another language, or in a script that
+    readers of `language` don't know, the alt text is a sentence in `language` that quotes it.
     """
     if text_in_picture is None or not text_in_picture.is_image_of_text:
         return ""

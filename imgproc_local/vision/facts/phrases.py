@@ -27,7 +27,7 @@ from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.vision.describer import PixelFacts
 
 MAX_LEAD_CHARS = 180
-"""Limit for the lead of a sentence: the quotation, events and names. Those that do not fit are omitted."""
+"""Limit for the lead of a sentence: the quotation, keywords, events and names. Those that do not fit are omitted."""
 MAX_QUOTE_CHARS = 160
 """Limit for a quotation. A longer text is shortened before it is quoted."""
 MAX_PERSONS = 4
@@ -37,7 +37,7 @@ _QUOTATION_MARKS = frozenset('"“”„«»「」『』')
 
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
-    """The phrase table of one language. Each `{placeholder}` is replaced; that of an unused fragment by "".
+    """The phrase table of one language. Each `{placeholder}` is replaced; by "" if its fragment is unused.
 
     `body` orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `lead_with_colon`
     is used if one of them has a colon already. `comma` separates these texts. `sentence` adds the final punctuation.
@@ -48,14 +48,14 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 
     `when` is the date of a photograph. `months` selects the CLDR form of the month names that it needs, or lists
     twelve names if neither form is correct there. `when_after_kind` replaces `when` if the sentence has no colours,
-    shape or transparency. `date` is the date of other kinds of pictures; its `{date}` is CLDR's month and year.
-    `year_offset` is added to the Gregorian year where a fragment has `{year}`.
+    shape or transparency. `date` is the date of other kinds of pictures, if their content is known; its `{date}` is
+    CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment has `{year}`.
 
-    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` is used instead
-    for long lists, of which it names the first persons. `conjunction_before` is a regular expression for the
-    beginning of the last person's name, and the word for "and" before such a name ("Ana e Isabel", not "Ana y
-    Isabel"). Where "and" is written together with the next word, `and_script` is the script of the names that it
-    can join; others are separated by commas.
+    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` is for long lists,
+    of which only the first persons are named. `conjunction_before` is a regular expression for the beginning of the
+    last person's name, and the word for "and" before such a name ("Ana e Isabel", not "Ana y Isabel"). Where "and" is
+    written together with the next word, `and_script` is the script of the names that it can join; others are separated
+    by commas.
 
     `slug_kind` and `slug_colour` have the words for file names where those of the sentence are not suitable.
     """
@@ -89,9 +89,10 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mentions(Struct, frozen=True):
-    """What a sentence mentions besides the pixel facts; all texts are used as a person wrote them.
+    """What a sentence mentions besides the pixel facts.
 
-    `quote` is put in quotation marks; `verbatim`, `persons` and `places` are copied. `keywords` follow a label.
+    `quote` is put in quotation marks, `keywords` follow a label. `verbatim` (keywords without a label, events),
+    `persons` and `places` are copied.
     `capture_month` is (year, month).
     """
 
@@ -145,7 +146,7 @@ _OPTIONAL_FRAGMENTS = ("shape", "transparent_areas", "when", "date", "keywords",
 
 
 def capitalized(text: str, language_code: str) -> str:
-    """`text` with a capital at the beginning, as `language_code` writes it (Turkish İ, Dutch IJ).
+    """`text` with a capital at the beginning, by the rules of `language_code` (Turkish İ, Dutch IJ).
 
     A word with a capital at another place, such as "iPhone", remains unchanged.
     """
@@ -202,7 +203,7 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
     whole = joiner.format(lead=lead, body=body) if lead else body
     # the sentence adds a full stop, and a name or an abbreviated year may end in one (Washington D.C., 2023 г.)
     text = table.sentence.format(body=whole.rstrip(".") if table.sentence.endswith(".") else whole)
-    # a sentence that begins with the lead begins in the case in which a person wrote it
+    # a lead at the beginning of the sentence keeps the case in which a person wrote it
     begins_with_lead = bool(lead) and text.startswith(lead)
     return unicodedata.normalize("NFC", text if begins_with_lead else capitalized(text, language_code))
 

@@ -76,9 +76,8 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < MIN_VISIBLE_OPACITY:
         return PixelFacts("picture", fully_transparent=True)
-    animated = info.frames > 1
     graphic = info.format is not Format.JPEG and _is_graphic(picture, opacity)
-    if animated:
+    if info.frames > 1:
         kind = "animation"
     elif is_screenshot:
         kind = "screenshot"
@@ -90,18 +89,13 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
         kind = "picture"
     sample = picture.copy()
     sample.thumbnail((SAMPLE_SIDE_PX, SAMPLE_SIDE_PX), Image.Resampling.BOX)
-    grey = (
-        not animated
-        and opacity > MIN_OPAQUE_OPACITY
-        and kind in ("photograph", "picture")
-        and _is_black_and_white(sample)
-    )
-    colours, many = ((), False) if grey else _main_colours(sample, opacity)
+    black_and_white = kind in ("photograph", "picture") and opacity > MIN_OPAQUE_OPACITY and _is_black_and_white(sample)
+    colours, many_colours = ((), False) if black_and_white else _main_colours(sample, opacity)
     return PixelFacts(
         kind,
-        black_and_white=grey,
+        black_and_white=black_and_white,
         colours=colours,
-        many_colours=many,
+        many_colours=many_colours,
         shape=_shape(*info.display_size_px),
         has_transparent_areas=opacity < MIN_OPAQUE_OPACITY,
     )
