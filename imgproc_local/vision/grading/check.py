@@ -1,8 +1,8 @@
-"""Measures how well a model describes the probe pictures (`probes.py`): its alt texts are searched for their facts.
+"""Measures how well a model describes the probe pictures (`probes.py`): which of their facts its alt texts name.
 
 The prompt and the grammar are those of the service, without notes of an owner. Each answer is generated once. An answer
-that the lint rejects counts as empty, although the service would generate it again; a text in another language counts
-as empty, too. In each of `AREAS`, the model gets the share of facts that its texts name. The share of a language is the
+that the lint rejects counts as empty, although the service would generate another one; so does a text in another
+language. In each of `AREAS`, the model gets the share of facts that its texts name. The share of a language is the
 mean over all areas. `grade.py` converts shares to letters.
 
 The search does not understand a text: "no red circle" names a red circle. So a grade compares models and languages on
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import MAX_LANGUAGES
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.grading.probe_words import contains_quote, count_words, find_word, languages
 from imgproc_local.vision.grading.probes import AREAS, PAIRS, POSITIONS, PROBES, WORDS, Probe, ProbePair
@@ -25,17 +26,18 @@ from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE, NO_NOTES, draft_note, language_prompt, parse_answer
 
-LANGUAGES_PER_BATCH = 10
-"""As many as one request to the service may have."""
+LANGUAGES_PER_BATCH = MAX_LANGUAGES
+"""As in the service, which generates the texts of one request together."""
 FOREIGN_WORDS_MARGIN = 2
-"""A single text counts as another language if it has at least this many more words of it than of the requested one."""
-MIN_OWN_WORDS_SHARE = 0.9
-"""All texts of a language count as another language if the number of words that they have of the requested one, divided
-by the number of words of the other, is less than this. For good Danish texts this ratio of Norwegian to Danish words is
-0.84, and for all other pairs of languages at most 0.6."""
+"""A text counts as written in another language if it has at least this many more words of that language than of the
+requested one."""
+MIN_OWN_WORDS_RATIO = 0.9
+"""All texts together count as written in another language if the number of their words of the requested language,
+divided by the number of their words of the other, is less than this. In good Danish texts, the ratio of Norwegian to
+Danish words is 0.84; for all other pairs of languages it is at most 0.6."""
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the number of generated texts and their total."""
+"""A function that is called with the number of texts generated so far and the total number."""
 
 
 class ModelUnderTest(Protocol):
@@ -49,8 +51,7 @@ class ModelUnderTest(Protocol):
 class ProbeText(Struct, frozen=True):
     """The alt text of one probe.
 
-    `rejection` is the reason why the text counts as empty, "" if it does not; `missed` are the facts that it does not
-    name.
+    `rejection` is the reason why the text counts as empty, or ""; `missed` are the facts that it does not name.
     """
 
     probe: str
@@ -60,7 +61,7 @@ class ProbeText(Struct, frozen=True):
 
 
 class LanguageResult(Struct, frozen=True):
-    """The result of one language. `areas` are shares of named facts (0 to 1) by area, `share` is their mean."""
+    """The result of one language. `areas` are the shares of facts named (0 to 1) by area, `share` is their mean."""
 
     language: str
     share: float
@@ -78,13 +79,13 @@ def check_model(
     batches = [
         requested[start : start + LANGUAGES_PER_BATCH] for start in range(0, len(requested), LANGUAGES_PER_BATCH)
     ]
-    # each picture is processed once for all batches; the context must fit the batch with the longest prompts
+    # a picture is processed once for all batches, in a context that is large enough for any of them
     longest = sorted((language_prompt(language) for language in requested), key=len)[-LANGUAGES_PER_BATCH:]
     answers: dict[str, dict[str, str]] = {language: {} for language in requested}
     done, total = 0, len(PROBES) * len(requested)
     for probe in PROBES:
         model.prefill(probe.draw(), NO_NOTES, longest, check_stop)
-        # as in the service: English first, and its text is translated into the other languages if the lint accepts it
+        # as in the service: English first; if the lint accepts this text, it is translated into the other languages
         [english] = model.generate([language_prompt(DRAFT_LANGUAGE)], check_stop)
         draft, problem = _parse(english, DRAFT_LANGUAGE)
         note = "" if problem else draft_note(draft)
@@ -105,8 +106,8 @@ def grade_language(language: str, answers: Mapping[str, str]) -> LanguageResult:
     detected = _detect_languages([alt_text for alt_text, _ in parsed], language)
     hits: dict[str, list[bool]] = {area: [] for area in AREAS}
     texts, counted = [], {}
-    for probe, (alt_text, complaint), actual in zip(PROBES, parsed, detected, strict=True):
-        rejection = complaint or (f"its words are {LANGUAGES[actual].name}" if actual != language else "")
+    for probe, (alt_text, problem), actual in zip(PROBES, parsed, detected, strict=True):
+        rejection = problem or (f"its words are {LANGUAGES[actual].name}" if actual != language else "")
         counted[probe.name] = "" if rejection else alt_text
         facts = _facts(probe, counted[probe.name], language)
         for area, _, is_named in facts:
@@ -119,14 +120,14 @@ def grade_language(language: str, answers: Mapping[str, str]) -> LanguageResult:
 
 
 def languages_in_claim(claim: str) -> tuple[str, ...]:
-    """The codes of the languages that `claim`, from a model's card, names; of all supported ones if it names none."""
+    """The codes of the languages named in `claim`, the languages of a model's card; all codes if it names none."""
     claim = claim.lower()
     named = tuple(known.code for known in LANGUAGES.values() if known.name_without_region.lower() in claim)
     return named or tuple(LANGUAGES)
 
 
 def _parse(answer: str, language: str) -> tuple[str, str]:
-    """The cleaned alt text, and the complaint of the lint: "" if it accepts the text."""
+    """The cleaned alt text, and why it is rejected: "" if it is not."""
     parsed = parse_answer(answer)
     if parsed is None:
         return "", "it broke off"
@@ -135,11 +136,11 @@ def _parse(answer: str, language: str) -> tuple[str, str]:
 
 
 def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:
-    """The language of each text: `language`, unless the text has clearly more words of another one."""
+    """The language of each text: `language`, unless it or all texts together have clearly more words of another."""
     counts = [{code: count_words(text, code) for code in languages()} for text in alt_texts]
     totals = {code: sum(count[code] for count in counts) for code in languages()}
     most = max(totals, key=lambda code: totals[code])
-    if totals[language] < MIN_OWN_WORDS_SHARE * totals[most]:
+    if totals[language] < MIN_OWN_WORDS_RATIO * totals[most]:
         return [most] * len(alt_texts)
     detected = []
     for count in counts:
@@ -149,7 +150,7 @@ def _detect_languages(alt_texts: Sequence[str], language: str) -> list[str]:
 
 
 def _facts(probe: Probe, alt_text: str, language: str) -> list[tuple[str, str, bool]]:
-    """Each fact of the probe: its area, its words, and whether the text names it."""
+    """Each fact of the probe: its area, its words, and whether `alt_text` names it."""
     named = [
         (area, words, any(find_word(alt_text, word, language) is not None for word in words.split("/")))
         for area, words in probe.facts

@@ -1,13 +1,13 @@
 """The grade of a model in one language, as it is displayed: a letter and a percentage.
 
-The percentage is the share that `models check` measured (`check.py`). It is stored beside the model's files.
+The percentage is the share that `models check` measured (`check.py`). It is stored in the models folder.
 """
 
 from __future__ import annotations
 
 GRADE_BOUNDS = ((0.85, "A"), (0.70, "B"), (0.50, "C"), (0.0, "D"))
-"""The minimum share of each letter. A: texts can be published after a glance. B: texts must be read before. C: much is
-wrong or missing. D: unusable in this language. This project has set the bounds."""
+"""The minimum share of each letter. A: texts can be published after a glance. B: they must be read first. C: much is
+wrong or missing. D: unusable in this language. No standard defines these bounds."""
 GRADE_MEANINGS = "A from 85 %, B from 70 %, C from 50 %, D below; D is of no use."
 
 

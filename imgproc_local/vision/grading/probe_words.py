@@ -1,4 +1,4 @@
-"""Searches alt texts for the words of `probe_words.toml`, in any case and with any ending."""
+"""Searches alt texts for the words of `probe_words.toml`, in any case and usually with any ending."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 import msgspec
 
 NUMBERS = {"two": "2", "three": "3", "five": "5"}
-"""Words that also match as a digit."""
+"""Words that digits match, too."""
 _UNSPACED = frozenset(("ja", "zh", "th"))
 """Languages without spaces between words, in which an entry matches anywhere in a text."""
 _PREFIXES = {"ar": "[وفبكل]{0,2}(?:ال|ل)?", "he": "[ושהבלמכ]{0,3}"}
@@ -18,7 +18,7 @@ _PREFIXES = {"ar": "[وفبكل]{0,2}(?:ال|ل)?", "he": "[ושהבלמכ]{0,3}
 
 
 def find_word(text: str, word: str, language: str) -> int | None:
-    """The position of `word` in `text` after case folding (see `_folded`); None if the text does not contain it."""
+    """The position of `word` in the folded `text` (see `_folded`); None if the text does not contain it."""
     patterns, ignored = _vocabulary(language)
     match = patterns[word].search(_folded(text, ignored))
     return match.start() if match else None
@@ -32,7 +32,7 @@ def count_words(text: str, language: str) -> int:
 
 
 def contains_quote(text: str, quote: str) -> bool:
-    """Whether `text` contains `quote`, which consists of Latin letters and digits, in any case and as a whole word."""
+    """Whether `text` contains `quote` (Latin letters and digits) as a whole word, in any case."""
     return re.search(rf"(?<![a-z0-9]){re.escape(quote.casefold())}(?![a-z0-9])", _folded(text)) is not None
 
 
@@ -42,7 +42,7 @@ def languages() -> tuple[str, ...]:
 
 
 def words(language: str) -> dict[str, tuple[str, ...]]:
-    """The table of `language`: the entries of each word as written in the file, and the phrases of `ignore`."""
+    """The table of `language`: the entries of each word as written in the file, and under `ignore` phrases."""
     return {word: tuple(entry.strip() for entry in listed.split(",")) for word, listed in _entries()[language].items()}
 
 

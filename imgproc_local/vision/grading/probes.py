@@ -1,6 +1,6 @@
 """Probe pictures, whose content is known, and the facts that an alt text of each should name.
 
-This module draws them, always with the same pixels: coloured shapes, several equal shapes, shapes beside or above each
+They are drawn, always with the same pixels: coloured shapes, several equal shapes, shapes beside or above each
 other, printed words, and two simple scenes. Invariant: all facts of a probe are visible in its picture, and nothing in
 the picture contradicts them.
 """
@@ -51,7 +51,7 @@ class Canvas:
         self._draw.ellipse(corners, fill=colour)
 
     def square(self, x: float, y: float, radius: float, colour: Rgb) -> None:
-        """A square that appears as large as a circle of this radius; so do the triangle and the star."""
+        """A square that appears as large as a circle of this radius, like the triangle and the star."""
         half = 0.88 * radius
         self.rectangle(x - half, y - half, x + half, y + half, colour)
 
@@ -99,7 +99,8 @@ class Probe(Struct, frozen=True):
 class ProbePair(Struct, frozen=True):
     """Two probes that show the same two objects in opposite positions.
 
-    `things` are the words for each object and `sides` those for the two positions, all from `probe_words.toml`.
+    `things` are two words for each object, either of which identifies it, and `sides` one for each position, all from
+    `probe_words.toml`.
     """
 
     probes: tuple[str, str]
