@@ -1,7 +1,7 @@
 """Addresses of this machine's loopback interface, the only ones that pictures are sent to.
 
-No name is looked up: a host is an IP address, or "localhost", which means the loopback addresses. The address that is
-connected to is therefore the one that was checked.
+No name is looked up: a host is an IP address, or "localhost", which stands for 127.0.0.1 and ::1. So connections are
+made only to addresses that were checked.
 
 Source: RFC 6761, section 6.3 ("localhost.").
 """
@@ -17,7 +17,7 @@ LOCALHOST = ("127.0.0.1", "[::1]")
 
 
 class Address(Struct, frozen=True):
-    """`url` is the address as messages show it; `origins` have the IP addresses to try, in this order."""
+    """`url` is the address as messages show it; `origins` are the same with IP addresses, to be tried in this order."""
 
     url: str
     origins: tuple[str, ...]
@@ -25,7 +25,7 @@ class Address(Struct, frozen=True):
 
 def parse_address(url: str) -> Address:
     """The address in `url`. Raises: ValueError, if it is not `http://HOST:PORT` with a host of this machine."""
-    expected = "expected http://127.0.0.1:PORT, with an IP address of this machine's loopback interface or localhost"
+    expected = "expected http://127.0.0.1:PORT, or localhost or another loopback address in place of 127.0.0.1"
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port

@@ -1,4 +1,4 @@
-"""HTTP requests to a program on this machine: bounded in time and size, and cancelled within a tenth of a second.
+"""HTTP requests to a program on this machine: bounded in time and size, and interruptible.
 
 Redirects are not followed, and the proxies of the environment are not used, so that a request reaches nothing but the
 address that it was made for.

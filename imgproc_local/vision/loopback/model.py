@@ -1,8 +1,8 @@
 """A model in another program on this machine, used like one that llama.cpp runs in this process.
 
-The program gets one request per language. It keeps what it computed for the last request, so that for the next language
-it usually processes neither the picture nor the instructions again. Requests are made one after another, because
-parallel ones would each process the picture.
+The program gets one request per language. If it caches its last prompt, as llama-server does, it processes the picture
+and the instructions only for the first language. Requests are made one after another, because parallel ones would each
+process the picture.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from imgproc_local.vision.models.model import LoopbackModel
 class LoadedLoopbackModel:
     """The model `model` of the program `server`. The constructor asks the program whether it has this model.
 
-    `picture_timeout_s` limits all requests for one picture together. `report` is called with the problem after a
-    picture that could not be described, and with None after one that was.
+    `picture_timeout_s` limits all requests for one picture together. `report` is called after each `generate` with the
+    problem of a request that failed, or None; it is not called if the program was unreachable.
 
     Raises: ModelUnusable; what `check_stop` raises.
     """
@@ -70,7 +70,7 @@ class LoadedLoopbackModel:
         self._failure = None
         answers = [self._answer(suffix, check_stop, seed) for suffix in suffixes]
         if not isinstance(self._failure, ServerUnreachable):
-            # `require` detects an unreachable program at any time, but other problems only while a picture is described
+            # only problems that `require` can't find without a picture are reported
             self._report(None if self._failure is None else self._failure.message)
         if self._failure is not None and not any(answers):
             raise self._failure

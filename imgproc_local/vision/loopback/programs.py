@@ -1,7 +1,7 @@
 """The three programs whose models are used, and how their HTTP interfaces differ.
 
 LM Studio and llama-server have OpenAI's chat interface. Ollama's own interface is used instead of its copy of OpenAI's,
-because only there `think` can be turned off and the size of the context be set. All three constrain the answer to a
+because only it can turn thinking off and set the size of the context. All three constrain the answer to a
 JSON schema.
 
 Sources: docs.ollama.com/openapi.yaml; lmstudio.ai/docs/api/rest-api; llama.cpp, tools/server/README.md.
@@ -27,7 +27,7 @@ TEMPERATURE = 0.7
 MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
 
 ANSWER_KEYS = sorted(Answer.__struct_fields__, key=GRAMMAR.index)
-"""The keys of an answer in the order of the grammar. The programs enforce this order, too."""
+"""The keys of an answer in the order of the grammar. The programs also enforce the order of the schema's properties."""
 ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {key: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[key]} for key in ANSWER_KEYS},
@@ -71,9 +71,11 @@ class ModelOutput(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True):
-    """One of the programs. `start` and `larger_context` are instructions for messages, without the final full stop.
+    """One of the programs, whose address is in the setting `setting`.
 
-    `parse_list` and `parse_answer` raise msgspec.ValidationError if the response has another structure.
+    `start` and `larger_context` are instructions for messages, without the final full stop. `parse_list` and
+    `parse_answer` raise msgspec.DecodeError if the response has another structure. `details_path` is where Ollama
+    reports what its list of models omits.
     """
 
     title: str
@@ -243,7 +245,7 @@ def _openai_answer(body: bytes) -> ModelOutput:
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Whether the name `answered` in a response means the model `asked`. Instances and variants of it have a suffix.
+    """Whether the name `answered` in a response means the model `asked`: itself, an instance or a variant; or is "".
 
     Source: lmstudio-ai/lmstudio-bug-tracker, issue 619: LM Studio answers with another model that is loaded.
     """

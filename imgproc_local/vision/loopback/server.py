@@ -1,7 +1,7 @@
 """A program on this machine that runs vision models: which models it offers, and what one of them answers.
 
-Every failure becomes a `ModelUnusable` with a message that says what to do. What the program sends is not trusted: it
-is limited in size, decoded into types, and quoted in messages only in part.
+Every failure, except a timeout of `answer`, becomes a `ModelUnusable` with a message that says what to do. What the
+program sends is not trusted: it is limited in size, decoded into types, and quoted in messages only in part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from imgproc_local.vision.loopback.programs import (
 log = logging.getLogger(__name__)
 
 LIST_TIMEOUT_S = 2.0
-"""The limit for all requests together that list the models of a program and their details."""
+"""The limit for listing the models of a program and their details, all requests together."""
 MAX_LIST_BYTES = 4 * 1024 * 1024
 MAX_ANSWER_BYTES = 256 * 1024
 """The response with an answer of `MAX_ANSWER_TOKENS` has about 4 kB. Thoughts of the model may add to it."""
@@ -53,7 +53,7 @@ class ServerUnreachable(ModelUnusable):
 
 
 class InvalidAnswer(ModelUnusable):
-    """The model answered with something else than the requested JSON. It may succeed with another prompt."""
+    """The model answered with something other than the requested JSON. It may succeed with another prompt."""
 
 
 class _ErrorObject(Struct, frozen=True):
@@ -61,7 +61,7 @@ class _ErrorObject(Struct, frozen=True):
 
 
 class _ErrorBody(Struct, frozen=True):
-    """The body of an error: Ollama and LM Studio also send the message itself as `error`."""
+    """The body of an error. `error` is an object or, from Ollama and often LM Studio, the message itself."""
 
     error: str | _ErrorObject = ""
 
@@ -111,7 +111,7 @@ class ModelServer:
             raise ModelUnusable(_cannot_see(title, name))
 
     def answer(self, model: str, prompt: Prompt, timeout_s: float, check_stop: CheckStop) -> str:
-        """The JSON object that the model wrote, without its end if the model reached the limit of tokens.
+        """The JSON object that the model wrote, incomplete if the model reached the limit of tokens.
 
         Raises: ResponseTimeout, after `timeout_s`; InvalidAnswer; any other ModelUnusable; what `check_stop` raises.
         """
@@ -167,7 +167,7 @@ class ModelServer:
         return text[:end]
 
     def _with_details(self, model: ListedModel, deadline: float, check_stop: CheckStop) -> ListedModel:
-        """`model` completed by its details in Ollama."""
+        """`model` with its details from Ollama."""
         reply = self._get_information(
             self.program.details_path, {"model": model.name}, deadline, check_stop, model.name
         )
@@ -245,9 +245,8 @@ class ModelServer:
             )
         if any(words in lowered for words in ("image input", "not support image", "support vision", "multimodal")):
             raise ModelUnusable(_cannot_see(title, model))
-        if any(
-            words in lowered for words in ("context size", "context length", "context the overflows")
-        ):  # LM Studio's words
+        # the last is LM Studio's wording
+        if any(words in lowered for words in ("context size", "context length", "context the overflows")):
             raise ModelUnusable(
                 f"The context of {model} in {title} is too small for a picture and the instructions{detail}."
                 f" {self.program.larger_context}."
@@ -270,7 +269,7 @@ def _cannot_see(title: str, model: str) -> str:
 
 
 def _error_message(body: bytes) -> str:
-    """The message of an error, or ""."""
+    """The message in the body of an error; "" if the body is no error."""
     try:
         error = msgspec.json.decode(body, type=_ErrorBody).error
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
