@@ -67,10 +67,10 @@ def pullable_models(catalogue: Mapping[str, Entry], installed: Sequence[ModelRow
 
 
 def models_in_programs(server_of: Callable[[str], ModelServer]) -> list[ModelRow]:
-    """The models in Ollama, LM Studio and llama-server that can see pictures.
+    """The models in Ollama, LM Studio and llama-server, except those that can't see pictures or run in the cloud.
 
-    The programs are asked at the same time, for at most a few seconds. `server_of` returns the server of a program. One
-    that does not answer has no rows.
+    The programs are asked at the same time, for at most a few seconds. `server_of` returns the server of a program. A
+    program that does not answer has no rows.
     """
     with ThreadPoolExecutor(len(LOOPBACK_PROGRAMS)) as pool:
         return [row for rows in pool.map(partial(_program_rows, server_of), LOOPBACK_PROGRAMS) for row in rows]
@@ -82,9 +82,9 @@ def with_use_and_grades(
     setting: str,
     problem_of: Callable[[LoopbackModel], str | None],
 ) -> list[ModelRow]:
-    """The `rows` of models in other programs with their grades and, first, the one in use, even if it is not offered.
+    """`rows` of models in other programs with their grades, the one in use first, even if no program offers it.
 
-    `problem_of` asks its program why the model in use can't be used now.
+    `setting` is the setting `model`. `problem_of` asks the program of the model in use why it can't be used now.
     """
     rows = [msgspec.structs.replace(row, grades=models.grades(row.name)) for row in rows]
     try:
@@ -101,7 +101,7 @@ def with_use_and_grades(
 
 
 def text_reader_rows(models: ModelStore) -> list[ModelRow]:
-    """The row of `ocr`, the networks that read text in pictures; none in a program that can't read text."""
+    """The row of `ocr`, the networks that read text in pictures; none in a frozen program, which can't use them."""
     if is_frozen():
         return []
     state, problem = CAN_BE_PULLED, None

@@ -24,9 +24,10 @@ from imgproc_local.vision.models.store import ModelStore
 log = logging.getLogger(__name__)
 
 CLOSE_WAIT_S = 2.0
-"""How long `close` waits for the thread. A connection that does not answer delays it longer; the thread is a daemon."""
+"""How long `close` waits for the thread. It may run on while a connection does not respond, but it is a daemon and does
+not keep the process alive."""
 MAX_FAILURES = 100
-"""The names whose last failure is remembered."""
+"""The number of names whose last failure is remembered."""
 
 Step = Literal["starting", "downloading", "verifying", "copying", "testing"]
 TestModel = Callable[[VisionModel, CheckStop], None]
@@ -50,7 +51,7 @@ class TaskProgress(Struct, frozen=True):
 class ModelTasks:
     """The task that runs and the failures of earlier ones. All methods may be called from any thread.
 
-    `models` is the folder into which models are installed; `test` tests a model before it is used.
+    `models` is the models folder; `test` tests a model before it is installed or selected.
     """
 
     def __init__(self, models: ModelStore, test: TestModel) -> None:
@@ -75,7 +76,7 @@ class ModelTasks:
     def install(self, name: str, entry: Entry) -> None:
         """Download, test and install a model of the catalogue.
 
-        Raises: ModelUnusable, if another task runs; ServiceStopping, after `close`.
+        Raises: ModelUnusable, if it can't start, such as because another task runs; ServiceStopping, after `close`.
         """
         from imgproc_local.vision.models.download import pull_model
 
@@ -123,20 +124,20 @@ class ModelTasks:
         self._start(_Task("test", name), work)
 
     def cancel(self, name: str) -> bool:
-        """Whether a task of this name was running, which is then ended. What it has downloaded is preserved."""
+        """Cancel the task if it has this name, and return whether it has. What it has downloaded is preserved."""
         task = self._task
         if task is None or task.name != name:
             return False
-        task.stopped.set()
+        task.stop_requested.set()
         return True
 
     def close(self) -> None:
-        """End the task that runs, and accept no more: the service is stopping."""
+        """Cancel the task that runs, and start no more: the service is stopping."""
         with self._lock:
             self._closed = True
             task = self._task
         if task is not None:
-            task.stopped.set()
+            task.stop_requested.set()
             task.thread.join(CLOSE_WAIT_S)
 
     def _start(self, task: _Task, work: Callable[[_Task], None]) -> None:
@@ -146,8 +147,7 @@ class ModelTasks:
             running = self._task
             if running is not None:
                 raise ModelUnusable(
-                    f"One model at a time is installed or tested, and {running.name} is. Wait until it has ended, or"
-                    " cancel it."
+                    f"One model at a time can be installed or tested: wait until {running.name} is done, or cancel it."
                 )
             self._failures.pop(task.name, None)
             task.thread = threading.Thread(target=self._run, args=(task, work), name="model-task", daemon=True)
@@ -187,7 +187,7 @@ class _Task:
         self.kind = kind
         self.name = name
         self.step: Step = "starting"
-        self.stopped = threading.Event()
+        self.stop_requested = threading.Event()
         self.thread: threading.Thread
         self._sizes = sizes or {}
         self._done_bytes = 0
@@ -195,15 +195,17 @@ class _Task:
 
     @property
     def progress(self) -> TaskProgress:
-        return TaskProgress(self.kind, self.name, self.step, self._done_bytes, self._total_bytes, self.stopped.is_set())
+        return TaskProgress(
+            self.kind, self.name, self.step, self._done_bytes, self._total_bytes, self.stop_requested.is_set()
+        )
 
     def check_stop(self) -> None:
         """Raises: StageCancelled, after `cancel` and when the service is stopping."""
-        if self.stopped.is_set():
+        if self.stop_requested.is_set():
             raise StageCancelled("The task was cancelled.")
 
     def report(self, step: str, done_bytes: int, total_bytes: int) -> None:
-        """Receive the progress of one file. `step` is a verb and the name of the file. Raises: as `check_stop`."""
+        """Record the progress of one file. `step` is a verb and the name of the file. Raises: as `check_stop`."""
         self.check_stop()
         verb, _, file = step.partition(" ")
         if verb == "downloading" and file in self._sizes:
