@@ -4,19 +4,19 @@
  * Both pictures are walked once, row by row and side by side. Each row is turned from sRGB to linear light and handed to
  * the first of up to six levels; every second row a level hands a row of half the width to the next one. A level keeps
  * the last eleven rows, blurred across, in rings; from them come the blurred rows, five rows later. So the work needs
- * memory for rows only, whatever the height, and the rows stay in the processor's cache. Of the picture
- * that others are compared with only the pixels are kept: computing the rest again takes less time than touching the
- * memory that it would fill. Maps whose weights are negligible are left out, which halves the work.
+ * memory for rows only, whatever the height, and the rows stay in the processor's cache. Of the reference picture, only
+ * the pixels are stored: computing the rest for each comparison takes less time than fetching it from memory. Maps whose
+ * weights are negligible are left out, which halves the work.
  *
  * Invariants: the object is not changed after it was made, so several threads may score at once; the interpreter's lock
  * is released while pixels are read; results are the same on every processor, since the order of the additions is fixed
  * and no multiplication is fused with an addition (see setup.py).
  *
  * Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary, as published with libjxl; XYB and its constants from JPEG XL
- * (ISO/IEC 18181-1), transfer curve from IEC 61966-2-1. Left open there and chosen as the `ssimulacra2` package for
- * Python does: the blur is an exact Gaussian of eleven taps, beyond the left and right border lies zero, beyond the
- * upper and lower one the mirrored picture. A level below 8 pixels on a side is left out; a picture that small is
- * first extended to 8 by its last pixels.
+ * (ISO/IEC 18181-1), transfer curve from IEC 61966-2-1. What they leave open is done as in the `ssimulacra2` package for
+ * Python: the blur is an exact Gaussian of eleven taps, beyond the left and right border lies zero, beyond the upper and
+ * lower one the mirrored picture. A level below 8 pixels on a side is left out; a picture that small is first extended
+ * to 8 by repeating its last pixels.
  */
 
 #include "../_extension.h"
@@ -28,16 +28,16 @@
 #include <string.h>
 
 enum {
-    PICTURES = 2,      /* the reference and the other */
-    CHANNELS = 3,      /* X, Y, B-Y */
-    LEVELS = 6,        /* 1:1 to 1:32 */
-    MIN_SIDE = 8,      /* pixels */
-    RADIUS = 5,        /* pixels to either side that the blur reaches */
+    PICTURES = 2,          /* the reference and the other */
+    CHANNELS = 3,          /* X, Y, B-Y */
+    LEVELS = 6,            /* 1:1 to 1:32 */
+    MIN_SIDE = 8,          /* pixels */
+    RADIUS = 5,            /* pixels to either side that the blur reaches */
     TAPS = 2 * RADIUS + 1,
-    MARGIN = 16,       /* floats before and after a row: the radius, rounded up to a cache line */
-    SUMS = 6,          /* SSIM, artefacts, lost detail: each the sum and the sum of fourth powers */
-    LANES = 16,        /* sums are kept in so many parts, so that vectors of any width give the same */
-    WIDE_FROM = 16384, /* pixels across from which a wide picture is walked column by column */
+    MARGIN = 16,           /* floats before and after a row: the radius, rounded up to a cache line */
+    SUMS = 6,              /* SSIM, artefacts, lost detail: each the sum and the sum of fourth powers */
+    LANES = 16,            /* partial sums of each sum, so that vectors of any width give the same result */
+    MAX_ROW_WIDTH = 16384, /* a picture wider than this and wider than tall is walked column by column */
 };
 
 /* exp(-n^2 / (2 * 1.5^2)), normed to a sum of 1 */
@@ -122,7 +122,7 @@ WIDE static void squared_difference_row(const float *a, const float *b, float *R
         out[i] = (a[i] - b[i]) * (a[i] - b[i]);
 }
 
-/* `row` has a margin on both sides, which is filled here. */
+/* Fills the margins of `row`, which lie before and after its `n` values, with its mirrored ends or with zeros. */
 INLINE void fill_margin(float *row, size_t n, int mirrored)
 {
     for (size_t i = 0; i < RADIUS; i++) {
@@ -150,17 +150,18 @@ WIDE static void blur_down(const float *const rows[TAPS], float *RESTRICT out, s
 }
 
 struct compared {
-    const float *image[PICTURES], *mean[PICTURES], *square[PICTURES]; /* square: blurred, of the values */
-    const float *apart2;                                              /* blurred square of their difference */
+    const float *image[PICTURES], *mean[PICTURES], *square[PICTURES]; /* square: blurred squares of the values */
+    const float *difference2;                                         /* blurred squares of their differences */
 };
 
 /* SSIM's error is 1 - (1 - (m1 - m2)^2) * (2 * covariance + C2) / (variance1 + variance2 + C2). Twice the covariance is
- * both variances less that of the difference, and so written small errors are not lost in single precision. */
+ * both variances less that of the difference; in this form small errors are not lost in single precision. */
 INLINE void compare_pixel(const struct compared *p, size_t i, float sums[SUMS][LANES], size_t lane)
 {
-    float mean1 = p->mean[0][i], mean2 = p->mean[1][i], apart = (mean1 - mean2) * (mean1 - mean2);
+    float mean1 = p->mean[0][i], mean2 = p->mean[1][i], mean_difference2 = (mean1 - mean2) * (mean1 - mean2);
+    float difference_variance = p->difference2[i] - mean_difference2;
     float variances = (p->square[0][i] - mean1 * mean1) + (p->square[1][i] - mean2 * mean2);
-    float ssim = apart + (1.0f - apart) * ((p->apart2[i] - apart) / (variances + C2));
+    float ssim = mean_difference2 + (1.0f - mean_difference2) * (difference_variance / (variances + C2));
     float edge = (1.0f + fabsf(p->image[1][i] - mean2)) / (1.0f + fabsf(p->image[0][i] - mean1)) - 1.0f;
     float artefact = edge > 0.0f ? edge : 0.0f;
     float lost = edge < 0.0f ? -edge : 0.0f;
@@ -223,12 +224,12 @@ typedef struct {
 } Rows;
 
 typedef struct {
-    size_t width, height, rows;          /* rows: number received so far */
+    size_t width, height, received;      /* received: number of rows so far */
     unsigned channels;                   /* those that are computed, as in CHANNELS_THAT_COUNT */
     float *block;                        /* the memory of all rows below */
     Rows picture[PICTURES];
-    float *apart2[CHANNELS][TAPS];
-    float *unblurred, *blurred_apart2, *zero;
+    float *difference2[CHANNELS][TAPS];
+    float *unblurred, *blurred_difference2, *zero;
     double totals[CHANNELS][SUMS];
 } Level;
 
@@ -240,7 +241,7 @@ typedef struct {
     Level level[LEVELS];
 } Walk;
 
-static void finish_walk(Walk *walk)
+static void free_walk(Walk *walk)
 {
     for (int i = 0; i < LEVELS; i++)
         free(walk->level[i].block);
@@ -286,9 +287,9 @@ static int begin_walk(Walk *walk, const Reference *reference)
         }
         for (int c = 0; c < CHANNELS; c++)
             for (int t = 0; t < TAPS; t++)
-                level->apart2[c][t] = next, next += stride;
+                level->difference2[c][t] = next, next += stride;
         level->unblurred = next, next += stride;
-        level->blurred_apart2 = next, next += stride;
+        level->blurred_difference2 = next, next += stride;
         level->zero = next;
     }
     return 0;
@@ -317,7 +318,7 @@ static void finish_row(const Walk *walk, Level *level, size_t y)
     for (int c = 0; c < CHANNELS; c++) {
         if (!(level->channels >> c & 1))
             continue;
-        struct compared compared = {.apart2 = level->blurred_apart2};
+        struct compared compared = {.difference2 = level->blurred_difference2};
         for (int k = 0; k < PICTURES; k++) {
             Rows *rows = &level->picture[k];
             blur_ring(level, rows->mean[c], y, mirrored_down, rows->blurred_mean);
@@ -326,7 +327,7 @@ static void finish_row(const Walk *walk, Level *level, size_t y)
             compared.mean[k] = rows->blurred_mean;
             compared.square[k] = rows->blurred_square;
         }
-        blur_ring(level, level->apart2[c], y, mirrored_down, level->blurred_apart2);
+        blur_ring(level, level->difference2[c], y, mirrored_down, level->blurred_difference2);
         compare_row(&compared, level->width, level->totals[c]);
     }
 }
@@ -355,8 +356,8 @@ static void blur_row(const Walk *walk, const Level *level, const Rows *rows, siz
 static void take_rows(Walk *walk, int index)
 {
     Level *level = &walk->level[index];
-    size_t n = level->width, y = level->rows++, slot = y % TAPS;
-    int last = level->rows == level->height;
+    size_t n = level->width, y = level->received++, slot = y % TAPS;
+    int last = level->received == level->height;
 
     for (int k = 0; k < PICTURES; k++)
         blur_row(walk, level, &level->picture[k], slot);
@@ -365,7 +366,7 @@ static void take_rows(Walk *walk, int index)
             continue;
         squared_difference_row(level->picture[1].image[c][slot], level->picture[0].image[c][slot], level->unblurred, n);
         fill_margin(level->unblurred, n, walk->columns_first);
-        blur_across(level->unblurred, level->apart2[c][slot], n);
+        blur_across(level->unblurred, level->difference2[c][slot], n);
     }
     if (y >= RADIUS)
         finish_row(walk, level, y - RADIUS);
@@ -389,7 +390,7 @@ static void take_rows(Walk *walk, int index)
         take_rows(walk, index + 1);
 }
 
-/* Row `y` of a picture in linear light; beyond its last row and column it is extended to `width`. */
+/* Row `y` of a picture in linear light, extended to `width`. The last row and column are repeated beyond the end. */
 static void read_row(const Picture *picture, size_t y, float *const linear[CHANNELS], size_t width)
 {
     size_t row = y < picture->height ? y : picture->height - 1;
@@ -421,7 +422,7 @@ static void walk_pictures(Walk *walk, const Picture pictures[PICTURES])
 
 /* ---- Python -------------------------------------------------------------------------------------------------------- */
 
-/* Lays the buffer out as the reference is walked; 0, or -1 with an exception set. */
+/* Describes the buffer for a walk in the reference's direction. Returns 0, or -1 with an exception set. */
 static int open_picture(const Reference *self, const Py_buffer *view, Picture *picture)
 {
     size_t bands = (size_t)self->bands;
@@ -468,7 +469,7 @@ static PyObject *reference_new(PyTypeObject *type, PyObject *args, PyObject *kwa
     self->height = (size_t)height;
     self->bands = bands;
     self->background = background;
-    self->columns_first = wide > tall && wide > WIDE_FROM;
+    self->columns_first = wide > tall && wide > MAX_ROW_WIDTH;
     self->walked_width = self->columns_first ? tall : wide;
     self->walked_height = self->columns_first ? wide : tall;
 
@@ -509,7 +510,7 @@ static PyObject *reference_norms(PyObject *object, PyObject *pixels)
     failed = begin_walk(&walk, self) < 0;
     if (!failed)
         walk_pictures(&walk, pictures);
-    finish_walk(&walk);
+    free_walk(&walk);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&view);
     if (failed)

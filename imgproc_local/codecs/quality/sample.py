@@ -16,14 +16,14 @@ from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentRefer
 from imgproc_local.domain.quality import TARGETS
 
 TARGET_SCORE = TARGETS["web"]
-"""SSIMULACRA 2.1 of a result against its source, unless another target is set."""
+"""The default target. `QualityScale.initial` also refers to it, whichever target is set."""
 
 TILE_PX = 192
 TILES = 12
 """Number of tiles in the usual sample: 0.44 megapixels."""
 
 WHOLE = 1_000_000
-"""Number of tiles that makes any picture its own sample."""
+"""Pass this as the number of tiles to score the whole picture, whatever its size."""
 
 BAND_PIXELS = 2_000_000
 """Pixels scored at a time where a picture is too large to be scored at once."""
@@ -33,9 +33,10 @@ MIN_BAND_ROWS = 256
 
 
 class Sample:
-    """Tiles of a picture, side by side in `image`, and the score of any encoding of it.
+    """Tiles of a picture, joined in `image`, against which encodings of `image` are scored.
 
-    Colours are compared after conversion to sRGB from the ICC profile `profile`; None means sRGB.
+    Colours are compared after conversion to sRGB from the ICC profile `profile`; None means sRGB. `share` is the share
+    of the picture's pixels that the sample has.
     """
 
     def __init__(self, picture: pyvips.Image, tiles: int = TILES, profile: bytes | None = None) -> None:
@@ -51,11 +52,11 @@ class Sample:
         self._reference = reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height)
 
     def part_of(self, picture: pyvips.Image) -> pyvips.Image:
-        """The same tiles of another picture of the same size."""
+        """The same tiles of another picture of the same size; that picture itself if the sample is whole."""
         if not self._positions:
             return picture
         tiles = [picture.crop(left, top, TILE_PX, TILE_PX) for left, top in self._positions]
-        # not in one row: less than `MIN_BAND_ROWS` rows would leave scales out
+        # in several rows of tiles: below `MIN_BAND_ROWS` pixel rows, scales would be left out
         return pyvips.Image.arrayjoin(tiles, across=math.isqrt(len(tiles) - 1) + 1).copy_memory()
 
     def score(self, decoded: pyvips.Image) -> float:
@@ -68,7 +69,7 @@ class Sample:
 
 
 def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = None) -> float:
-    """Score of `decoded` against `picture`, of any size. It is computed in bands, so that memory stays bounded."""
+    """Score of `decoded` against `picture`, of any size, computed in bands, so that memory stays bounded."""
     height = max(2 * MIN_BAND_ROWS, BAND_PIXELS // picture.width // MIN_BAND_ROWS * MIN_BAND_ROWS)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
@@ -95,7 +96,7 @@ def _rows(image: pyvips.Image, *, alpha: bool) -> memoryview:
 
 
 def _tile_positions(image: pyvips.Image, count: int) -> list[tuple[int, int]]:
-    """Left and top of `count` tiles that represent the picture, or none where the picture is its own sample.
+    """Left and top of `count` tiles that represent the picture, or none if the whole picture is the sample.
 
     All tiles are ordered by their detail and divided into `count` equal groups; the middle tile of each is taken.
     """

@@ -24,12 +24,12 @@ MIN_SLOPE_RATIO, MAX_SLOPE_RATIO = 0.3, 3.5
 """Bounds of a measured slope, as multiples of the slope of the `QualityScale`."""
 
 MAX_STEP_POINTS = 10.0
-"""Largest change of score that an extrapolated trial aims at, for each trial before it: 10 points for the second, 20
-for the third.
+"""Largest change of score that an extrapolation aims at, per trial made so far: 10 points for the second trial, 20 for
+the third.
 """
 
 SHORTFALL_WEIGHT = 2.0
-"""A score below the target counts as this many times as far from it as one above."""
+"""A point below the target counts as much as this many points above it."""
 
 AIM_MARGIN = 0.25
 """Points added to the target in searches for WebP and AVIF."""
@@ -49,7 +49,7 @@ MAX_REENCODED_SHARE = 0.85
 """A lossy file is replaced by a new encoding in its own format only if that takes at most this share of its bytes."""
 
 MAX_POINTS_ABOVE_TARGET = 3.5
-"""Highest quality of such a new encoding: that of a typical picture scoring this many points above the target."""
+"""A new encoding has at most the quality number at which a typical picture scores this much above the target."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -65,7 +65,7 @@ class Tolerance(Struct, frozen=True):
 class Limits(Struct, frozen=True):
     """When a search ends: at the first score within `close`, or after `max_trials`.
 
-    While the best score is outside `acceptable`, it goes on up to `max_extra_trials` more.
+    While the best score is outside `acceptable`, up to `max_extra_trials` more are made.
     """
 
     close: Tolerance
@@ -81,17 +81,16 @@ SAMPLE_LIMITS = Limits(close=Tolerance(3.0, 3.0), max_trials=2)
 """For the slow encoder on the sample, where the whole is scored afterwards."""
 
 FINAL_LIMITS = Limits(Tolerance(1.35, 1.35), max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
-"""For the slow encoder in the last search, on the whole picture or, where only that is scored, on the sample."""
+"""For the slow encoder in the last search, on the whole picture or, if only the sample is scored, on the sample."""
 
 PREDICTION_TOLERANCE = Tolerance(1.35, 1.35)
-"""If a trial on the sample is this near to the target, its quality is used for the whole picture without interpolation.
-"""
+"""If the best trial on the sample is this near to the target, the next search starts at its quality number."""
 
 
 class QualityScale(Struct, frozen=True):
     """The quality numbers of an encoder.
 
-    At `initial` a typical picture scores `TARGET_SCORE`, and near it one step is worth `slope` points. Below the target
+    At `initial` a typical picture scores `TARGET_SCORE`, and near it one step is worth `slope` points. Lower down,
     scores fall faster: a search downwards assumes at least `min_slope_ratio_down` of the slope.
     """
 
@@ -182,7 +181,7 @@ def _bracket(scores: Mapping[int, float], target: float) -> tuple[int | None, in
 
 
 def _slope(scores: Mapping[int, float], scale: QualityScale, *, going_up: bool) -> float:
-    """Points per quality step at the upper or lower end of the scores."""
+    """Points per quality step, measured on the highest or lowest two quality numbers and kept within bounds."""
     if len(scores) < 2:
         return scale.slope
     one, other = sorted(scores)[-2:] if going_up else sorted(scores)[:2]
@@ -199,6 +198,7 @@ class SearchResult(Struct, frozen=True):
     score: float
 
     def meets(self, target: float) -> bool:
+        """Whether the score is acceptable for `target`; it may be a little below."""
         return self.score >= target + AIM_MARGIN - FINAL_LIMITS.acceptable.below
 
 
@@ -207,7 +207,7 @@ class EncoderProfile(Struct, frozen=True):
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. With
     `drafts_suffice`, drafts alone are used to estimate the quality; the sample is not encoded with `encode`.
-    `known_drafts` are drafts of the sample made earlier.
+    `known_drafts` are drafts of the sample made earlier, with their scores as measured.
     `without_noise_shaping` replaces `encode` where noise shaping removes the detail of whole areas.
     """
 
@@ -222,7 +222,7 @@ class EncoderProfile(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """The quality that a picture will need, the scores predicted by quality, and an encoding of its sample."""
+    """The quality that a picture will need, the predicted scores by quality number, and an encoding of its sample."""
 
     quality: int
     predicted: dict[int, float]
@@ -243,7 +243,7 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate
 
 
 def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> SearchResult:
-    """The encoding of the sample nearest to the target; the caller uses its quality for the whole picture."""
+    """The encoding of the sample that scores nearest to the target. Its quality is meant for the whole picture."""
     target += SAMPLE_ONLY_MARGIN if sample.share < SMALL_SAMPLE_SHARE else 0
     return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
 
@@ -258,7 +258,7 @@ def encode_to_score(
 ) -> SearchResult:
     """The encoding of a picture in memory whose score is nearest to the target.
 
-    `profile` is its ICC profile, None for sRGB; `estimated` what `estimate` returned, where that was called already.
+    `profile` is its ICC profile, None for sRGB. `estimated` is the result of `estimate`, if that was called already.
     """
     estimated = estimated or estimate(sample, encoder, target)
     if sample.is_whole:
@@ -296,7 +296,7 @@ def refine(
     start: int,
     predicted: Mapping[int, float] | None = None,
 ) -> SearchResult:
-    """The encoding nearest to the target of a few, the first at the estimated quality `start`."""
+    """Of a few encodings, the first at the estimated quality `start`, the one whose score is nearest to the target."""
     aim = target + AIM_MARGIN
     trials = search(attempt, scale, FINAL_LIMITS, aim, start, predicted)
     return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
@@ -340,7 +340,7 @@ def _best_encoding(
 
 
 def _prediction(trials: Mapping[int, SearchResult], scale: QualityScale, target: float) -> tuple[int, dict[int, float]]:
-    """The quality number estimated from these trials, and their scores by quality."""
+    """The quality number expected to meet the target, estimated from these trials, and their scores by quality."""
     scores = {quality: trial.score for quality, trial in trials.items()}
     best = best_quality(scores, target)
     if PREDICTION_TOLERANCE.accepts(scores[best] - target):

@@ -1,9 +1,9 @@
 """Scores the visual similarity of two pictures with SSIMULACRA 2.1, the metric of the quality targets.
 
-100 is the same picture, 90 can't be told apart when flickering between both, 70 is high quality, 50 medium; below 0 the
-pictures have little in common. The error maps are computed by a C extension of this package or, if it was not built, by
-libvips, at least 15 times slower. Both return the means and 4-norms of the maps, which this module combines into one
-score. The C extension leaves out maps whose weights are negligible.
+100 means the same picture; at 90 no difference shows when the two alternate at the same place; 70 is high quality, 50
+medium; below 0 the pictures have little in common. The error maps are computed by a C extension of this package or, if
+it was not built, by libvips, over ten times slower. Both return the means and 4-norms of the maps, which this module
+combines into one score. The C extension leaves out maps whose weights are negligible.
 
 Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary; weights and polynomial as published with libjxl. Borders are treated as
 in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl pads with zeros: above 80 its scores are higher,
@@ -81,36 +81,36 @@ class Reference:
     """A picture that others are scored against.
 
     `pixels` are H×W×3 uint8 sRGB rows without padding, which must not change later. Scoring is thread-safe and releases
-    the GIL. With the C extension it takes about 2 KB per pixel of width; with libvips the reference itself takes 48
+    the GIL. It takes about 2 KB of memory per pixel of width with the C extension; with libvips, the reference takes 48
     bytes per pixel. Sides below 8 pixels are padded to 8 by repeating the edge.
     Raises: ValueError if the size does not match the pixels, MemoryError.
     """
 
     def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
         self._shape = (width_px, height_px, 3)
-        self._norms = _backend_reference(pixels, self._shape, 0, using or backend())
+        self._reference = _open_reference(pixels, self._shape, 0, using or backend())
 
     def score(self, pixels: Buffer) -> float:
         """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
         _check(pixels, self._shape)
-        return score_of(self._norms.norms(pixels))
+        return score_of(self._reference.norms(pixels))
 
 
 class TransparentReference:
     """Like `Reference`, for H×W×4 uint8 rows: sRGB and alpha, not premultiplied.
 
-    Pictures are composited over black and over white, in sRGB as in browsers, and the lower score counts. Takes twice
-    the time of `Reference`: use that for opaque pictures.
+    Pictures are composited over black and over white, in sRGB as in browsers, and the lower score counts. This takes
+    twice the time, so use `Reference` for opaque pictures.
     """
 
     def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
         self._shape = (width_px, height_px, 4)
-        self._over = [_backend_reference(pixels, self._shape, grey, using or backend()) for grey in (0, 255)]
+        self._references = [_open_reference(pixels, self._shape, grey, using or backend()) for grey in (0, 255)]
 
     def score(self, pixels: Buffer) -> float:
         """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
         _check(pixels, self._shape)
-        return min(score_of(norms.norms(pixels)) for norms in self._over)
+        return min(score_of(reference.norms(pixels)) for reference in self._references)
 
 
 def score_of_bands(bands: Iterable[tuple[Buffer, Buffer, int, int]]) -> float:
@@ -119,14 +119,14 @@ def score_of_bands(bands: Iterable[tuple[Buffer, Buffer, int, int]]) -> float:
     Within 0.1 of the score of the whole picture if bands are hundreds of rows high. Holds one band at a time. Rows are
     H×W×3 or H×W×4 as in `Reference` and `TransparentReference`. Raises: ValueError, MemoryError.
     """
-    found: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
+    parts_by_background: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
     for pixels, other, width_px, height_px in bands:
         shape = (width_px, height_px, 4 if memoryview(pixels).nbytes == width_px * height_px * 4 else 3)
         _check(other, shape)
         for background in (0, 255) if shape[2] == 4 else (0,):
-            norms = _backend_reference(pixels, shape, background, backend()).norms(other)
-            found.setdefault(background, []).append((height_px, norms))
-    return min(score_of(_combined_norms(parts)) for parts in found.values())
+            norms = _open_reference(pixels, shape, background, backend()).norms(other)
+            parts_by_background.setdefault(background, []).append((height_px, norms))
+    return min(score_of(_combined_norms(parts)) for parts in parts_by_background.values())
 
 
 def _combined_norms(parts: list[tuple[int, tuple[float, ...]]]) -> tuple[float, ...]:
@@ -134,13 +134,13 @@ def _combined_norms(parts: list[tuple[int, tuple[float, ...]]]) -> tuple[float, 
     rows = sum(height for height, _ in parts)
     together = []
     for number in range(min(len(norms) for _, norms in parts)):
-        power = 4 if number // 3 % 2 else 1
+        power = 4 if number // 3 % 2 else 1  # means and 4-norms alternate in threes
         mean = sum(height * norms[number] ** power for height, norms in parts) / rows
         together.append(mean ** (1 / power))
     return tuple(together)
 
 
-class _Norms(Protocol):
+class _BackendReference(Protocol):
     def norms(self, pixels: Buffer, /) -> tuple[float, ...]: ...
 
 
@@ -153,7 +153,7 @@ def _check(pixels: Buffer, shape: tuple[int, int, int]) -> None:
         raise ValueError(f"expected {expected} bytes for {width_px}×{height_px} pixels of {bands} bands, got {got}")
 
 
-def _backend_reference(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _Norms:
+def _open_reference(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _BackendReference:
     _check(pixels, shape)
     if using == "libvips":
         if _compiled is None:
@@ -168,7 +168,7 @@ def _backend_reference(pixels: Buffer, shape: tuple[int, int, int], background: 
 
 @cache
 def _log_fallback() -> None:
-    """Logs once that the C extensions are missing."""
+    """Log once that the C extensions are missing."""
     log.warning(
         "Scores are computed by libvips, over ten times slower: the C extensions were not compiled when imgproc-local "
         "was installed. Install a C compiler and Python's headers, then install imgproc-local again."
@@ -178,8 +178,8 @@ def _log_fallback() -> None:
 def score_of(norms: tuple[float, ...]) -> float:
     """The score for the norms of a pair of pictures, in the order of the weights.
 
-    A picture below 256 pixels on a side has fewer than six scales. Its norms are still multiplied by the first weights
-    in order, as in the published implementation.
+    A picture below 256 pixels on a side has fewer than six scales. As in the published implementation, its norms are
+    multiplied by the first weights, also where those belong to other maps.
     """
     distance = 0.9562382616834844 * sum(weight * norm for weight, norm in zip(_WEIGHTS, norms, strict=False))
     distance = 2.326765642916932 * distance - 0.020884521182843837 * distance**2 + 6.248496625763138e-05 * distance**3

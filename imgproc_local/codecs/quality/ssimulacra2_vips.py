@@ -1,7 +1,7 @@
-"""The pixel work of SSIMULACRA 2.1 by libvips, for installs without a compiler: what `_ssimulacra2.c` does, slower.
+"""The pixel work of SSIMULACRA 2.1 with libvips, for installs without a compiler: what `_ssimulacra2.c` does, slower.
 
-Every step is one of libvips' on a three-band float picture. What several steps read is put in memory first, for libvips
-would compute it anew for each.
+Every step is an operation of libvips on a three-band float picture. What several steps read is stored in memory first,
+because libvips would compute it anew for each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ABSORBANCE = [
     [0.24342268924547819, 0.20476744424496821, 0.5518098665095536],
 ]
 _TO_XYB = [[7.0, -7.0, 0.0], [0.5, 0.5, 0.0], [-0.5, -0.5, 1.0]]
-"""X, Y and B-Y of the cube roots, X stretched by 14."""
+"""From the cube roots of the absorbances to X, Y and B-Y. X is multiplied by 14."""
 _OFFSETS = [0.42, 0.01, 0.55]
 
 Picture = Any
@@ -41,7 +41,7 @@ class _Level(NamedTuple):
 
 
 class Reference:
-    """A picture that others are compared with: 3 or 4 bands, the latter laid over a grey of sRGB."""
+    """A picture that others are compared with: RGB, or RGBA composited over the grey `background`, both sRGB."""
 
     def __init__(self, pixels: bytes | bytearray | memoryview, width: int, height: int, bands: int, background: int):
         self._size = (width, height, bands)
@@ -94,7 +94,7 @@ def _xyb(linear: Picture) -> Picture:
 
 
 def _blur(image: Picture) -> Picture:
-    """Beyond the left and right border lies zero, beyond the upper and lower one the mirrored picture."""
+    """A blurred copy. Beyond the left and right border lies zero; beyond the other two, the mirrored picture."""
     width, height, margin = image.width, image.height, RADIUS_PX
     larger = image.embed(0, margin, width, height + 2 * margin, extend="mirror")
     larger = larger.embed(margin, 0, width + 2 * margin, height + 2 * margin, extend="black")
@@ -109,13 +109,15 @@ def _level_norms(reference: _Level, image: Picture) -> list[list[float]]:
     """For each channel the means and then the 4-norms of its three maps."""
     difference = image - reference.image
     blurred = _blur(image.bandjoin([image * image, difference * difference])).copy_memory()
-    mean, square, apart2 = blurred[0:3], blurred[3:6], blurred[6:9]
-    apart = (mean - reference.mean) * (mean - reference.mean)
+    mean, square, difference2 = blurred[0:3], blurred[3:6], blurred[6:9]
+    mean_difference2 = (mean - reference.mean) * (mean - reference.mean)
     variances = reference.variance + (square - mean * mean)
-    ssim = apart + (apart * -1 + 1) * ((apart2 - apart) / (variances + _C2))
+    difference_variance = difference2 - mean_difference2
+    ssim = mean_difference2 + (mean_difference2 * -1 + 1) * (difference_variance / (variances + _C2))
     edge = ((image - mean).abs() + 1) / ((reference.image - reference.mean).abs() + 1) - 1
     maps = _positive(ssim.bandjoin([edge, edge * -1])).copy_memory()
     pixels = image.width * image.height
+    # in a row of `stats`, column 2 is the sum and column 3 the sum of squares; row 0 is of all bands together
     sums = [maps.stats().crop(2, 1, 1, 9), (maps * maps).stats().crop(3, 1, 1, 9)]
     norms = [[sums[order].getpoint(0, band)[0] / pixels for band in range(9)] for order in range(2)]
     return [
