@@ -1,6 +1,6 @@
 """`python -m imgproc_local`: the same program as the `imgproc-local` command, and its worker processes.
 
-A worker does not load the command line, which would take a quarter of the time that it needs to start.
+Worker processes do not load the command line, so that they start faster.
 """
 
 from __future__ import annotations

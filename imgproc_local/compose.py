@@ -64,9 +64,9 @@ log = logging.getLogger(__name__)
 
 DATABASE_FILE = "imgproc.db"
 WORK_FOLDER, OCR_FOLDER = "work", "ocr"
-"""In the data folder: the temporary files of worker processes, and in it those of the process that reads text."""
+"""In the data folder, `work` is for temporary files of worker processes, `work/ocr` for those of the text reader."""
 BYTES_PER_PIXEL = 100
-"""The most memory that a stage uses, per pixel: AVIF of a small picture, 48 bytes to score it and 58 to encode it."""
+"""Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
 PICTURE_SHARE_OF_STAGE = 0.8
 """The share of `stage_timeout_s` that a model in another program may take for one picture."""
 UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
@@ -151,13 +151,7 @@ def model_under_test(
         with TemporaryDirectory(prefix="imgproc-check-") as folder:
             results = Path(folder, "results")
             results.mkdir()
-            workers = Workers(
-                Path(folder, WORK_FOLDER),
-                results,
-                program("codec-worker"),
-                _worker_environment(),
-                config.stage_timeout_s,
-            )
+            workers = codec_workers(config, Path(folder, WORK_FOLDER), results)
             try:
                 analyzer = Analyzer(workers, lambda: LlmDescriber(lambda: model, lambda *_: loaded, idle_s=0))
                 yield analyzer.run
@@ -168,9 +162,9 @@ def model_under_test(
 
 
 def text_reader(config: Config, folder: Path) -> TextReader | None:
-    """Reads text in pictures, once its networks are installed; None if the extra `ocr` is not installed.
+    """Reads text in pictures, once its models are installed; None if the extra `ocr` is not installed.
 
-    `folder` is the only one that its process can write in.
+    `folder` is the only one that its process can write to.
     """
     from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
     from imgproc_local.vision.ocr.reader import TextReader
@@ -187,7 +181,7 @@ def text_reader(config: Config, folder: Path) -> TextReader | None:
 
 @contextmanager
 def open_stages(config: Config, folder: Path) -> Iterator[DirectStages]:
-    """The stages without jobs, for pictures of which no data folder knows. Temporary files are written to `folder`.
+    """The stages without jobs, for pictures outside a data folder. Temporary files are written to `folder`.
 
     An outside compression service is not used. Worker processes and a loaded model end with the block.
     """
@@ -233,9 +227,9 @@ def load_model(
     retry_test: bool = False,
     picture_timeout_s: float | None = None,
 ) -> LoadedModel:
-    """The loaded `model`, which has passed its self-test. With `retry_test`, a self-test that failed is repeated.
+    """The loaded `model`. A model file must pass a self-test first; with `retry_test`, one that failed is repeated.
 
-    `picture_timeout_s` limits one picture of a model in another program; None is by the setting `stage_timeout_s`.
+    `picture_timeout_s` limits one picture of a model in another program; None means a share of `stage_timeout_s`.
     Raises: ModelUnusable, if it does not work here; what `check_stop` raises.
     """
     from imgproc_local.vision.models.model import LoopbackModel
@@ -243,7 +237,7 @@ def load_model(
     if isinstance(model, LoopbackModel):
         from imgproc_local.vision.loopback.model import LoadedLoopbackModel
 
-        # the rest of the stage's time is for reading the picture and, if the model fails, for describing from facts
+        # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
         timeout_s = picture_timeout_s or config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
         report = partial(_save_loopback_problem, model_store(config), model.name)
         return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, report, check_stop)
@@ -255,7 +249,7 @@ def load_model(
 
 
 def model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
-    """Installs and tests models in the background. Without llama.cpp, models are installed without a test.
+    """Installs models in the background, and tests them if llama.cpp is installed.
 
     `unload_model` frees the memory of the model in use before another one is tested, because both may not fit.
     """
@@ -318,7 +312,7 @@ def models_in_programs(config: Config) -> list[ModelRow]:
 
 
 def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None = None) -> list[ModelRow]:
-    """The models in other programs with their grades, the one in use first. `offered` is None to ask the programs."""
+    """The models in other programs with their grades, the one in use first. `offered` None asks the programs."""
     from imgproc_local.vision.management.listing import with_use_and_grades
 
     rows = models_in_programs(config) if offered is None else offered
@@ -326,7 +320,7 @@ def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None =
 
 
 def max_age(config: Config) -> MaxAge:
-    """How old jobs and files may become by the settings."""
+    """The age at which jobs and files are removed, from the settings."""
 
     def days(count: int) -> timedelta | None:
         return timedelta(days=count) if count else None
@@ -341,7 +335,7 @@ def max_age(config: Config) -> MaxAge:
 def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None:
     """The external service that optimizes; None if none is configured. Nothing is sent before the first picture.
 
-    Raises: SettingInvalid where the settings contradict each other; in air-gapped mode there is no such object.
+    Raises: SettingInvalid where the settings contradict each other, such as an external service in air-gapped mode.
     """
     refuse_contradictions(config)
     if config.compression_service == "local":
@@ -365,20 +359,20 @@ async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[St
     Raises: StorageFailed; DataFolderBusy, where a server of an older version of the program is running.
     """
     make_folder(config.data_dir)
-    with _owned_while_older(config.data_dir, clock):
+    with _owned_if_migrating(config.data_dir, clock):
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
     async with _store(config, database) as store:
         yield store
 
 
 @contextmanager
-def _owned_while_older(folder: Path, clock: Clock) -> Iterator[None]:
+def _owned_if_migrating(folder: Path, clock: Clock) -> Iterator[None]:
     """Owns the folder inside the block if its database has to be migrated, so that no server uses it meanwhile."""
     try:
-        older = needs_migration(folder / DATABASE_FILE)
-    except (sqlite3.Error, OSError):  # reported when it is opened
-        older = False
-    if not older:
+        migrating = needs_migration(folder / DATABASE_FILE)
+    except (sqlite3.Error, OSError):  # `open_database` reports it
+        migrating = False
+    if not migrating:
         yield
         return
     lock = FolderLock(folder, Owner(os.getpid(), "the migration of the database", since=rfc3339(clock())))
@@ -412,7 +406,8 @@ async def open_services(
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
 
-    `origins` are the sources of the settings by name, which the local page shows.
+    `doing` names the command for other processes that find the folder in use. `origins` are the sources of the settings
+    by name, which the local page shows.
 
     Raises:
         DataFolderBusy: another process owns the folder.

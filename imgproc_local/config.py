@@ -30,7 +30,7 @@ ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
 NO_LOOPBACK_MODELS = (
     "In air-gapped mode the program opens no connections, so it can't use a model in another program. Choose an"
-    " installed model with `models use NAME` or the setting model, or set air_gapped to false."
+    " installed model with `models use NAME` or the setting `model`, or set air_gapped to false."
 )
 """Why a model in another program is refused in air-gapped mode."""
 
@@ -165,7 +165,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     model: Annotated[
         str,
-        Meta(description="vision model that writes descriptions; empty is the one of `models use`, none is no model"),
+        Meta(description="vision model that writes descriptions; empty is the one of `models use`, `none` is no model"),
     ] = ""
     models_dir: Annotated[
         str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
@@ -180,7 +180,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0
     model_gpu_layers: Annotated[
         Annotated[int, Meta(ge=0, le=10_000)] | Literal["auto"],
-        Meta(description="layers of the vision model on the GPU; auto is all where llama.cpp was built for one"),
+        Meta(description="layers of the vision model on the GPU; auto is all if llama.cpp was built for a GPU"),
     ] = "auto"
     model_idle_s: Annotated[
         int,
@@ -217,7 +217,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def model_server_urls(self) -> dict[str, str]:
-        """The addresses of the programs whose models can be used, by setting."""
+        """The addresses of the programs whose models can be used, by name of the setting."""
         return {
             "ollama_url": self.ollama_url,
             "lmstudio_url": self.lmstudio_url,
@@ -226,7 +226,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def model_run_options(self) -> RunOptions:
-        """On what the vision model runs."""
+        """The threads and GPU layers of the vision model."""
         return RunOptions(self.model_threads, None if self.model_gpu_layers == "auto" else self.model_gpu_layers)
 
 
@@ -260,7 +260,7 @@ def shown_settings(config: Config, origins: Mapping[str, str]) -> list[ShownSett
 
 
 class Loaded(Struct, frozen=True):
-    """A configuration, and by setting the source of its value: a file, a variable, a flag or `default`."""
+    """The settings, the source of each value by name (a file, a variable, a flag or `default`), and the file read."""
 
     config: Config
     origins: dict[str, str]
@@ -270,8 +270,7 @@ class Loaded(Struct, frozen=True):
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
     """The settings in effect. `flags` are those of the command line; None is a flag that was not given.
 
-    Raises:
-        SettingInvalid: a file that is not TOML, an unknown setting or a value out of bounds; says which and where.
+    Raises: SettingInvalid, for an unusable file, an unknown setting, a wrong value or a contradiction; says which.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -303,7 +302,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
 
 
 def settings_file(environ: Mapping[str, str]) -> Path | None:
-    """The settings file that is read; None if there is none. Raises: SettingInvalid, if the variable names no file."""
+    """The settings file that is read; None if none exists. Raises: SettingInvalid, if IMGPROC_CONFIG names no file."""
     named = environ.get(CONFIG_VARIABLE)
     file = Path(named) if named else default_config_path()
     if file is not None and file.is_file():
@@ -373,7 +372,7 @@ def _expected(hint: Any) -> str:
 
 
 def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
-    """Name the entry that is wrong, which the check of the whole setting does not."""
+    """Raises: SettingInvalid, with the name of the wrong entry, which the check of the whole setting does not give."""
     for name, fields in entries.items():
         try:
             check_name(name)
@@ -383,7 +382,7 @@ def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
 
 
 def refuse_contradictions(config: Config) -> None:
-    """Raises: SettingInvalid, where settings contradict each other."""
+    """Raises: SettingInvalid, if settings contradict each other or an address in them can't be used."""
     try:
         _ = config.trusted_proxies
     except ValueError as error:
