@@ -3,7 +3,7 @@
  * Both are YCbCr pictures of the same size with 8 bits and Huffman coding, sequential or progressive. The first was
  * written by this program; the second is untrusted. The result is sequential and uses the Huffman codes of annex K, so
  * it is larger than necessary: callers optimize its scans afterwards. Coefficients that no 8-bit picture has are
- * refused, because the program that optimizes the scans does not check them.
+ * refused, because mozjpeg, which optimizes the scans, does not check them.
  *
  * The second file is read as hostile input: every table index, run and length is checked, the number of scans is
  * limited, and memory depends only on the size of the first picture.
@@ -19,11 +19,11 @@
 
 enum { BLOCK = 64, MAX_SCANS = 100, COMPONENTS = 3, LOOKUP_BITS = 9 };
 
-/* the ranges of coefficients of 8-bit samples: DC differences take at most 11 bits, AC coefficients at most 10 */
+/* the ranges of coefficients of 8-bit samples */
 enum { DC_LOWEST = -1024, DC_HIGHEST = 1023, AC_HIGHEST = 1023 };
 
-/* with more symbols, optimized Huffman codes can become longer than other programs support */
-enum { MAX_SYMBOLS = 3000000 };
+/* of one component: with more, an optimized Huffman code can exceed 32 bits, at which mozjpeg exits the process */
+enum { MAX_COEFFICIENTS = 3000000 };
 
 static const uint8_t ZIGZAG[BLOCK] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
@@ -44,8 +44,8 @@ typedef struct {
     int stored_width, stored_height;  /* in blocks, rounded up to whole MCUs */
     int dc, ac, previous;             /* of the current scan: Huffman tables, DC of the previous block */
     int needed, untrusted;            /* needed: used for the result; untrusted: from the second file */
-    int64_t symbols;
-    int16_t *blocks; /* coefficients in zigzag order; NULL if not needed */
+    int64_t coefficients;             /* number of coefficients stored */
+    int16_t *blocks;                  /* coefficients in zigzag order; NULL if not needed */
 } Component;
 
 typedef struct {
@@ -93,7 +93,7 @@ static void fill_bits(File *file)
                 file->data_ended = 1, byte = 0;
         } else
             file->data_ended = 1;
-        /* after the data zeros are read; `data_bits` shows whether any of them was used */
+        /* zeros follow the data; `data_bits` shows whether any of them was used */
         file->data_bits += file->data_ended ? 0 : 8;
         file->bit_buffer = file->bit_buffer << 8 | (uint64_t)byte;
         file->buffered_bits += 8;
@@ -180,7 +180,7 @@ static int read_huffman_tables(File *file, const uint8_t *p, size_t size)
             code->last[length] = count ? value + count - 1 : -1;
             code->offset[length] = offset;
             if (value + count > 1 << length)
-                return fail(file, "a Huffman table with too count codes");
+                return fail(file, "a Huffman table with too many codes");
             for (int i = 0; length <= LOOKUP_BITS && i < count; i++) {
                 int shift = LOOKUP_BITS - length;
                 for (int j = 0; j < 1 << shift; j++)
@@ -200,7 +200,7 @@ static int read_quantization_tables(File *file, const uint8_t *p, size_t size)
 {
     while (size >= 1 + BLOCK) {
         if (p[0] >> 4 || (p[0] & 15) > 3)
-            return fail(file, "a quantization table with more than 8 bits");
+            return fail(file, "an unsupported quantization table");
         memcpy(file->quantization[p[0] & 15], p + 1, BLOCK);
         file->quantization_set[p[0] & 15] = 1;
         p += 1 + BLOCK;
@@ -214,7 +214,7 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
     if (marker != 0xc0 && marker != 0xc1 && marker != 0xc2)
         return fail(file, "an unsupported coding process");
     if (file->frame_seen || size < 6 + 3 * COMPONENTS || p[0] != 8 || p[5] != COMPONENTS)
-        return fail(file, "not a single picture of three components with 8 bits");
+        return fail(file, "not a single frame with three components of 8 bits");
     file->frame_seen = 1;
     file->progressive = marker == 0xc2;
     file->height = be16(p + 1);
@@ -264,9 +264,11 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
 /* ---- scans ---- */
 
 typedef struct {
-    int count, first, last, high, low;
+    int count;       /* of components */
+    int first, last; /* indices of coefficients in zigzag order (Ss, Se) */
+    int high, low;   /* bit positions of successive approximation (Ah, Al); high is 0 in a first scan */
+    int run;         /* number of following blocks without new coefficients (EOBRUN) */
     Component *component[COMPONENTS];
-    int run; /* number of following blocks without new coefficients (EOBRUN) */
 } Scan;
 
 static int store_coefficient(File *file, Component *one, int16_t *block, int k, int value)
@@ -274,7 +276,7 @@ static int store_coefficient(File *file, Component *one, int16_t *block, int k, 
     if (k ? value > AC_HIGHEST || value < -AC_HIGHEST : value > DC_HIGHEST || value < DC_LOWEST)
         return fail(file, "a coefficient out of range");
     block[k] = (int16_t)value;
-    return ++one->symbols <= MAX_SYMBOLS || !one->untrusted || fail(file, "too many coefficients");
+    return ++one->coefficients <= MAX_COEFFICIENTS || !one->untrusted || fail(file, "too many coefficients");
 }
 
 static int dc_difference(File *file, Component *one)
@@ -283,6 +285,7 @@ static int dc_difference(File *file, Component *one)
     if (bits > 12)
         return fail(file, "a coefficient out of range");
     one->previous += extend(take_bits(file, bits), bits);
+    /* prevents overflow in components that are not needed; `store_coefficient` checks the range of the others */
     if (one->previous > 1 << 14 || one->previous < -(1 << 14))
         return fail(file, "a coefficient out of range");
     return 1;
@@ -550,7 +553,8 @@ static void swap(int *one, int *other)
     *other = saved;
 }
 
-/* Turns chroma upright by the EXIF orientation. An edge that was at the right or at the bottom must end a whole MCU. */
+/* Turns chroma upright by the EXIF orientation. An edge that moves from the right to the left, or from the bottom to the
+ * top, must end with a whole MCU: otherwise its padding would be inside the picture. */
 static int make_upright(File *file)
 {
     int transposed = file->orientation >= 5;
@@ -607,8 +611,8 @@ static int make_upright(File *file)
 typedef struct {
     uint8_t *data;
     size_t size, room;
-    uint64_t bits;
-    int count, failed;
+    uint64_t bit_buffer;
+    int buffered_bits, failed;
 } Out;
 
 typedef struct {
@@ -639,11 +643,11 @@ static void write_bytes(Out *out, const uint8_t *bytes, size_t size)
 
 static void write_bits(Out *out, unsigned value, int bits)
 {
-    out->bits = out->bits << bits | (value & ((1u << bits) - 1));
-    out->count += bits;
-    while (out->count >= 8) {
-        out->count -= 8;
-        int byte = (int)(out->bits >> out->count & 255);
+    out->bit_buffer = out->bit_buffer << bits | (value & ((1u << bits) - 1));
+    out->buffered_bits += bits;
+    while (out->buffered_bits >= 8) {
+        out->buffered_bits -= 8;
+        int byte = (int)(out->bit_buffer >> out->buffered_bits & 255);
         write_byte(out, byte);
         if (byte == 255)
             write_byte(out, 0);
@@ -769,7 +773,6 @@ static int write_file(Out *out, const File *luma, const File *chroma)
     write_segment_header(out, 0xda, sizeof scan);
     write_bytes(out, scan, sizeof scan);
 
-    static const int16_t empty[BLOCK] = {0};
     int previous[COMPONENTS] = {0};
     for (int row = 0; row < chroma->mcus_down; row++)
         for (int column = 0; column < chroma->mcus_across; column++)
@@ -779,22 +782,21 @@ static int write_file(Out *out, const File *luma, const File *chroma)
                 for (int y = row * v; y < row * v + v; y++)
                     for (int x = column * h; x < column * h + h; x++) {
                         int16_t flat[BLOCK];
-                        const int16_t *block = empty;
-                        if (x < one->stored_width && y < one->stored_height)
+                        const int16_t *block = flat;
+                        if (i || (x < one->width && y < one->height))
                             block = one->blocks + ((size_t)y * one->stored_width + x) * BLOCK;
-                        if (!i && (x >= one->width || y >= one->height)) {
+                        else {
                             /* a block without pixels: repeating the previous DC takes the fewest bits */
                             memset(flat, 0, sizeof flat);
                             flat[0] = (int16_t)previous[i];
-                            block = flat;
                         }
                         write_block(out, block, &previous[i], &codes[i ? 2 : 0], &codes[i ? 3 : 1]);
                         if (out->failed)
                             return 0;
                     }
             }
-    if (out->count)
-        write_bits(out, 0x7f, 8 - out->count);
+    if (out->buffered_bits)
+        write_bits(out, 0x7f, 8 - out->buffered_bits);
     write_bytes(out, end, sizeof end);
     return !out->failed;
 }
