@@ -2,8 +2,8 @@
 
 On most pictures jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time. mozjpeg then optimizes
 the progressive scans of these files losslessly. mozjpeg encodes what jpegli does not: grey pictures, chroma in full
-resolution (4:4:4), and pictures too large to be held in memory. If the package of jpegli is not installed, the mozjpeg
-in libvips encodes everything.
+resolution (4:4:4), and pictures too large to be held in memory. If pyjpegli is not installed, the mozjpeg in libvips
+encodes everything.
 """
 
 from __future__ import annotations
@@ -42,34 +42,43 @@ for pictures with little detail. Other programs rarely use these tables, so they
 """
 
 _RIGHT_EDGE_MOVES, _LOWER_EDGE_MOVES = frozenset((2, 3, 7, 8)), frozenset((3, 4, 6, 7))
-"""EXIF orientations with which the right edge of the stored picture, or its lower edge, becomes the left or upper edge
-of the upright picture.
+"""The EXIF orientations that move the right edge of the stored picture to the left or upper edge of the upright one,
+and those that do so with its lower edge.
 """
+
+
+class Original(Struct, frozen=True):
+    """The JPEG that a picture was decoded from, and its EXIF orientation."""
+
+    data: bytes
+    orientation: int
 
 
 class Encoder(Struct, frozen=True):
     """`draft` quickly encodes a picture in memory; `final` returns a smaller file of the same quality setting.
 
-    Both take the picture and its quality setting. `final` also takes the draft: the file of jpegli has the coefficients
-    of the draft, while mozjpeg ignores the draft and encodes the picture again.
+    Both take the picture and its quality setting. `final` also takes the draft: jpegli's files have the coefficients of
+    the draft, while mozjpeg ignores the draft and encodes the picture again.
 
-    If `stored`, a JPEG, is given, only the luma of a draft is used: the chroma coefficients are those of `stored`,
-    turned upright by its EXIF orientation.
+    With `original`, only the luma of a draft is used: `spliced` replaces its chroma coefficients with those of the
+    original, turned upright.
     """
 
     draft: Callable[[pyvips.Image, int, CheckStop], bytes]
     final: Callable[[pyvips.Image, int, bytes, CheckStop], bytes]
-    stored: bytes | None = None
-    orientation: int = 1
+    original: Original | None = None
 
     def spliced(self, draft: bytes) -> bytes:
-        """The draft with the chroma of `stored`. Raises: ValueError if the two JPEGs are incompatible."""
-        return draft if self.stored is None else _splice.spliced(draft, self.stored, self.orientation)
+        """The draft, with the chroma of `original` if given. Raises: ValueError if the two JPEGs are incompatible."""
+        if self.original is None:
+            return draft
+        return _splice.spliced(draft, self.original.data, self.original.orientation)
 
 
 def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
-    """The encoders for an 8-bit picture, grey or RGB. The first makes the smallest files; the last stores chroma in
-    full resolution (4:4:4) and can reach any score.
+    """The encoders for an 8-bit picture, grey or RGB; with `large`, for one that is not held in memory.
+
+    The first makes the smallest files; the last stores chroma in full resolution (4:4:4) for the highest scores.
     """
     default = Encoder(_jpegli, _with_optimized_scans)
     if pyjpegli is None or image.bands != 3 or large:
@@ -77,21 +86,21 @@ def encoders(image: pyvips.Image, *, large: bool) -> list[Encoder]:
     return [default, _mozjpeg("off", large=large)]
 
 
-def with_stored_chroma(encoder: Encoder, stored: bytes, orientation: int) -> Encoder | None:
-    """An encoder that replaces the luma of a JPEG and copies its chroma coefficients.
+def with_chroma_of(original: Original, encoder: Encoder) -> Encoder | None:
+    """An encoder that encodes only luma, like `encoder`, and copies the chroma coefficients of `original`.
 
     None where the packages for it are not installed; where chroma is stored in full resolution (4:4:4), which takes too
     many bytes; and where the orientation would move a partial block at the right or lower edge to the left or upper
     edge, as for `jpegtran -perfect`.
     """
-    info, (across, down) = container.read_header(stored), container.luma_sampling(stored)
+    info, (across, down) = container.read_header(original.data), container.luma_sampling(original.data)
     if _splice is None or mozjpeg_scans is None or across * down == 1:
         return None
-    right_moves, lower_moves = orientation in _RIGHT_EDGE_MOVES, orientation in _LOWER_EDGE_MOVES
+    right_moves, lower_moves = (original.orientation in each for each in (_RIGHT_EDGE_MOVES, _LOWER_EDGE_MOVES))
     # a damaged header can have a sampling factor of 0, which `_splice` refuses
     if (right_moves and info.width_px % (8 * across or 1)) or (lower_moves and info.height_px % (8 * down or 1)):
         return None
-    return Encoder(encoder.draft, _with_optimized_scans, stored, orientation)
+    return Encoder(encoder.draft, _with_optimized_scans, original)
 
 
 def low_detail_encoder() -> Encoder:

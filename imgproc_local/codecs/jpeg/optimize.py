@@ -1,8 +1,8 @@
 """Optimizes JPEG files: encodes them again at the lowest quality that meets the target, or compresses them losslessly.
 
-That quality setting differs from picture to picture, from 40 to 95, and is searched for each. Encoding again loses
-detail, so its result is discarded if it saves too little. A file with a quantisation table that this service writes is
-not encoded again; optimizing a result therefore changes nothing.
+That quality differs from picture to picture and is searched for each. Encoding again loses detail, so its result is
+discarded if it saves too little. A file with a quantisation table that this service writes is not encoded again, so
+that optimizing a result changes nothing.
 
 The clean copy of a file has the same picture data, and of its metadata only what may be published.
 """
@@ -17,9 +17,9 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, encoders, was_encoded_here
+from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, Original, encoders, was_encoded_here
 from imgproc_local.codecs.jpeg.repack import repacked
-from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, Original, choose, smallest
+from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, choose, smallest
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, to_srgb_if_visually_lossless
@@ -33,7 +33,9 @@ MAX_SIZE_SHARE = 0.95
 """A lossy encoding must not be larger than this share of the clean copy."""
 
 MIN_LARGE_PIXELS = 24_000_000
-"""Pictures with at least this many pixels are decoded a second time for the encoder instead of being held in memory."""
+"""Pictures with at least this many pixels are decoded a second time while they are encoded, instead of being held in
+memory, and their scans are not recompressed.
+"""
 
 LOW_BITS_PER_PIXEL = 0.7
 MAX_SAVED_BY_REPACKING, MAX_SAVED_BY_REPACKING_LOW = 0.1, 0.6
@@ -77,7 +79,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 def _with_gain_map(source: Source, iso_segments: bytes, gain_map: bytes) -> Iterator[bytes]:
     """The clean copy of an Ultra HDR picture, and the same file with its scans compressed better."""
 
-    def write(blocks: Blocks, _shortest: bool) -> bytes:  # a JPEG's blocks have only one form, so none is shorter
+    def write(blocks: Blocks, _shortest: bool) -> bytes:  # blocks have only one form in a JPEG
         return container.with_blocks_and_gain_map(source.data, blocks, iso_segments, gain_map)
 
     published = strip.publishable(source.blocks, source.options.keep_location, gain_map=True)
@@ -102,6 +104,7 @@ def _repacked_unless_large(clean: bytes, info: ImageInfo, check_stop: CheckStop)
     if info.pixels >= MIN_LARGE_PIXELS:
         return None
     packed = repacked(clean, check_stop)
+    # mozjpeg may reorder segments; in the order of a clean copy, optimizing the result again changes nothing
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
 
 
@@ -118,7 +121,7 @@ def _cleaned_blocks(blocks: Blocks) -> Blocks:
 
 
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
-    """The gain map with only the metadata that says how to apply it."""
+    """The gain map with only its colour profile and the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
     clean = container.with_blocks(gain_map, Blocks(xmp=_cleaned_blocks(blocks).xmp, icc=blocks.icc))
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
@@ -139,7 +142,7 @@ def converted(source: Source) -> bytes:
 def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) -> bytes | None:
     """The picture encoded again, None if that takes more than `max_bytes` or no quality meets the target.
 
-    `clean` is the JPEG that the picture is decoded from, None if it is a working copy.
+    `clean` is the clean copy of a JPEG, None for a working copy.
     """
     info, target, check_stop = source.info, source.options.target, source.check_stop
     image, profile = _opened(source, fail_on)
@@ -161,7 +164,7 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
         encoded_sample = choice.encoder.final(sample.image, choice.quality, no_draft, check_stop)
         if len(encoded_sample) > SKIP_IF_OVER_BUDGET * max_bytes * sample.share:
             return None
-        del sample  # frees a tenth of the memory that the encoder takes
+        del sample  # frees memory, a tenth of what the encoder takes
         encoded = choice.encoder.final(image, choice.quality, no_draft, check_stop)
     if encoded is None:
         return None
@@ -175,7 +178,7 @@ def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
 
 
 def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
-    """Decode the whole picture, so that an incomplete one is refused although its data is only copied."""
+    """Decode the whole picture, so that an incomplete one is refused even if its data is only copied."""
     unrotated = structs.replace(info, orientation=1)
     shrink = 8 if min(info.width_px, info.height_px) >= 8 else 1
     decode_complete(

@@ -1,8 +1,8 @@
 """Lossless recompression of a JPEG's scans by mozjpeg, in a child process.
 
-The package aborts its process on invalid coefficients, so a child runs it, with limited time and memory. A result is
-used only if every pixel is the same. Run as a program, this module is the child: it reads a JPEG from standard input
-and writes the new one to standard output.
+The package mozjpeg-lossless-optimization exits its process on invalid coefficients, so a child runs it, with limited
+time and memory. A result is used only if every pixel is the same. Run as a program, this module is the child: it reads
+a JPEG from standard input and writes the new one to standard output.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ MAX_MEMORY_BYTES = 600_000_000
 """The limit of the child's address space. A picture of 24 megapixels with 4:4:4 chroma takes half of it."""
 
 CHILD_COMMAND = "rescan-jpeg"
+"""The subcommand with which a frozen program runs `run_child`."""
+
 _PACKAGE = "mozjpeg_lossless_optimization"
 
 
@@ -39,7 +41,7 @@ def repacked(data: bytes, check_stop: CheckStop, *, command: Sequence[str] | Non
     if packed is None or len(packed) >= len(data):
         return None
     if not _same_pixels(data, packed, check_stop):
-        log.warning("Recompressing the scans of a JPEG changed its pixels; the result is discarded.")
+        log.warning("Recompressing the scans of a JPEG changed its pixels or damaged it; the result is discarded.")
         return None
     return packed
 
@@ -61,7 +63,7 @@ def run_child() -> None:
 
 
 def _run(data: bytes, command: Sequence[str], check_stop: CheckStop) -> bytes | None:
-    """The output of the child; None if it could not be started or failed."""
+    """The output of the child; None if it could not be started, failed or took too long."""
     try:
         ended = run_supervised(command, data=data, timeout_s=TIMEOUT_S, check_stop=check_stop)
     except OSError as error:

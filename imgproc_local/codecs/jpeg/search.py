@@ -1,11 +1,11 @@
 """Searches for the smallest JPEG that meets the target score, with several encoders and a quality setting for each.
 
-Encoding a JPEG again harms its chroma most: stored at half the resolution, it is enlarged, averaged and quantised a
-second time, although it takes few of the bytes. So the chroma coefficients of the source are preserved if possible, and
-only luma is encoded again. At equal score this takes a tenth fewer bytes.
+Encoding a JPEG again harms its chroma most, which takes few of the bytes: it is stored at half the resolution, so it is
+enlarged, averaged and quantised a second time. Where possible, the chroma coefficients of the original are preserved
+and only luma is encoded again. At equal score this takes a tenth fewer bytes.
 
-The quality is searched on a sample. Pictures of up to `MAX_SCORED_PIXELS` are then scored as a whole; for larger ones
-the score of the sample is accurate enough.
+The quality is searched on a sample. Pictures of up to `MAX_SCORED_PIXELS` are then scored as a whole, except with the
+effort "fast"; for larger ones the score of the sample is accurate enough.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from imgproc_local.codecs.jpeg.encoders import (
     HIGHEST_QUALITY,
     LOWEST_QUALITY,
     Encoder,
+    Original,
     encoders,
     low_detail_encoder,
-    with_stored_chroma,
+    with_chroma_of,
 )
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
@@ -35,14 +36,14 @@ log = logging.getLogger(__name__)
 
 SCALE = QualityScale(lowest=LOWEST_QUALITY, initial=88, highest=HIGHEST_QUALITY, slope=0.9)
 MAX_SHORTFALL = 0.7
-"""A result may score this many points less than the score that was aimed at."""
+"""A result may score this many points less than the aim: the target plus a margin."""
 
 SAMPLE_LIMITS = Limits(close=Tolerance(0.35, 0.35), max_trials=6)
 WHOLE_LIMITS = Limits(Tolerance(0.35, 0.35), max_trials=2, acceptable=Tolerance(MAX_SHORTFALL, inf), max_extra_trials=2)
 
 MARGIN, SAMPLE_ONLY_MARGIN = 0.15, 0.5
-"""Points added to the target. The second value is used if only a sample is scored, because samples score a little
-higher than the whole.
+"""Points added to the target. The second value is used where only a sample of the picture is scored, because samples
+score a little higher than the whole.
 """
 
 MAX_SCORED_PIXELS = 4_000_000
@@ -52,13 +53,13 @@ SKIP_IF_OVER_BUDGET = 1.03
 """The final encoding is skipped if the sample predicts a file larger than this multiple of the allowed size."""
 
 QUALITY_PER_QUANTIZATION_STEP = 0.42
-"""With preserved chroma, the search starts at a quality that is lower by this much for each unit of the mean value in
-the luma quantisation table of the source.
+"""With preserved chroma, the initial quality of the search is lowered by this number times the mean of the original's
+luma quantisation table.
 """
 
-MAX_PRESERVED_CHROMA_RATIO = 1.05
+MAX_PRESERVED_CHROMA_SIZE_RATIO = 1.05
 """At the same quality setting, a JPEG with preserved chroma scores higher than one with chroma encoded again. So it is
-chosen if its size is at most this ratio of the other's.
+chosen if its size is at most this multiple of the other's.
 """
 
 LOW_DETAIL_BITS_PER_PIXEL = 0.2
@@ -68,15 +69,8 @@ LUMA_WEIGHTS = [[0.299, 0.587, 0.114]]
 """The weights of red, green and blue in luma. Source: JFIF 1.02, conversion to and from RGB."""
 
 
-class Original(Struct, frozen=True):
-    """The JPEG that a picture was decoded from, and its EXIF orientation."""
-
-    data: bytes
-    orientation: int
-
-
 class Choice(Struct, frozen=True):
-    """An encoder, the quality setting at which it meets the target, and its scores by quality setting."""
+    """An encoder, the quality setting at which its score is nearest to the aim, and its scores by quality setting."""
 
     encoder: Encoder
     quality: int
@@ -87,7 +81,7 @@ class Choice(Struct, frozen=True):
 
 
 class _Task(Struct, frozen=True):
-    """What the search is for. `whole` is the whole picture as a sample, None if it is not scored; `aim` is a score."""
+    """The picture to encode, and the score to aim at. `whole` is None if only `sample` is scored or it is the whole."""
 
     image: pyvips.Image
     sample: Sample
@@ -105,15 +99,16 @@ class _Task(Struct, frozen=True):
 def smallest(
     image: pyvips.Image,
     profile: bytes | None,
-    source: Original | None,
+    original: Original | None,
     target: float,
     max_bytes: int,
     check_stop: CheckStop,
     effort: Effort = "balanced",
 ) -> bytes | None:
-    """The smallest JPEG of an 8-bit picture, grey or RGB; None if it would take more than `max_bytes`.
+    """The smallest JPEG of an 8-bit picture, grey or RGB.
 
-    `source` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding.
+    None if it would take more than `max_bytes`, or no encoder meets the target on the sample.
+    `original` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding.
     Raises: what `check_stop` raises.
     """
     pixels = image.width * image.height
@@ -121,7 +116,7 @@ def smallest(
     scored = sample.is_whole or (effort != "fast" and pixels <= MAX_SCORED_PIXELS)
     whole = Sample(image, WHOLE, profile) if scored and not sample.is_whole else None
     task = _Task(image, sample, whole, target + (MARGIN if scored else SAMPLE_ONLY_MARGIN), check_stop)
-    chosen = _smallest_draft(task, source)
+    chosen = _smallest_draft(task, original)
     if chosen is None:
         return None
     choice, draft = _refined(task, *chosen)
@@ -130,6 +125,7 @@ def smallest(
         if other is not None:
             choice, draft = _refined(task, other, task.draft(other))
     if len(draft) > max_bytes and not sample.is_whole:
+        # the final encoding is expected to be smaller than its draft by the same factor as on the sample
         sample_draft = choice.encoder.draft(sample.image, choice.quality, check_stop)
         sample_final = choice.encoder.final(sample.image, choice.quality, sample_draft, check_stop)
         if len(draft) * len(sample_final) > SKIP_IF_OVER_BUDGET * max_bytes * len(sample_draft):
@@ -138,6 +134,7 @@ def smallest(
     if 8 * len(encoded) < LOW_DETAIL_BITS_PER_PIXEL * pixels and effort != "fast":
         low_detail = choose([low_detail_encoder()], sample, task.aim, check_stop)
         if low_detail is not None:
+            # mozjpeg needs the draft only to score it
             low_detail, draft = _refined(task, low_detail, b"" if whole is None else task.draft(low_detail))
             if low_detail.meets(task.aim):
                 encoded = min(encoded, task.final(low_detail, draft), key=len)
@@ -162,28 +159,31 @@ def choose(
     return None
 
 
-def _smallest_draft(task: _Task, source: Original | None) -> tuple[Choice, bytes] | None:
-    """Of the choices that meet the aim on the sample, that whose draft of the whole picture is smallest; its draft."""
-    candidates = encoders(task.image, large=False)
-    preserved = None if source is None else _with_preserved_chroma(task, candidates[0], source)
+def _smallest_draft(task: _Task, original: Original | None) -> tuple[Choice, bytes] | None:
+    """The choice with the smallest draft of the whole picture, and the draft. None if none meets the aim on the sample.
+
+    Preserved chroma is chosen without a comparison if its draft is hardly larger than with chroma encoded again.
+    """
+    candidates, drafts = encoders(task.image, large=False), []
+    preserved = None if original is None else _with_preserved_chroma(task, candidates[0], original)
     if preserved is not None:
         choice, draft, unspliced_bytes = preserved
-        if len(draft) <= MAX_PRESERVED_CHROMA_RATIO * unspliced_bytes:
+        if len(draft) <= MAX_PRESERVED_CHROMA_SIZE_RATIO * unspliced_bytes:
             return choice, draft
+        drafts.append((choice, draft))
     other = choose(candidates, task.sample, task.aim, task.check_stop)
-    drafts = [] if preserved is None else [(choice, draft)]
     if other is not None:
         drafts.insert(0, (other, task.draft(other)))
     return min(drafts, key=lambda each: len(each[1]), default=None)
 
 
-def _with_preserved_chroma(task: _Task, encoder: Encoder, source: Original) -> tuple[Choice, bytes, int] | None:
-    """The choice with the chroma of the source preserved, its draft, and the draft's size with chroma encoded again."""
-    preserving = with_stored_chroma(encoder, source.data, source.orientation)
+def _with_preserved_chroma(task: _Task, encoder: Encoder, original: Original) -> tuple[Choice, bytes, int] | None:
+    """The choice with the chroma of the original, its draft, and the draft's size with chroma encoded again."""
+    preserving = with_chroma_of(original, encoder)
     if preserving is None:
         return None
-    # depends only on the luma table, not on the file size: the same pixels in fewer bytes must give the same result
-    steps = container.luma_quantization(source.data)
+    # the start does not depend on the file's size: the same pixels in fewer bytes must give the same result
+    steps = container.luma_quantization(original.data)
     start = SCALE.clamped(round(SCALE.initial - QUALITY_PER_QUANTIZATION_STEP * sum(steps) / len(steps)))
     try:
         choice = choose([preserving], task.sample, task.aim, task.check_stop, start)
@@ -197,7 +197,7 @@ def _with_preserved_chroma(task: _Task, encoder: Encoder, source: Original) -> t
 
 
 def _refined(task: _Task, choice: Choice, draft: bytes) -> tuple[Choice, bytes]:
-    """The choice and its draft after scoring the whole picture; unchanged if the whole is not scored."""
+    """The choice and its draft after scoring the whole picture; unchanged if only the sample is scored."""
     whole = task.whole
     if whole is None:
         return choice, draft
@@ -215,10 +215,10 @@ def _refined(task: _Task, choice: Choice, draft: bytes) -> tuple[Choice, bytes]:
 
 
 def _score(sample: Sample, encoder: Encoder, draft: bytes) -> float:
-    if encoder.stored is None:
+    if encoder.original is None:
         return sample.score(pyvips.Image.jpegload_buffer(draft))
     if sample.is_whole:
         return sample.score(pyvips.Image.jpegload_buffer(encoder.spliced(draft)))
-    # if chroma is preserved, a change of luma changes red, green and blue by the same amount
+    # tiles can't be spliced; with preserved chroma, a change of luma changes red, green and blue by the same amount
     change = (pyvips.Image.jpegload_buffer(draft) - sample.image).recomb(LUMA_WEIGHTS)
     return sample.score((sample.image + change).rint().cast("uchar").copy(interpretation="srgb"))
