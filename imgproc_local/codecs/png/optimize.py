@@ -2,11 +2,11 @@
 
 Only pictures with 8 bits per sample and no palette are reduced: to a palette or, if 256 colours do not suffice, to
 fewer levels per channel (posterisation). A reduced picture is used only if it meets the target and saves much. The
-samples of other pictures are preserved exactly: of indexed ones, of those with less than 8 bits, of animations, and of
-those whose colours depend on chunks that encoders drop (gAMA, cHRM, cICP).
+samples of other pictures are preserved exactly: of indexed ones, of those with other bit depths, of animations, and of
+those whose colours depend on chunks that encoders drop (such as gAMA and cICP).
 
-Optimizing a result again changes nothing: a picture with a palette is indexed, a posterised one carries a mark, and all
-other decisions depend on the pixels alone, not on how they were compressed.
+Optimizing a result again changes nothing: an indexed picture is not reduced again, nor is a posterised one, which
+carries a mark. All other decisions depend on the pixels alone, not on how they were compressed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.stop import CheckStop
 
 MAX_LOSSY_SIZE_SHARE = 0.8
-"""A picture with reduced colours is used only if it is smaller than this share of the lossless one."""
+"""A picture with changed pixels is used only if it is smaller than this share of the lossless one."""
 MAX_PIXELS_IN_MEMORY = 40_000_000
 """Larger pictures are compressed row by row in one pass, with all their colours."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and smaller encodings. The frames of an APNG are preserved."""
+    """The clean copy, and encodings that may be smaller. The frames of an APNG are preserved."""
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     clean = source.clean_copy()
     yield clean
@@ -58,7 +58,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 
 def converted(source: Source) -> bytes:
-    """The picture of a PNG, which is a working copy, as a PNG with the original's metadata."""
+    """The picture of a working copy, which is a PNG, as a PNG with the original's metadata."""
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     if container.has_own_colours(data):
         return container.with_blocks(deflated_again(bytes(data), info, check_stop), source.blocks_for(Format.PNG))
@@ -84,13 +84,13 @@ def _encoded(
     if target is None or image.format != "uchar":
         return lossless.packed(marked=target is None), profile
     if profile is not None and colour_space(profile) != "RGB":  # a palette needs an RGB profile
-        source, palette_profile = _without_redundancy(to_srgb(image), rgb_only=False), None
+        palette_source, palette_profile = _without_redundancy(to_srgb(image), rgb_only=False), None
     else:
-        source, palette_profile = image, profile
-    reduced = palette.smallest_palette(source, palette_profile, target, check_stop, palette.SEARCHES[effort])
+        palette_source, palette_profile = image, profile
+    reduced = palette.smallest_palette(palette_source, palette_profile, target, check_stop, palette.SEARCHES[effort])
     if reduced:
         indexed = deflate.indexed_layout(reduced.picture, check_stop)
-        max_share = 1 if reduced.exact and source is image else MAX_LOSSY_SIZE_SHARE
+        max_share = 1 if reduced.exact and palette_source is image else MAX_LOSSY_SIZE_SHARE
         if indexed.estimated_bytes < max_share * lossless.estimated_bytes:
             return indexed.packed(), palette_profile
     pictures = posterize.posterized(image, profile, target, check_stop)
@@ -121,9 +121,7 @@ def _without_redundancy(image: pyvips.Image, *, rgb_only: bool) -> pyvips.Image:
 
 
 def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
-    """The PNG with the pixel density (chunk pHYs) of `data`. Its axes are swapped if `orientation` swaps those of the
-    picture.
-    """
+    """The PNG with the pixel density (chunk pHYs) of `data`, whose axes are swapped if `orientation` swaps them."""
     for chunk in container.chunks(data):
         if chunk.kind == b"pHYs" and chunk.end - chunk.payload == 9:
             across, down, unit = struct.unpack(">IIB", data[chunk.payload : chunk.end])
@@ -136,46 +134,30 @@ def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
 
 
 def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes:
-    """The PNG with the same filtered samples deflated thoroughly. Further frames of an APNG are copied."""
+    """The PNG with the same filtered rows deflated thoroughly. Further frames of an APNG are copied."""
     out = [container.SIGNATURE]
-    frame: list[bytes] = []
-    pending: bytes | None = None
-
-    def flush() -> None:
-        nonlocal pending
-        if pending is None:
-            return
-        check_stop()
-        old = b"".join(frame)
-        new = _redeflate(old, info)
-        payload = new if len(new) < len(old) else old
-        out.append(container.chunk_bytes(pending[4:8], pending[8:] + payload))
-        frame.clear()
-        pending = None
-
+    parts: list[bytes] = []
     for chunk in container.chunks(data):
-        payload = data[chunk.payload : chunk.end]
         if chunk.kind == b"IDAT":
-            pending = pending or b"\0\0\0\0IDAT"
-            frame.append(payload)
-        elif chunk.kind == b"fdAT":
-            # joining the chunks of a frame would leave gaps in their sequence numbers, so they are copied
-            flush()
-            out.append(container.chunk_bytes(b"fdAT", payload))
-        else:
-            flush()
-            out.append(container.whole_chunk(data, chunk))
+            parts.append(data[chunk.payload : chunk.end])
+            continue
+        if parts:
+            check_stop()
+            old = b"".join(parts)
+            out.append(container.chunk_bytes(b"IDAT", min(old, _redeflated(old, info), key=len)))
+            parts.clear()
+        # joining the fdAT chunks of a frame would leave gaps in their sequence numbers, so they are copied
+        out.append(container.whole_chunk(data, chunk))
     return b"".join(out)
 
 
-def _redeflate(stream: bytes, info: ImageInfo) -> bytes:
+def _redeflated(stream: bytes, info: ImageInfo) -> bytes:
     # a row has at most 8 bytes per pixel and a filter byte; Adam7 adds a few rows
     limit = (info.width_px * 8 + 8) * (info.height_px + 8) * 2
     inflater = zlib.decompressobj()
-    samples = inflater.decompress(stream, limit)
-    return deflate.deflated(samples)
+    return deflate.deflated(inflater.decompress(stream, limit))
 
 
 def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
-    """Decode the whole picture, so that an incomplete one is refused although its data is only copied."""
+    """Decode the whole picture, so that an incomplete one is refused even if its data is only copied."""
     evaluate(open_upright(path, info), check_stop, "avg")
