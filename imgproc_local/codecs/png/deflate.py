@@ -1,7 +1,8 @@
 """PNG encoding: chooses the row filter that compresses best, and deflates the filtered rows thoroughly.
 
-libvips applies each row filter, libdeflate compresses the results at a fast level, and the smallest one is compressed
-again at a high level. The result depends only on the samples, not on how they were compressed before.
+libvips applies each row filter, libdeflate compresses the filtered rows at a fast level, and those with the smallest
+result are compressed again at a high level. The result depends only on the pixels, not on how they were compressed
+before.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbou
 from imgproc_local.domain.stop import CheckStop
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
-"""libvips' row filters: one of the five for all rows, or ("all") for each row the one with the smallest differences."""
+"""libvips' row filters: one for all rows, or, with "all", for each row the one with the smallest differences."""
 
 _QUICK_LEVEL, _CAREFUL_LEVEL = 6, 8
-"""libdeflate's levels for comparing row filters: the first for samples, the second for palette indices, for which the
-estimate must be more precise.
+"""libdeflate's levels for comparing row filters: the first for grey and RGB, the second for palette indices, for which
+the estimate must be more precise.
 """
 _LEVELS = ((2_000_000, 12), (8_000_000, 11), (64_000_000, 10))
-"""Pairs of a maximum size in bytes and libdeflate's level up to it. Level 12 takes four times as long as level 10 and
-saves 2 % more.
+"""For the final compression: pairs of a maximum size in bytes and libdeflate's level up to it. Level 12 takes four
+times as long as level 10 and saves 2 % more.
 """
+_LEVEL_ABOVE = 8
+"""libdeflate's level for larger data."""
 
 _SLICES, _SLICE_BYTES = 16, 64 * 1024
-"""Longer data is estimated from this many slices of this size."""
+"""The compressed size of longer data is estimated from this many slices of this size."""
 
 _INDEX_FILTERS = ("none", "sub", "up", "paeth", "all")
 _ORDERED_INDEX_FILTERS = ("sub", "up", "paeth")
@@ -49,19 +52,19 @@ GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
 _COLOUR_TYPES = {1: GREY, 2: GREY_ALPHA, 3: RGB, 4: RGBA}
 
 
-def deflated(samples: bytes) -> bytes:
-    """The samples as a zlib stream, compressed thoroughly."""
-    level = next((level for most, level in _LEVELS if len(samples) <= most), _CAREFUL_LEVEL)
-    return bytes(deflate.zlib_compress(samples, level))
+def deflated(data: bytes) -> bytes:
+    """The data as a zlib stream, compressed thoroughly."""
+    level = next((level for most, level in _LEVELS if len(data) <= most), _LEVEL_ABOVE)
+    return bytes(deflate.zlib_compress(data, level))
 
 
-def estimated_bytes(samples: bytes, level: int = _QUICK_LEVEL) -> int:
-    """An estimate of the size of `deflated`."""
-    if len(samples) > _SLICES * _SLICE_BYTES:
-        step = len(samples) // _SLICES
-        part = b"".join(samples[start : start + _SLICE_BYTES] for start in range(0, step * _SLICES, step))
-        return len(deflate.zlib_compress(part, level)) * len(samples) // len(part)
-    return len(deflate.zlib_compress(samples, level))
+def estimated_bytes(data: bytes, level: int = _QUICK_LEVEL) -> int:
+    """An estimate of the size of `deflated(data)`."""
+    if len(data) > _SLICES * _SLICE_BYTES:
+        step = len(data) // _SLICES
+        part = b"".join(data[start : start + _SLICE_BYTES] for start in range(0, step * _SLICES, step))
+        return len(deflate.zlib_compress(part, level)) * len(data) // len(part)
+    return len(deflate.zlib_compress(data, level))
 
 
 class Layout(Struct, frozen=True):
@@ -106,7 +109,7 @@ def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
 
 
 def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
-    """The layout with the smallest estimate, of three palette orders and two bit depths: the lowest possible and 8."""
+    """The layout with the smallest estimate: by luma, at the lowest possible bit depth or 8, or by neighbours at 8."""
     plain = by_luma(picture)
     depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
     layouts = [_indexed_layout(plain, bits, _INDEX_FILTERS, check_stop) for bits in depths]
@@ -118,12 +121,15 @@ def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
 def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, PALETTE)
-    filtered, estimated_bytes = _filtered(_packed_bits(picture.rows(), bits), filters, _CAREFUL_LEVEL, check_stop)
+    filtered, estimated_bytes = _filtered(
+        _packed_bits(picture.index_image(), bits), filters, _CAREFUL_LEVEL, check_stop
+    )
     return Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
 
 
 def read_indexed(data: Data) -> Indexed:
     """The pixels and the palette of an indexed PNG. Indices beyond the palette are black, as in browsers."""
+    # without its metadata: Pillow refuses pictures with long texts
     with Image.open(io.BytesIO(container.with_blocks(data, Blocks()))) as opened:
         opened.load()
         size, indices = opened.size, opened.tobytes()

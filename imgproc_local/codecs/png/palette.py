@@ -39,11 +39,11 @@ MIN_SURPLUS = 1.0
 
 DITHER_LEVELS = (0.0, 0.5)
 QUALITY_STEPS = (0, 5, 15, 100)
-"""Added one after the other to the quality setting found on tiles, until the whole picture meets the target."""
+"""Tried in turn until the whole picture meets the target: each is added to the quality setting found on tiles."""
 
 MIN_LARGE_AREA_SHARE = 0.025
-"""A colour that at least this share of the pixels has is preserved exactly. At most forty colours can reach this share;
-the colours of a gradient do not.
+"""A colour of at least this share of the pixels is preserved exactly. At most forty colours can reach this share; the
+colours of a gradient do not.
 """
 
 _MAX_COUNTED_PIXELS = 250_000
@@ -73,7 +73,7 @@ class Result(Struct, frozen=True):
 
 
 class _LargeAreas(Struct, frozen=True):
-    """RGBA colours to preserve exactly. `labels` has the index of each pixel's colour plus 1, or 0 for others."""
+    """RGBA colours to preserve exactly. `labels` has each pixel's index in `colours` plus 1, or 0 for other colours."""
 
     colours: list[bytes]
     labels: pyvips.Image
@@ -93,8 +93,8 @@ def smallest_palette(
 ) -> Result | None:
     """The picture with the palette that takes the fewest bytes, None where 256 colours can't meet the target.
 
-    `image` is in memory, 8 bits, grey or RGB, with or without alpha. Its stored values are quantised; for scores they
-    are converted from the ICC profile `profile` to sRGB, None for sRGB. Raises: what `check_stop` raises.
+    `image` is in memory, 8 bits, grey or RGB, with or without alpha. Its stored values are quantised; only to be scored
+    are they converted to sRGB from its ICC `profile` (None: sRGB). Raises: what `check_stop` raises.
     """
     sample = Sample(image, options.tiles, profile)
     colours = _large_area_colours(image)
@@ -159,11 +159,11 @@ def _quantised(
         index = colours.index(colour) if colour in colours else len(colours)
         if index == 256:
             index = min(replaceable, key=lambda each: _distance(replaceable[each], colour))
-        colours[index : index + 1] = [colour]
+        colours[index : index + 1] = [colour]  # replaces a colour, or appends one
         replaceable.pop(index, None)
         table[label] = index
     lookup = pyvips.Image.new_from_memory(bytes(table), 256, 1, 1, "uchar")
-    indices = (areas.labels == 0).ifthenelse(picture.rows(), areas.labels.maplut(lookup))
+    indices = (areas.labels == 0).ifthenelse(picture.index_image(), areas.labels.maplut(lookup))
     return Indexed(picture.width_px, picture.height_px, bytes(indices.write_to_memory()), tuple(colours))
 
 

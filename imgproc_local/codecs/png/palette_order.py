@@ -26,14 +26,17 @@ class Indexed(Struct, frozen=True):
         """The picture as RGBA, converted to sRGB from an ICC profile where one is given."""
         stored = b"".join(self.colours).ljust(1024, b"\0")
         colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
-        return self.rows().maplut(to_srgb_through(colours, profile)).copy(interpretation="srgb")
+        return self.index_image().maplut(to_srgb_through(colours, profile)).copy(interpretation="srgb")
 
-    def rows(self) -> pyvips.Image:
+    def index_image(self) -> pyvips.Image:
         return pyvips.Image.new_from_memory(self.indices, self.width_px, self.height_px, 1, "uchar")
 
 
 def by_luma(picture: Indexed) -> Indexed:
-    """Colours sorted: transparent first, then from dark to light. Unused and duplicate colours are removed."""
+    """The picture with its colours sorted: those with transparency first, each group from dark to light.
+
+    Unused and duplicate colours are removed. All fully transparent colours count as one.
+    """
     used = set(picture.indices)
     shown = {index: picture.colours[index] if picture.colours[index][3] else bytes(4) for index in used}
     colours = sorted(set(shown.values()), key=lambda colour: (colour[3] == 255, _luma(colour), colour))
@@ -43,7 +46,9 @@ def by_luma(picture: Indexed) -> Indexed:
 
 
 def by_neighbours(picture: Indexed) -> list[Indexed]:
-    """Two orders that place colours together whose pixels are often adjacent. `picture` is a result of `by_luma`.
+    """The picture in two palette orders that place colours together whose pixels are often adjacent.
+
+    `picture` is a result of `by_luma`, so that the orders do not depend on the one in the file.
 
     Source: W. Zeng, J. Li, S. Lei, "An efficient color re-indexing scheme for palette-based compression", 2000;
     S. Battiato et al., "A color reindexing algorithm for lossless compression of digital images", 2001.
@@ -66,14 +71,14 @@ def _reordered(picture: Indexed, order: list[int]) -> Indexed:
 
 def _adjacency(picture: Indexed) -> Counts:
     """A symmetric matrix: how often a pixel of one colour is next to a pixel of another, horizontally or vertically."""
-    rows = picture.rows()
-    number = len(picture.colours)
-    counts = [[0] * number for _ in range(number)]
+    indices = picture.index_image()
+    size = len(picture.colours)
+    counts = [[0] * size for _ in range(size)]
     for right, down in ((1, 0), (0, 1)):
-        width, height = rows.width - right, rows.height - down
+        width, height = indices.width - right, indices.height - down
         if width < 1 or height < 1:
             continue
-        pairs = (rows.crop(right, down, width, height).cast("ushort") << 8) | rows.crop(0, 0, width, height)
+        pairs = (indices.crop(right, down, width, height).cast("ushort") << 8) | indices.crop(0, 0, width, height)
         histogram = memoryview(pairs.cast("ushort").hist_find().write_to_memory()).cast("I")
         for pair, count in enumerate(histogram):
             if count:
@@ -85,11 +90,10 @@ def _adjacency(picture: Indexed) -> Counts:
 def _zeng_order(counts: Counts) -> list[int]:
     """Zeng's order: repeatedly adds the colour that is most often adjacent to those placed already.
 
-    It is added at the beginning or at the end, whichever is nearer to the colours that it is adjacent to.
+    A colour is added at the beginning or at the end, whichever is nearer to the colours that it is often adjacent to.
     """
-    number = len(counts)
-    adjacent_to_placed = [0] * number
-    remaining = set(range(number))
+    adjacent_to_placed = [0] * len(counts)
+    remaining = set(range(len(counts)))
     order: list[int] = []
     following = max(remaining, key=lambda one: (sum(counts[one]) - counts[one][one], -one))
     while True:

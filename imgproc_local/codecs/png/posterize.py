@@ -36,8 +36,8 @@ with overexposed skies; graphics that contain photographs have 0.2 and more.
 def posterized(
     image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop
 ) -> Iterator[pyvips.Image]:
-    """Yields the picture posterised with the largest step that meets the target, and with the largest smaller one of
-    `STEPS_THAT_COMPRESS_WELL` that does.
+    """Yields the picture posterised with the largest step that meets the target, and with the largest of the smaller
+    `STEPS_THAT_COMPRESS_WELL` that meets it.
 
     Yields nothing for photographs. `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile`
     is its ICC profile, None for sRGB. Raises: what `check_stop` raises.
@@ -50,18 +50,19 @@ def posterized(
 
     def is_too_large(step: float) -> bool:
         check_stop()
-        return sample.score(_with_step(sample.image, sample_smooth, step)) < target
+        return sample.score(_rounded(sample.image, sample_smooth, step)) < target
 
     passing = STEPS[: bisect_left(STEPS, True, key=is_too_large)]
     for steps in (passing, [step for step in passing[:-1] if step in STEPS_THAT_COMPRESS_WELL]):
         for step in reversed(steps):
-            result = evaluate(_with_step(image, smooth, step), check_stop, "copy_memory")
+            result = evaluate(_rounded(image, smooth, step), check_stop, "copy_memory")
             if sample.is_whole or score(image, result, profile) >= target:
                 yield result
                 break
 
 
-def _with_step(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
+def _rounded(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
+    """The picture with its samples rounded to multiples of `step`, except in smooth areas."""
     colour = without_alpha(image)
     red_and_blue, green = _lookup_table(math.ceil(step)), _lookup_table(math.floor(step))
     table = red_and_blue if colour.bands == 1 else red_and_blue.bandjoin([green, red_and_blue])
