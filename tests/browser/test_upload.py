@@ -236,7 +236,7 @@ def test_the_time_left_changes_gradually(empty_service: Running, open_tab: OpenT
                 image: { optimized_size: end <= at ? 1 : null, converted_size: null, translations: [] },
                 details: { operation: "optimize" },
               }));
-              samples.push([progress.state(pictures, 0).secondsLeft, (ends.at(-1) - at) / 1000]);
+              samples.push([progress.measure(pictures, 0).secondsLeft, (ends.at(-1) - at) / 1000]);
             }
           } finally {
             performance.now = now;

@@ -2,16 +2,16 @@
 
 import { bytes } from "./format.js";
 
-/** The address of a file of an image: original, optimized, converted or thumbnail. */
+/** The URL of a file of an image; `which` is original, optimized, converted or thumbnail. */
 export const fileUrl = (imageId, which) => `/local/images/${imageId}/${which}`;
 
-/** What a result is called. */
+/** The label of a result. */
 export function variantLabel(picture, which) {
   if (which === "optimized") return "Optimized";
   return picture.image.converted_format === "avif" ? "AVIF" : "WebP";
 }
 
-/** The file name of a download: the name in the first language, else the original one. */
+/** The file name of a download: of the original its own, of a result the SEO file name in the first language, if there is one. */
 export function downloadName(picture, which) {
   const { image, name } = picture;
   if (which === "original") return name;
@@ -27,7 +27,7 @@ export function extensionOf({ image, name, details }, which) {
   return (name.match(/\.([^.]+)$/)?.[1] ?? "jpg").toLowerCase().replace("jpeg", "jpg");
 }
 
-/** The size before and after, such as "3.1 MB → 1.2 MB". */
+/** The size before and after, such as "3.1 MB → 1.2 MB"; where nothing is saved, only the size of the original. */
 export const sizesText = ({ size, saved }) => (saved > 0 ? `${bytes(size)} → ${bytes(size - saved)}` : bytes(size));
 
 /** The share of the size that is saved, such as "−61 %", or "". */

@@ -1,10 +1,10 @@
 // Numbers, sizes and times as text.
 
 const UNITS = ["bytes", "kB", "MB", "GB", "TB"];
-const whole = new Intl.NumberFormat("en");
-const day = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+const integer = new Intl.NumberFormat("en");
+const dateAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
-export const number = (value) => whole.format(value);
+export const number = (value) => integer.format(value);
 
 /** `count` and the noun in the right number, such as "1 picture". */
 export const counted = (count, noun, plural = `${noun}s`) => `${number(count)} ${count === 1 ? noun : plural}`;
@@ -19,10 +19,10 @@ export function bytes(size) {
   return `${new Intl.NumberFormat("en", { maximumFractionDigits: unit && size < 10 ? 1 : 0 }).format(size)} ${UNITS[unit]}`;
 }
 
-/** An instant in RFC 3339 as a local date and time. */
-export const dateTime = (instant) => day.format(new Date(instant));
+/** An instant, as RFC 3339 or in milliseconds since 1970, as a local date and time. */
+export const dateTime = (instant) => dateAndTime.format(new Date(instant));
 
-/** A duration as text that is as exact as an estimate can be, such as "about 3 min". */
+/** An estimated duration as text, rounded, such as "about 3 min". */
 export function duration(seconds) {
   if (seconds < 50) return `about ${Math.max(5, Math.ceil(seconds / 5) * 5)} s`;
   if (seconds < 3300) return `about ${Math.max(1, Math.round(seconds / 60))} min`;

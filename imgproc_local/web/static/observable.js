@@ -9,15 +9,10 @@ export class Observable {
     this.value = value;
   }
 
-  /** Replace the value and call the listeners, unless it is the same. */
+  /** Replace the value and call the listeners, unless the new value is the same. */
   set(value) {
     if (Object.is(value, this.value)) return;
     this.value = value;
-    this.changed();
-  }
-
-  /** Call the listeners; for values that were changed in place. */
-  changed() {
     for (const listener of this.#listeners) listener(this.value);
   }
 
@@ -40,7 +35,7 @@ export function useObservable(observable) {
   return value;
 }
 
-/** Render the component again after those changes of `observable` whose value `concerns` accepts. */
+/** Render the component again after a change of `observable` if `concerns(value)` is true. */
 export function useChanges(observable, concerns) {
   const [, render] = useReducer((count) => count + 1, 0);
   const latest = useRef(concerns);

@@ -3,22 +3,23 @@
 const WINDOW_MS = 60_000; // speeds are averages over this time,
 const MIN_STEPS = 6; // or over this many steps where they take longer
 const MIN_MEASURED_MS = 3000;
-const SETTLE_MS = 10_000; // time in which the estimate follows a new speed by two thirds
+const SETTLE_MS = 10_000; // time constant of the smoothed estimate: after it, 63 % of a change is in it
 const GAP_MS = 10 * 60_000; // uploads that are further apart belong to different runs
 
-const STAGES = {
+/** Whether a stage of an image is done, by stage. */
+const IS_DONE = {
   optimize: ({ optimized_size: size }) => size !== null,
   convert: ({ converted_size: size }) => size !== null,
   analyze: ({ translations }) => translations.length > 0,
 };
 
 /** The stages that an operation has. */
-const stagesOf = (operation) => (operation in STAGES ? [operation] : Object.keys(STAGES));
+const stagesOf = (operation) => (operation in IS_DONE ? [operation] : Object.keys(IS_DONE));
 
-/** The speed of one stage. */
+/** Measures the speed of one stage. */
 class Speed {
   #left = 0;
-  #steps; // { at, count } of pictures that were finished at an instant, after an entry for the beginning
+  #steps; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
 
   constructor(at) {
     this.#steps = [{ at, count: 0 }];
@@ -38,14 +39,14 @@ class Speed {
     const last = this.#steps.at(-1);
     const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
     const each = (last.at - first.at) / count;
-    // the picture in progress has begun when the last one was finished
+    // the picture in progress was begun when the one before it was finished
     return count === 0 ? Infinity : this.#left * each - Math.min(each, at - last.at);
   }
 }
 
 /**
- * Measures the current run: the pictures from the first one that was not finished when work began. A run that was going on
- * when the page was loaded begins with the first of its uploads.
+ * Measures the current run. It begins when there is work again after a pause, with the first picture that is not finished. A run
+ * that was going on when the page was loaded begins with the first of its uploads.
  */
 export class Progress {
   #first = null; // the identifier of the first picture of the run
@@ -55,10 +56,10 @@ export class Progress {
   #end = null; // { at, estimatedAt } of the end that was estimated last
 
   /**
-   * The totals of the run among `pictures` and `unsent` files: `total`, `finished`, `failed` and `open` pictures,
-   * `originalBytes` and `savedBytes` of those that have results, and `secondsLeft`, null while it can't be estimated.
+   * Measure now. Returns the totals of the run among `pictures` and `unsent` files: `total`, `finished`, `failed` and `open`
+   * pictures, `originalBytes` and `savedBytes` of those that have results, and `secondsLeft`, null while it can't be estimated.
    */
-  state(pictures, unsent) {
+  measure(pictures, unsent) {
     const open = pictures.filter(({ state }) => state === "waiting" || state === "running");
     if (open.length > 0 && this.#open === 0) this.#begin(pictures, open);
     this.#open = open.length;
@@ -81,15 +82,15 @@ export class Progress {
     }
     this.#first = sorted[first].id;
     this.#beganAt = performance.now();
-    this.#speeds = Object.fromEntries(Object.keys(STAGES).map((stage) => [stage, new Speed(this.#beganAt)]));
+    this.#speeds = Object.fromEntries(Object.keys(IS_DONE).map((stage) => [stage, new Speed(this.#beganAt)]));
     this.#end = null;
   }
 
-  /** The time that the slowest stage needs for what is left of it: the stages run concurrently. It changes gradually. */
+  /** The time that the slowest stage needs for the pictures that it has left: stages run concurrently. Smoothed. */
   #secondsLeft(open, unsent) {
-    const left = Object.fromEntries(Object.keys(STAGES).map((stage) => [stage, 0]));
+    const left = Object.fromEntries(Object.keys(IS_DONE).map((stage) => [stage, 0]));
     for (const { image, details } of open) {
-      for (const stage of stagesOf(details.operation)) if (!STAGES[stage](image)) left[stage] += 1;
+      for (const stage of stagesOf(details.operation)) if (!IS_DONE[stage](image)) left[stage] += 1;
     }
     const at = performance.now();
     for (const [stage, speed] of Object.entries(this.#speeds)) speed.record(at, left[stage] + unsent);
@@ -102,7 +103,7 @@ export class Progress {
   }
 }
 
-/** The bytes of the originals that have a result, and how many of them the smallest results save. */
+/** The bytes of the originals that have a result, and how many bytes the smallest results save. */
 export function savings(pictures) {
   let originalBytes = 0;
   let savedBytes = 0;

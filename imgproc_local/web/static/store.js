@@ -11,32 +11,36 @@ import { api, followAccount } from "./service.js";
 
 const PAGE_SIZE = 500;
 const ARRANGE_EVERY_MS = 400;
-const MAX_RELOADS = 5; // of a picture whose events arrive meanwhile: a job has a few
+const MAX_RELOADS = 5; // a reload is repeated when an event of its picture arrives meanwhile; jobs have few events
 const CHOICES_STORAGE_KEY = "imgproc-local.list";
-const FINISHED = ["completed", "done"];
+const DONE_STATUSES = ["completed", "done"];
 const ULID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
 
 const pictures = new Map(); // by the identifier of the job
 const progress = new Progress();
 
-/** What the list shows: `pictures` in order; and of all pictures the `counts`, and the codes of their `languages`. */
-export const arrangement = new Observable({ pictures: [], places: new Map(), counts: counted(), languages: new Set(), loaded: false });
-/** The identifiers of the pictures that were replaced or deleted last. */
+/**
+ * What the list shows: `pictures` in order, and their `places` by identifier. Of all pictures the `counts`, and the codes of their
+ * `languages`. `loaded` once the whole list of jobs was read.
+ */
+export const arrangement = new Observable({ pictures: [], places: new Map(), counts: countsOf([]), languages: new Set(), loaded: false });
+/** The identifiers of the pictures that were added, replaced or deleted by the latest update. */
 export const changes = new Observable(new Set());
 /** The progress of the current run; see progress.js. */
-export const totals = new Observable(progress.state([], 0));
+export const totals = new Observable(progress.measure([], 0));
 /** Whether the event stream is connected. */
 export const connected = new Observable(true);
 /** The projects that have pictures, by name: { id, name }. */
 export const projects = new Observable([]);
-/** How many files wait to be sent. */
+/** How many files are not sent yet. */
 export const unsent = new Observable(0);
 
+/** `text` is searched for, `show` is a key of `SHOWS`, `language` is one in which a text is missing, `project` an identifier. */
 export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
 export const filters = new Observable(NO_FILTERS);
 /** How the list is shown. Preserved between visits. */
 export const choices = new Observable({ sort: "folder", descending: false, textFirst: true, layout: "grid", ...storedChoices() });
-/** The identifier of the picture whose details are shown, or null. */
+/** The identifier of the current picture, or null. Its details are shown where there is room. */
 export const current = new Observable(null);
 /** The identifiers of the selected pictures. */
 export const selection = new Observable(new Set());
@@ -66,7 +70,7 @@ export function chosenPictures() {
   return selection.value.size === 0 ? shown : ordered.filter(({ id }) => selection.value.has(id)).map(({ id }) => pictures.get(id));
 }
 
-/** The identifier of the picture `step` places after the current one in the list; null where there is none. */
+/** The identifier of the picture `step` places after the current one in the list, or null; of the first, if the list does not show the current one. */
 export function neighbour(step) {
   const { pictures: shown, places } = arrangement.value;
   const place = places.get(current.value);
@@ -81,6 +85,7 @@ function pictureFrom(job) {
   const { image } = job;
   const sizes = [image.optimized_size, image.converted_size].filter((size) => size !== null);
   const details = image.details ?? {};
+  const larger = image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size;
   const createdAt = details.created_at ? Date.parse(details.created_at) : ulidTime(job.job_id);
   return {
     id: job.job_id,
@@ -92,24 +97,26 @@ function pictureFrom(job) {
     createdAt,
     day: dayOf(createdAt),
     size: image.original_size,
-    best: image.converted_size !== null && !(image.converted_size >= image.optimized_size && image.optimized_size !== null) ? "converted" : "optimized",
+    best: image.converted_size !== null && !larger ? "converted" : "optimized",
     saved: sizes.length > 0 ? Math.max(0, image.original_size - Math.min(...sizes)) : 0,
     needsText: image.translations.some((translation) => translation.needs_text),
-    larger: image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size,
+    larger, // the converted file is not smaller than the optimized one
   };
 }
 
 function stateOf(status) {
   if (status === "failed") return "failed";
-  if (FINISHED.includes(status)) return "done";
+  if (DONE_STATUSES.includes(status)) return "done";
   return status === "pending" ? "waiting" : "running";
 }
 
+/** Whether a picture waits or is processed. */
 export const isOpen = ({ state }) => state === "waiting" || state === "running";
 
 /** The instant in a ULID, in milliseconds. Source: the ULID specification: the first 10 characters are the time. */
 const ulidTime = (id) => [...id.slice(0, 10)].reduce((time, digit) => 32 * time + ULID_DIGITS.indexOf(digit), 0);
 
+/** A number for the local day of an instant, later for later days. */
 function dayOf(time) {
   const date = new Date(time);
   return 10_000 * date.getFullYear() + 100 * date.getMonth() + date.getDate();
@@ -117,14 +124,14 @@ function dayOf(time) {
 
 // ---- loading and following ----
 
-const pending = new Map(); // job bodies by identifier that the next frame applies; null for a deleted job
-const events = new Map(); // how many events of a job have arrived, by its identifier
-let cancelFrame = null; // of the frame that will apply what is pending
-let arranging = null;
+const unapplied = new Map(); // the jobs that the next frame applies, by identifier; null for a deleted one
+const eventCounts = new Map(); // by the identifier of the job
+let cancelFrame = null; // cancels the frame that will apply them
+let arrangeTimer = null;
 let arrangedAt = 0;
-let ticking = null;
-let ordered = []; // all pictures as they were ordered last: sorting an almost sorted list is fast
-let loading = null;
+let estimateTimer = null;
+let ordered = []; // all pictures in their last order, and { id } of new ones: sorting an almost sorted list is fast
+let loading = null; // { changed }: the identifiers of which events have arrived since the load began
 
 /** Load all pictures and follow their changes for ever. Throws `Refused`. */
 export async function followPictures() {
@@ -132,48 +139,48 @@ export async function followPictures() {
     connected.set(name !== "lost");
     if (name === "snapshot" || name === "reset") load();
     else if (name === "job") {
-      events.set(data.data.job_id, eventsOf(data.data.job_id) + 1);
+      eventCounts.set(data.data.job_id, eventsOf(data.data.job_id) + 1);
       change(data.data.job_id, data.data);
     }
     else if (name === "deleted") change(data.job_id, null);
   });
 }
 
-/** How many events of a picture have arrived: an answer to a request that was sent before an event may be older than it. */
-export const eventsOf = (id) => events.get(id) ?? 0;
+/** How many events of a picture have arrived. If one arrived after a request was sent, it may be newer than the answer. */
+export const eventsOf = (id) => eventCounts.get(id) ?? 0;
 
 /** Load the whole list again. Events that arrive meanwhile are newer than the list, and win. */
 function load() {
-  const own = { changed: new Set() };
-  loading = own;
+  const thisLoad = { changed: new Set() };
+  loading = thisLoad;
   (async () => {
     const seen = new Set();
     for (let cursor = null; ; ) {
       const query = `limit=${PAGE_SIZE}&include=removed,details${cursor ? `&cursor=${cursor}` : ""}`;
       const { data, next_cursor: next } = await (await api(`/jobs?${query}`)).json();
-      if (loading !== own) return;
+      if (loading !== thisLoad) return;
       for (const job of data) {
         seen.add(job.job_id);
-        if (!own.changed.has(job.job_id)) pending.set(job.job_id, job);
+        if (!thisLoad.changed.has(job.job_id)) unapplied.set(job.job_id, job);
       }
       applySoon();
       cursor = next;
       if (cursor === null) break;
     }
-    for (const id of pictures.keys()) if (!seen.has(id) && !own.changed.has(id)) pending.set(id, null);
+    for (const id of pictures.keys()) if (!seen.has(id) && !thisLoad.changed.has(id)) unapplied.set(id, null);
     loading = null;
     arrangement.value.loaded = true;
     applySoon();
     arrangeSoon();
   })().catch((error) => {
-    if (loading === own) loading = null;
+    if (loading === thisLoad) loading = null;
     notice("list", `The list of pictures could not be read: ${error.message}`, "Read it again").then(load);
   });
 }
 
 function change(id, job) {
   loading?.changed.add(id);
-  pending.set(id, job);
+  unapplied.set(id, job);
   applySoon();
 }
 
@@ -189,16 +196,16 @@ export async function reloadPicture(id) {
   apply();
 }
 
-/** The latest text of a picture in a language with its state, also before the page shows it; undefined if there is none. */
+/** The latest text of a picture in a language with its state, even if the page does not show it yet; undefined if there is none. */
 export function latestText(id, code) {
-  const image = (pending.has(id) ? pending.get(id) : pictures.get(id)?.job)?.image;
+  const image = (unapplied.has(id) ? unapplied.get(id) : pictures.get(id)?.job)?.image;
   const translation = image?.translations.find((other) => other.language_code === code);
   return translation && { ...translation, ...image.details?.texts?.[code] };
 }
 
-/** Show a picture's text as `translation`, the answer to a change of it, at once. */
+/** Apply `translation`, the service's answer to a change of a text of the picture, at once. */
 export function applyTranslation(id, translation) {
-  const job = pending.get(id) ?? pictures.get(id)?.job;
+  const job = unapplied.get(id) ?? pictures.get(id)?.job;
   if (!job) return;
   const code = translation.language_code;
   const { can_undo, can_redo, regenerating, error } = translation;
@@ -213,7 +220,7 @@ export const forgetPicture = (id) => change(id, null);
 
 function applySoon() {
   if (cancelFrame !== null) return;
-  // a hidden tab has no frames, but its title and its totals are current too
+  // a hidden tab has no frames, but its pictures stay current
   if (document.hidden) {
     const timer = setTimeout(apply, ARRANGE_EVERY_MS);
     cancelFrame = () => clearTimeout(timer);
@@ -226,16 +233,16 @@ function applySoon() {
 function apply() {
   cancelFrame?.();
   cancelFrame = null;
-  for (const [id, job] of pending) {
+  for (const [id, job] of unapplied) {
     if (job === null) pictures.delete(id);
     else {
       if (!pictures.has(id)) ordered.push({ id });
       pictures.set(id, pictureFrom(job));
     }
   }
-  const removed = [...pending].filter(([id, job]) => job === null && selection.value.has(id)).map(([id]) => id);
-  const changed = new Set(pending.keys());
-  pending.clear();
+  const removed = [...unapplied].filter(([id, job]) => job === null && selection.value.has(id)).map(([id]) => id);
+  const changed = new Set(unapplied.keys());
+  unapplied.clear();
   if (removed.length > 0) selection.set(new Set([...selection.value].filter((id) => !removed.includes(id))));
   changes.set(changed);
   arrangeSoon();
@@ -245,27 +252,27 @@ addEventListener("visibilitychange", () => { if (cancelFrame !== null && !docume
 
 /** Compute the order of the list, the counts and the totals again, now or 400 ms after the last time. */
 function arrangeSoon() {
-  arranging ??= setTimeout(arrange, Math.max(0, arrangedAt + ARRANGE_EVERY_MS - performance.now()));
+  arrangeTimer ??= setTimeout(arrange, Math.max(0, arrangedAt + ARRANGE_EVERY_MS - performance.now()));
 }
 
 function arrange() {
-  arranging = null;
+  arrangeTimer = null;
   arrangedAt = performance.now();
   ordered = inOrder(ordered.map(({ id }) => pictures.get(id)).filter((picture) => picture !== undefined), choices.value);
   const all = ordered;
   const shown = all.filter((picture) => matches(picture, filters.value));
   const places = new Map(shown.map(({ id }, place) => [id, place]));
-  arrangement.set({ pictures: shown, places, counts: counted(all), languages: languagesOf(all), loaded: arrangement.value.loaded });
+  arrangement.set({ pictures: shown, places, counts: countsOf(all), languages: languagesOf(all), loaded: arrangement.value.loaded });
   const known = projectsOf(all);
   if (known.map(({ id }) => id).join() !== projects.value.map(({ id }) => id).join()) projects.set(known);
-  // a run that was going on when the page was loaded is only known when the whole list is
-  totals.set(progress.state(arrangement.value.loaded ? all : [], unsent.value));
-  clearTimeout(ticking);
+  // a run that was going on when the page was loaded is known only when the whole list was read
+  totals.set(progress.measure(arrangement.value.loaded ? all : [], unsent.value));
+  clearTimeout(estimateTimer);
   // the estimate of the time left changes without events too
-  if (totals.value.open > 0) ticking = setTimeout(arrangeSoon, 1000);
+  if (totals.value.open > 0) estimateTimer = setTimeout(arrangeSoon, 1000);
 }
 
-/** The codes of the languages in which texts were requested. */
+/** The codes of the languages in which texts exist or were requested. */
 function languagesOf(all) {
   const codes = new Set();
   for (const { details, image } of all) {
@@ -281,7 +288,7 @@ function projectsOf(all) {
   return [...names].map(([id, name]) => ({ id, name })).sort((a, b) => a.name.localeCompare(b.name));
 }
 
-function counted(all = []) {
+function countsOf(all) {
   const counts = { all: all.length, open: 0, failed: 0, text: 0, larger: 0, done: 0 };
   for (const picture of all) {
     if (isOpen(picture)) counts.open += 1;
