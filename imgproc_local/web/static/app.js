@@ -1,4 +1,4 @@
-// Starts the page: the header, the navigation by the fragment of the address, and the views.
+// Starts the page: the header, the navigation by URL fragment, and the views.
 
 import { html, render, useEffect, useState } from "./preact.js";
 import { Messages, announce, clearNotice, confirmed, notice } from "./messages.js";
@@ -41,14 +41,14 @@ const app = {
   refresh() {
     overviewTimer ??= setTimeout(() => {
       overviewTimer = null;
-      // the old values remain when the service does not answer; other requests report that
+      // if the service does not answer, the old values remain; other requests report the failure
       local("GET", "/overview").then((data) => overview.set(data), () => {});
     }, OVERVIEW_DELAY_MS);
   },
   go(view) { location.hash = view; },
 };
 
-/** The view that the fragment of the address names, and what follows its name: "#pictures/ID". */
+/** The `view` that the URL fragment names, and the `path` after its name: ["ID"] of "#pictures/ID". */
 function currentRoute() {
   const [name, ...rest] = location.hash.slice(1).split("/");
   return { view: VIEWS.find((view) => view.name === name) ?? VIEWS[0], path: rest };
@@ -92,7 +92,7 @@ async function start() {
     location.reload();
     return;
   }
-  followPictures().catch((error) => notice("follow", `The list of pictures can't be followed: ${error.message} Reload the page.`));
+  followPictures().catch((error) => notice("follow", `The list of pictures is no longer updated: ${error.message} Reload the page.`));
 }
 
 start();

@@ -18,8 +18,8 @@ export function announce(text) {
 }
 
 /**
- * Show a message at the top of the page until `clearNotice(id)`. The promise resolves when its button is pressed, which also
- * removes the message. A message that is already shown under this `id` remains.
+ * Show a message at the top of the page until its button is pressed, which resolves the promise, or until `clearNotice(id)`,
+ * which does not. A message that is already shown under this `id` remains.
  */
 export function notice(id, text, buttonText = null) {
   const shown = notices.value.find((other) => other.id === id);

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./preact.js";
 import { bytes, duration } from "./format.js";
 
 const POLL_MS = 1000;
-const MIN_RATE_S = 3; // no estimate of the time left before this many seconds
+const MIN_MEASURED_S = 3; // the time left is not estimated earlier
 
 const STEPS = {
   starting: "Connecting",
@@ -17,29 +17,29 @@ const VERBS = { install: "Installing", import: "Importing", test: "Testing" };
 
 /**
  * Reads the models, and reads them again every second while one is installed or tested. `onEnd(task, failure)` is called when
- * that has ended; `failure` is null if it succeeded. `reload(task)` is called with the task that the page has just started or
- * cancelled: it may have ended before the models are read.
+ * that has ended; `failure` is null if it succeeded. Pass a task that the page has just started or cancelled to the returned
+ * `reload(task)`: it may have ended before the models are read, and `onEnd` is called then too.
  */
 export function usePolledModels(app, onEnd) {
   const [state, setState] = useState({ data: null, problem: null });
   const running = useRef(null);
   const timer = useRef(null);
   const mounted = useRef(true);
-  const read = async (started = null) => {
+  const read = async (task = null) => {
     clearTimeout(timer.current);
-    running.current = started ?? running.current;
+    running.current = task ?? running.current;
     let data = null;
     try {
       data = await app.local("GET", "/models");
     } catch (error) {
-      if (mounted.current) setState((before) => ({ ...before, problem: error.message }));
+      if (mounted.current) setState((old) => ({ ...old, problem: error.message }));
     }
     if (!mounted.current) return;
     if (data) {
-      const before = running.current;
+      const previous = running.current;
       running.current = data.task;
       setState({ data, problem: null });
-      if (before && !data.task) onEnd(before, data.failures[before.name] ?? null);
+      if (previous && !data.task) onEnd(previous, data.failures[previous.name] ?? null);
     }
     clearTimeout(timer.current);
     if (running.current) timer.current = setTimeout(() => read(), POLL_MS);
@@ -79,6 +79,6 @@ function useTimeLeft({ name, step, done_bytes: done, total_bytes: total }) {
   if (start.current?.key !== key) start.current = { key, done, at_s: now };
   const elapsed_s = now - start.current.at_s;
   const received = done - start.current.done;
-  if (!total || elapsed_s < MIN_RATE_S || received <= 0 || done >= total) return "";
+  if (!total || elapsed_s < MIN_MEASURED_S || received <= 0 || done >= total) return "";
   return duration(((total - done) * elapsed_s) / received);
 }

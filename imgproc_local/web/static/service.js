@@ -1,9 +1,9 @@
-// Requests to the service. A call returns the response or throws the service's error message. While a problem is temporary
-// (a rate limit, a stopped server, a revoked key), it is shown and the request waits.
+// Requests to the service. `local` calls the page's own endpoints and `api` the public ones; both throw the service's error
+// message. While a problem is temporary (a rate limit, a stopped server, a revoked key), `api` shows it and waits.
 //
-// The page has at most three connections open: one for the event stream, and `connections` for everything else, so that
-// thumbnails and uploads never delay each other by more than one request. All requests carry the cookie, also those that do
-// not need it: browsers never send requests with and without cookies on the same connection.
+// Beside downloads of exports and originals, the page has at most three connections open: one for the event stream, and
+// `connections` for everything else, so that thumbnails and uploads never delay each other by more than one request. All requests
+// carry the cookie, also those that do not need it: browsers never send requests with and without cookies on one connection.
 
 import { clearNotice, notice } from "./messages.js";
 
@@ -32,7 +32,7 @@ export class Refused extends Error {
   }
 }
 
-/** The connection was lost before the answer to a request arrived, which may have been done. */
+/** The connection was lost before the answer to a request arrived: the service may have carried it out. */
 export class AnswerLost extends Error {}
 
 class Unreachable extends Error {}
@@ -40,22 +40,22 @@ class SessionEnded extends Error {}
 
 // ---- connections ----
 
-/** At most `limit` requests at a time, served in turn. Those that are not urgent (thumbnails) leave one slot free for the others. */
+/** Lets at most `limit` requests run at a time, in turn. Background requests (thumbnails) leave one slot free for urgent ones. */
 class Slots {
   #free;
-  #othersFree;
+  #backgroundFree;
   #urgent = [];
-  #others = [];
+  #background = [];
 
   constructor(limit) {
     this.#free = limit;
-    this.#othersFree = limit - 1;
+    this.#backgroundFree = limit - 1;
   }
 
   /** Resolves when a slot is free, with the function that frees it again. Throws the error of `signal`. */
   async take({ urgent = true, signal } = {}) {
     signal?.throwIfAborted();
-    const queue = urgent ? this.#urgent : this.#others;
+    const queue = urgent ? this.#urgent : this.#background;
     await new Promise((resolve, reject) => {
       queue.push(resolve);
       signal?.addEventListener("abort", () => {
@@ -70,7 +70,7 @@ class Slots {
       if (!taken) return;
       taken = false;
       this.#free += 1;
-      if (!urgent) this.#othersFree += 1;
+      if (!urgent) this.#backgroundFree += 1;
       this.#serve();
     };
   }
@@ -80,10 +80,10 @@ class Slots {
       this.#free -= 1;
       this.#urgent.shift()();
     }
-    while (this.#free > 0 && this.#othersFree > 0 && this.#others.length > 0) {
+    while (this.#free > 0 && this.#backgroundFree > 0 && this.#background.length > 0) {
       this.#free -= 1;
-      this.#othersFree -= 1;
-      this.#others.shift()();
+      this.#backgroundFree -= 1;
+      this.#background.shift()();
     }
   }
 }
@@ -127,15 +127,15 @@ export async function local(method, path, body) {
   } catch (error) {
     if (error instanceof Refused) throw error;
     if (error instanceof SessionEnded) {
-      sessionEnded();
+      showSessionEnded();
       throw new Refused(401, "The session of this page has ended.");
     }
-    const unknown = method === "GET" ? "" : " Check whether the change was made before you repeat it.";
-    throw new Refused(0, `The service can't be reached, or has not answered within 30 seconds.${unknown}`);
+    const advice = method === "GET" ? "" : " Check whether the change was made before you repeat it.";
+    throw new Refused(0, `The service can't be reached, or has not answered within 30 seconds.${advice}`);
   }
 }
 
-function sessionEnded() {
+function showSessionEnded() {
   return notice(
     "session",
     "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.",
@@ -175,6 +175,7 @@ async function readRefusal(response) {
 
 // ---- the key of the page ----
 
+/** The key of the page with its identifier, { id, key }, or null. */
 export function storedKey() {
   try {
     const stored = JSON.parse(localStorage.getItem(API_KEY_STORAGE_KEY));
@@ -207,8 +208,8 @@ async function currentKey() {
 /**
  * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` is a response
  * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when
- * the wait is over. A request that is not `isRepeatable` is sent once if its answer is lost.
- * Throws `Refused`, `AnswerLost` when the service can be reached again, or the error of `signal`.
+ * the wait is over. A request that is not `isRepeatable` is not sent again after its answer was lost: `AnswerLost` is thrown as
+ * soon as the service can be reached. Throws also `Refused`, and the error of `signal`.
  */
 export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, isRepeatable = true, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
@@ -227,7 +228,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
       if (error instanceof Refused) throw error;
       if (error instanceof SessionEnded) {
         onWait("Waiting for a new session of this page.");
-        await sessionEnded();
+        await showSessionEnded();
       } else {
         onWait("Waiting for the service.");
         interruptions += (await reachable()) ? 1 : 0;
@@ -240,7 +241,7 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
     if (response.status === 401) {
       if (storedKey()?.key === key) {
         onWait("Waiting for a new key.");
-        await keyRefused(key);
+        await showKeyRevoked(key);
       }
     } else if (response.status === 429 || response.status === 503) {
       const { message } = await readRefusal(response);
@@ -257,7 +258,8 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
   }
 }
 
-async function keyRefused(key) {
+/** Show that `key` was revoked, and forget it when the user wants a new one. */
+async function showKeyRevoked(key) {
   await notice(
     "key",
     "The API key of this page was revoked. Your pictures are not lost. To continue, the page needs a new key.",
@@ -290,8 +292,8 @@ async function probe() {
 // ---- the event stream ----
 
 /**
- * Follow the events of the account for ever. `onEvent(name, data)` is called for each one, with "lost" and null when the
- * connection was lost: changes until the next "snapshot" are unknown then. Throws `Refused`.
+ * Follow the events of the account for ever. `onEvent(name, data)` is called for each one, and with "lost" and null when
+ * the connection was lost: changes until the next "snapshot" are unknown. Throws `Refused`.
  */
 export async function followAccount(onEvent, signal) {
   for (let delay_ms = 500; ; delay_ms = Math.min(2 * delay_ms, 8000)) {
