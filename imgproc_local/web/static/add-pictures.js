@@ -11,7 +11,7 @@ const OPTIONS_STORAGE_KEY = "imgproc-local.options";
 const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
 const MAX_SIDE_PX = 65_535;
-const SIDES = ["", "1280", "1600", "1920", "2560", "3840"];
+const SIDE_CHOICES = ["", "1280", "1600", "1920", "2560", "3840"]; // the longest side of the results in pixels; "" is that of the original
 const ACCEPT = "image/jpeg,image/png,image/gif,image/webp,image/tiff,image/heic,image/heif,.tif,.tiff,.heic,.heif";
 
 /** The options of the next upload. All but the context are preserved between visits. */
@@ -37,7 +37,7 @@ export function chosenLanguages(languages, maximum) {
   return preferred.length > 0 ? preferred.slice(0, 2) : ["en"];
 }
 
-/** The fields of the form of an upload, for the present options. */
+/** The form fields of an upload, from the current options. */
 function formFields(languages, overview) {
   const { project, format, side, context } = options.value;
   const fields = chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]);
@@ -48,12 +48,12 @@ function formFields(languages, overview) {
   return fields;
 }
 
-/** Send `found` ({ file, path }) with the present options. */
+/** Send `found`, a list of { file, path }, with the current options. */
 export function addPictures(found, { overview, languages }) {
   if (found.length > 0) addFiles(found, formFields(languages, overview), overview);
 }
 
-/** Buttons to choose files or a folder. `onFiles(found)` is called with { file, path } in the order of the folder. */
+/** Buttons to choose files or a folder. `onFiles(found)` is called with a list of { file, path } in the order of the folder. */
 function ChooseButtons({ onFiles, autofocus }) {
   const files = useRef(null);
   const folder = useRef(null);
@@ -70,7 +70,7 @@ function ChooseButtons({ onFiles, autofocus }) {
     </div>`;
 }
 
-/** The dialog to add pictures. `onClose` is called when files were chosen too. */
+/** The dialog to add pictures. `onClose` is also called when files have been chosen, before `onFiles`. */
 export function AddDialog({ app, languages, onFiles, onClose }) {
   return html`
     <${Dialog} label="Add pictures" onClose=${onClose} class="add-dialog">
@@ -100,7 +100,7 @@ function Options({ overview, languages }) {
   const value = useObservable(options);
   const known = useObservable(projects);
   const set = (changes) => options.set({ ...options.value, ...changes });
-  const custom = !SIDES.includes(value.side);
+  const custom = !SIDE_CHOICES.includes(value.side);
   return html`
     <div class="options">
       <label class="field"><span>Project</span>
@@ -118,7 +118,7 @@ function Options({ overview, languages }) {
       </fieldset>
       <label class="field"><span>Longest side of the results</span>
         <select value=${custom ? "custom" : value.side} onChange=${({ target }) => set({ side: target.value === "custom" ? "2000" : target.value })}>
-          ${SIDES.map((side) => html`<option key=${side} value=${side}>${side === "" ? "As the original" : `${number(Number(side))} px`}</option>`)}
+          ${SIDE_CHOICES.map((side) => html`<option key=${side} value=${side}>${side === "" ? "As the original" : `${number(Number(side))} px`}</option>`)}
           <option value="custom">Another…</option>
         </select>
         ${custom && html`<input type="number" min="1" max=${MAX_SIDE_PX} value=${value.side} aria-label="Longest side in pixels"
@@ -128,12 +128,12 @@ function Options({ overview, languages }) {
         <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder="The heading of the page or article, for better alt texts"
           onInput=${(event) => set({ context: event.target.value })}></textarea>
       </label>
-      <p class="hint wide">How good results must look is a setting of the service: <a href="#settings">quality_target</a>.</p>
+      <p class="hint wide">The quality of the results is a setting of the service: <a href="#settings">quality_target</a>.</p>
       <p class="hint wide">${describedBy(overview.described_by)}</p>
     </div>`;
 }
 
-/** What writes the texts: a vision model, or the metadata without one. */
+/** A sentence on where the texts come from: a vision model, or without one, the metadata. */
 function describedBy({ model, problem }) {
   const fallback = "Texts are made from the words in the metadata; a picture without any is marked “needs text”.";
   if (problem !== null) return `The vision model ${model} can't be used: ${problem} ${fallback}`;
@@ -141,7 +141,7 @@ function describedBy({ model, problem }) {
 }
 
 function Languages({ overview, languages }) {
-  const [wanted, setWanted] = useState("");
+  const [query, setQuery] = useState("");
   const { grades } = overview.described_by;
   const chosen = chosenLanguages(languages, overview.max_languages);
   const full = chosen.length >= overview.max_languages;
@@ -149,12 +149,12 @@ function Languages({ overview, languages }) {
   const toggle = (code) => options.set({
     ...options.value, languages: chosen.includes(code) ? chosen.filter((other) => other !== code) : [...chosen, code],
   });
-  const matching = languages.filter(({ name, native_name: nativeName }) => `${name} ${nativeName}`.toLowerCase().includes(wanted.trim().toLowerCase()));
+  const matching = languages.filter(({ name, native_name: nativeName }) => `${name} ${nativeName}`.toLowerCase().includes(query.trim().toLowerCase()));
   return html`
     <fieldset class="field"><legend>Languages</legend>
       <details class="languages">
         <summary>${chosen.map(nameOf).join(", ")}</summary>
-        <input type="search" aria-label="Find a language" placeholder="Find a language" value=${wanted} onInput=${(event) => setWanted(event.target.value)} />
+        <input type="search" aria-label="Find a language" placeholder="Find a language" value=${query} onInput=${(event) => setQuery(event.target.value)} />
         <ul>
           ${matching.map(({ code, name, native_name: nativeName }) => html`
             <li key=${code}><label class="choice">
@@ -168,7 +168,7 @@ function Languages({ overview, languages }) {
     </fieldset>`;
 }
 
-/** What is being sent, and what was refused. Nothing is rendered while there is neither. */
+/** What is being sent, and which files were not added. Renders nothing while there is neither. */
 export function UploadStatus() {
   const { total, sent, current, wait } = useObservable(uploads);
   const rejected = useObservable(refused);
@@ -193,7 +193,10 @@ export function UploadStatus() {
       </details>`}`;
 }
 
-/** Calls `onOver(boolean)` while files are dragged over the page, and `onDrop(transfer)` and `onPaste(data)` for files. */
+/**
+ * Calls `onOver(true)` while files are dragged over the page, `onOver(false)` when they leave it or are dropped, and
+ * `onDrop(transfer)` and `onPaste(data)` for dropped and pasted files.
+ */
 export function useFileDrops({ onOver, onDrop, onPaste }) {
   const latest = useRef({});
   latest.current = { onOver, onDrop, onPaste };

@@ -1,21 +1,22 @@
-// The original and a result, one over the other, with a line between them that can be moved. Fitted or at 100 %.
+// Compares the original with a result: both in one place, divided by a movable line, fitted or at 100 %.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { fileUrl } from "./files.js";
 import { connections, reachable } from "./service.js";
 
-const LOAD_AFTER_MS = 150; // pictures that are only passed with j and k load nothing but their thumbnail
-const STEP = 0.02;
+const LOAD_AFTER_MS = 150; // a picture that is only passed with j or k loads nothing but its thumbnail
+const SPLIT_STEP = 0.02;
+const SPLIT_PAGE_STEP = 0.1;
 const PAN_STEP_PX = 80;
 
 const clamp = (value, minimum, maximum) => Math.min(maximum, Math.max(minimum, value));
 
 /**
- * Load `url` through the page's connections: the address to show or null, "waiting" | "shown" | "missing", and the size.
- * While the service can't be reached, the picture is waiting.
+ * Load `url` through the page's connections. Returns its `status`, and its `width` and `height` when it is "loaded". It is
+ * "missing" if there is no such file, or the browser can't show it; and "waiting" also while the service can't be reached.
  */
 function useImage(url) {
-  const [state, setState] = useState({ url: null, how: "waiting" });
+  const [state, setState] = useState({ url: null, status: "waiting" });
   useEffect(() => {
     if (url === null) return undefined;
     const abort = new AbortController();
@@ -27,15 +28,15 @@ function useImage(url) {
       } catch {
         return;
       }
-      const ended = async (how) => {
+      const ended = async (status) => {
         release();
-        if (how === "missing" && !(await reachable())) {
+        if (status === "missing" && !(await reachable())) {
           if (!abort.signal.aborted) await load();
           return;
         }
-        if (!abort.signal.aborted) setState({ url, how, width: loader.naturalWidth, height: loader.naturalHeight });
+        if (!abort.signal.aborted) setState({ url, status, width: loader.naturalWidth, height: loader.naturalHeight });
       };
-      loader.onload = () => ended("shown");
+      loader.onload = () => ended("loaded");
       loader.onerror = () => ended("missing");
       loader.src = url;
     };
@@ -48,10 +49,13 @@ function useImage(url) {
       release();
     };
   }, [url]);
-  return state.url === url ? state : { url: null, how: url === null ? "missing" : "waiting" };
+  return state.url === url ? state : { url: null, status: url === null ? "missing" : "waiting" };
 }
 
-/** `variant` is the result that is compared with the original: optimized, converted, or null if there is none yet. */
+/**
+ * `variant` is the result that is compared with the original: optimized, converted, or null if there is none yet. For another
+ * image, render it with another `key`: the line and the picture begin in the middle again.
+ */
 export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }) {
   const stage = useRef(null);
   const [box, setBox] = useState({ width: 0, height: 0 });
@@ -59,24 +63,24 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
   const [pan, setPan] = useState({ x: 0.5, y: 0.5 }); // the point of the picture in the middle of the stage
   const before = useImage(fileUrl(imageId, "original"));
   const after = useImage(variant === null ? null : fileUrl(imageId, variant));
-  const shown = after.how === "shown" ? after : before;
+  const shown = after.status === "loaded" ? after : before;
   useLayoutEffect(() => {
     const observer = new ResizeObserver(([{ contentRect }]) => setBox({ width: contentRect.width, height: contentRect.height }));
     observer.observe(stage.current);
     return () => observer.disconnect();
   }, []);
-  useEffect(() => setPan({ x: 0.5, y: 0.5 }), [imageId]);
 
+  // the thumbnail has a frame of 3 to 2 until the size is known
   const natural = { width: shown.width || 3, height: shown.height || 2 };
-  const fitted = Math.min(box.width / natural.width, box.height / natural.height);
-  const full = 1 / devicePixelRatio;
-  const scale = shown.width === undefined ? fitted : zoomed ? full : Math.min(fitted, full);
+  const fittedScale = Math.min(box.width / natural.width, box.height / natural.height);
+  const fullScale = 1 / devicePixelRatio; // 100 %: one pixel of the picture is one of the screen
+  const scale = shown.width === undefined ? fittedScale : zoomed ? fullScale : Math.min(fittedScale, fullScale);
   const size = { width: natural.width * scale, height: natural.height * scale };
-  const room = { x: Math.max(0, size.width - box.width), y: Math.max(0, size.height - box.height) };
-  const offset = (space, extent, at) => (space > 0 ? -clamp(at * extent - (extent - space) / 2, 0, space) : null);
-  const left = offset(room.x, size.width, pan.x) ?? (box.width - size.width) / 2;
-  const top = offset(room.y, size.height, pan.y) ?? (box.height - size.height) / 2;
-  const both = before.how === "shown" && after.how === "shown";
+  const overflow = { x: Math.max(0, size.width - box.width), y: Math.max(0, size.height - box.height) };
+  const offset = (hidden, extent, at) => (hidden > 0 ? -clamp(at * extent - (extent - hidden) / 2, 0, hidden) : null);
+  const left = offset(overflow.x, size.width, pan.x) ?? (box.width - size.width) / 2;
+  const top = offset(overflow.y, size.height, pan.y) ?? (box.height - size.height) / 2;
+  const both = before.status === "loaded" && after.status === "loaded";
   const placed = { left: `${left}px`, top: `${top}px`, width: `${size.width}px`, height: `${size.height}px` };
 
   const moveSplit = (clientX) => {
@@ -116,7 +120,10 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
     panBy(...steps[event.key].map((step) => step * PAN_STEP_PX));
   };
   const onHandleKey = (event) => {
-    const steps = { ArrowLeft: -STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowUp: STEP, PageDown: -0.1, PageUp: 0.1, Home: -1, End: 1 };
+    const steps = {
+      ArrowLeft: -SPLIT_STEP, ArrowRight: SPLIT_STEP, ArrowDown: -SPLIT_STEP, ArrowUp: SPLIT_STEP,
+      PageDown: -SPLIT_PAGE_STEP, PageUp: SPLIT_PAGE_STEP, Home: -1, End: 1,
+    };
     if (!(event.key in steps)) return;
     event.preventDefault();
     event.stopPropagation();
@@ -128,10 +135,10 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
       aria-label=${zoomed ? "Comparison at 100 %: arrow keys move the picture" : "Comparison"}
       onPointerDown=${onPointerDown} onDblClick=${onZoom} onKeyDown=${onStageKey}>
       <div class="compare-layer">
-        ${shown.how === "waiting" && html`<img class="preview-image" src=${fileUrl(imageId, "thumbnail")} alt="" style=${placed} draggable=${false} />`}
-        ${before.how === "shown" && html`<img src=${before.url} alt=${`${name}, original`} style=${placed} draggable=${false} />`}
+        ${shown.status === "waiting" && html`<img class="preview-image" src=${fileUrl(imageId, "thumbnail")} alt="" style=${placed} draggable=${false} />`}
+        ${before.status === "loaded" && html`<img src=${before.url} alt=${`${name}, original`} style=${placed} draggable=${false} />`}
       </div>
-      ${after.how === "shown" && html`
+      ${after.status === "loaded" && html`
         <div class="compare-layer" style=${{ clipPath: both ? `inset(0 0 0 ${100 * split}%)` : "none" }}>
           <img src=${after.url} alt=${`${name}, ${variantLabel}`} style=${placed} draggable=${false} />
         </div>`}
@@ -141,7 +148,7 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
           style=${{ left: `${100 * split}%` }} onKeyDown=${onHandleKey}></div>
         <span class="compare-label before" aria-hidden="true">Original</span>
         <span class="compare-label after" aria-hidden="true">${variantLabel}</span>`}
-      ${before.how === "missing" && variant !== null && after.how === "shown" && html`<p class="compare-note">This browser can't show the original. This is the result.</p>`}
-      ${before.how === "missing" && after.how === "missing" && html`<p class="compare-note">There is no picture that this browser can show.</p>`}
+      ${before.status === "missing" && after.status === "loaded" && html`<p class="compare-note">This browser can't show the original. This is the result.</p>`}
+      ${before.status === "missing" && after.status === "missing" && html`<p class="compare-note">There is no picture that this browser can show.</p>`}
     </div>`;
 }

@@ -1,4 +1,4 @@
-// Texts for the clipboard: the pictures as HTML, Markdown or JSON.
+// Copies pictures to the clipboard as HTML, Markdown, JSON or alt texts.
 
 import { html, useRef, useState } from "./preact.js";
 import { announce } from "./messages.js";
@@ -6,20 +6,20 @@ import { downloadName, extensionOf } from "./files.js";
 
 const CONFIRM_MS = 2000;
 
-/** The formats that the user can copy, with their labels. */
-export const FORMATS = {
-  img: { label: "HTML <img>", of: (pictures, code) => pictures.map((picture) => imgTag(picture, code)).join("\n") },
-  picture: { label: "HTML <picture>", of: (pictures, code) => pictures.map((picture) => pictureTag(picture, code)).join("\n") },
-  markdown: { label: "Markdown", of: (pictures, code) => pictures.map((picture) => markdown(picture, code)).join("\n\n") },
-  json: { label: "JSON", of: (pictures) => JSON.stringify(pictures.map(asData), null, 2) },
-  alt: { label: "Alt text only", of: (pictures, code) => pictures.map((picture) => altOf(picture, code)).join("\n") },
+/** The formats in which the user can copy `pictures`; `code` is the language of their texts. */
+const FORMATS = {
+  img: { label: "HTML <img>", write: (pictures, code) => pictures.map((picture) => imgTag(picture, code)).join("\n") },
+  picture: { label: "HTML <picture>", write: (pictures, code) => pictures.map((picture) => pictureTag(picture, code)).join("\n") },
+  markdown: { label: "Markdown", write: (pictures, code) => pictures.map((picture) => markdown(picture, code)).join("\n\n") },
+  json: { label: "JSON", write: (pictures) => JSON.stringify(pictures.map(asData), null, 2) },
+  alt: { label: "Alt text only", write: (pictures, code) => pictures.map((picture) => altOf(picture, code)).join("\n") },
 };
 
 const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll('"', "&quot;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 const translationOf = ({ image }, code) => image.translations.find((translation) => translation.language_code === code) ?? image.translations[0];
 
-/** The alt text in a language, else in the first one. A text that a person has to write is not copied. */
+/** The alt text in the language `code`, or else in the first one; "" while a person still has to write it. */
 function altOf(picture, code) {
   const translation = translationOf(picture, code);
   return translation === undefined || translation.needs_text ? "" : translation.seo_alt_text;
@@ -66,7 +66,7 @@ export async function copyText(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    // browsers offer the clipboard only to secure contexts, to which pages over http from another machine do not belong
+    // browsers allow that only over https or on localhost; over http from another machine, a selection can be copied
     const field = document.createElement("textarea");
     field.className = "visually-hidden";
     field.readOnly = true;
@@ -81,7 +81,7 @@ export async function copyText(text) {
   }
 }
 
-/** Chooses a format and a language, and copies `pictures` in it. */
+/** Lets the user copy `pictures` in a format and a language. */
 export function CopyMenu({ pictures, languageName }) {
   const [format, setFormat] = useState("img");
   const [language, setLanguage] = useState("");
@@ -90,7 +90,7 @@ export function CopyMenu({ pictures, languageName }) {
   const codes = [...new Set(pictures.flatMap(({ image }) => image.translations.map((translation) => translation.language_code)))];
   const code = codes.includes(language) ? language : codes[0];
   const copy = async () => {
-    const done = await copyText(FORMATS[format].of(pictures, code));
+    const done = await copyText(FORMATS[format].write(pictures, code));
     announce(done ? "Copied." : "The browser did not allow copying.");
     setCopied(done);
     clearTimeout(timer.current);

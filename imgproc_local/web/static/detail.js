@@ -10,8 +10,8 @@ import { useChanges, useObservable } from "./observable.js";
 import { TextEditor } from "./text-editor.js";
 import { arrangement, changes, isOpen, neighbour, pictureOf } from "./store.js";
 
-const STAGES = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
-const REMOVED = {
+const STAGE_LABELS = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
+const REMOVED_LABELS = {
   gps: "GPS position",
   location: "street or place",
   email: "e-mail addresses",
@@ -35,10 +35,12 @@ const REMOVED = {
 };
 
 /**
- * The details of the picture `id`. `languageName(code)` is its name; `onGo(step)` shows another picture; `onClose`,
- * `onDelete(pictures)` and `onRepeat(picture)` are called by buttons; `focusTexts` is a counter: when it grows, the first open text gets the focus.
+ * The details of the picture `id`. `languageName(code)` is the name of a language. `onGo(step)`, `onClose`, `onDelete(pictures)`
+ * and `onRepeat(picture)` are called by buttons, `onAccepted()` when the text of the last language was accepted. Each time the
+ * counter `focusTexts` grows, the first text that needs one gets the focus, else the first. `comparison` has the `variant` that is
+ * compared and whether it is `zoomed`; `onCompare(change)` changes it.
  */
-export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onAccepted, focusTexts, view, onView }) {
+export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onAccepted, focusTexts, comparison, onCompare }) {
   useChanges(changes, (changed) => changed.has(id));
   const { places, pictures } = useObservable(arrangement);
   const body = useRef(null);
@@ -55,7 +57,7 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
   const { image, name, job } = picture;
   const place = places.get(id);
   const available = ["optimized", "converted"].filter((which) => image[`${which}_size`] !== null);
-  const variant = available.includes(view.variant) ? view.variant : available.includes(picture.best) ? picture.best : available[0] ?? null;
+  const variant = available.includes(comparison.variant) ? comparison.variant : available.includes(picture.best) ? picture.best : available[0] ?? null;
   const onTextAccepted = (code) => {
     const fields = [...body.current.querySelectorAll("[data-alt]")];
     const next = fields[fields.findIndex((field) => field.dataset.alt === code) + 1];
@@ -77,21 +79,21 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
       <div class="detail-body" ref=${body}>
         <div class="detail-picture">
           <${Compare} key=${image.id} imageId=${image.id} name=${name} variant=${variant} variantLabel=${variant && variantLabel(picture, variant)}
-            zoomed=${view.zoomed} onZoom=${() => onView({ zoomed: !view.zoomed })} />
+            zoomed=${comparison.zoomed} onZoom=${() => onCompare({ zoomed: !comparison.zoomed })} />
           <div class="compare-tools">
             <div class="segments" role="group" aria-label="Compare the original with">
               ${available.map((which) => html`
-                <button key=${which} type="button" class="small" aria-pressed=${String(which === variant)} onClick=${() => onView({ variant: which })}>${variantLabel(picture, which)}</button>`)}
+                <button key=${which} type="button" class="small" aria-pressed=${String(which === variant)} onClick=${() => onCompare({ variant: which })}>${variantLabel(picture, which)}</button>`)}
             </div>
             <span class="spacer"></span>
-            <button type="button" class="small" aria-pressed=${String(view.zoomed)} aria-keyshortcuts="z" onClick=${() => onView({ zoomed: !view.zoomed })}>100 %</button>
+            <button type="button" class="small" aria-pressed=${String(comparison.zoomed)} aria-keyshortcuts="z" onClick=${() => onCompare({ zoomed: !comparison.zoomed })}>100 %</button>
           </div>
           <${Sizes} picture=${picture} />
           <${Removed} picture=${picture} />
         </div>
         <div class="detail-texts">
           ${job.errors?.length > 0 && html`
-            <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGES[stage] ?? stage}:</strong> ${message}</li>`)}
+            <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGE_LABELS[stage] ?? stage}:</strong> ${message}</li>`)}
               <li><button type="button" class="small" onClick=${() => onRepeat(picture)}>Process again</button></li></ul>`}
           ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
           ${image.translations.map((translation) => html`
@@ -115,7 +117,7 @@ function Sizes({ picture }) {
     const size = image[`${which}_size`];
     if (size !== null) rows.push({ which, label: variantLabel(picture, which), size });
   }
-  const fits = details.max_width_px || details.max_height_px;
+  const isLimited = details.max_width_px || details.max_height_px;
   return html`
     <table class="sizes">
       <caption class="visually-hidden">Files</caption>
@@ -133,10 +135,10 @@ function Sizes({ picture }) {
         })}
       </tbody>
     </table>
-    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${details.pages > 1 ? ` · the first of ${details.pages} pages` : ""}${fits ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
+    <p class="hint">${details.width_px ? `${details.width_px} × ${details.height_px} px` : ""}${details.pages > 1 ? ` · the first of ${details.pages} pages` : ""}${isLimited ? ` · results fit into ${details.max_width_px ?? "any"} × ${details.max_height_px ?? "any"} px` : ""}${details.project ? ` · ${details.project.name}` : ""} · ${dateTime(picture.createdAt)}</p>`;
 }
 
-/** Which kinds of private data the results do not carry. */
+/** The kinds of private data that were removed from the results. */
 function Removed({ picture: { image, state } }) {
   const { removed } = image;
   const hasResult = image.optimized_size !== null || image.converted_size !== null;
@@ -146,6 +148,6 @@ function Removed({ picture: { image, state } }) {
       <h3>Removed from the results</h3>
       ${removed.length === 0
         ? html`<p class="hint">${state === "done" ? "Nothing: the file held no private data." : "Nothing yet."}</p>`
-        : html`<ul class="tags">${removed.map((kind) => html`<li key=${kind} class="tag">${REMOVED[kind] ?? kind}</li>`)}</ul>`}
+        : html`<ul class="tags">${removed.map((kind) => html`<li key=${kind} class="tag">${REMOVED_LABELS[kind] ?? kind}</li>`)}</ul>`}
     </div>`;
 }

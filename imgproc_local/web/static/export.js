@@ -1,4 +1,4 @@
-// The dialog that exports pictures as a ZIP file, or into a folder where the browser can write one.
+// The dialog that exports pictures as a ZIP file or, in browsers that can write folders, into a folder.
 
 import { html, useEffect, useState } from "./preact.js";
 import { CopyMenu } from "./copy.js";
@@ -9,15 +9,15 @@ import { isOpen } from "./store.js";
 import { newFolder, unpackInto } from "./unpack.js";
 
 const VARIANTS = {
-  best: { label: "The smaller of both", hint: "one file per picture, ready to upload" },
+  best: { label: "The smaller of the two", hint: "one file per picture, ready to upload" },
   optimized: { label: "Optimized", hint: "in the format of the original" },
   converted: { label: "WebP or AVIF", hint: "the converted file" },
   original: { label: "Original", hint: "as it was uploaded, with all its metadata" },
 };
 const PREVIEW_AFTER_MS = 200;
-const LISTED = 20;
+const MAX_LISTED = 20;
 
-/** `pictures` are exported: the selection, or what the list shows. `everything` is true for all pictures of the account. */
+/** Exports `pictures`: the selection, or what the list shows. `everything` says that these are all pictures of the account. */
 export function ExportDialog({ pictures, everything, languageName, onClose }) {
   const [variants, setVariants] = useState(["best"]);
   const [language, setLanguage] = useState("");
@@ -29,6 +29,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
   const finished = pictures.filter((picture) => !isOpen(picture));
   const needing = new Set((preview?.needs_text ?? []).map(({ image_id: imageId }) => imageId));
   const remaining = (preview?.images ?? 0) - needing.size; // pictures with a file, without those that need a text
+  // undefined stands for all images of the account
   const images = everything && withoutText !== "omit" ? undefined
     : finished.map(({ image }) => image.id).filter((id) => withoutText !== "omit" || !needing.has(id));
   const request = { images, variants, write_texts: writeTexts, ...(language ? { language } : {}), allow_needs_text: withoutText === "include", allow_missing: true };
@@ -56,22 +57,23 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
 
   const toggle = (name) => setVariants((old) => {
     if (old.includes(name)) return old.filter((other) => other !== name);
-    // "best" is one of optimized and converted: a file would be in the archive twice
+    // "best" is the optimized or the converted file: together, a file would be in the archive twice
     const others = name === "best" ? ["optimized", "converted"] : name === "original" ? [] : ["best"];
     return [...old.filter((other) => !others.includes(other)), name];
   });
 
-  const begin = async (work) => {
+  /** Request an archive, and call `save(url)` with its address. */
+  const exportWith = async (save) => {
     setProblem("");
     try {
       const { url } = await local("POST", "/exports", request);
-      await work(url);
+      await save(url);
     } catch (error) {
       if (error.name !== "AbortError") setProblem(error.message);
     }
     setSaving(null);
   };
-  const download = () => begin(async (url) => {
+  const download = () => exportWith(async (url) => {
     const link = document.createElement("a");
     link.href = url;
     link.download = url.split("/").pop();
@@ -86,7 +88,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
     } catch {
       return; // the user chose no folder
     }
-    await begin(async (url) => {
+    await exportWith(async (url) => {
       const name = decodeURIComponent(url.split("/").pop()).replace(/\.zip$/, "");
       const target = await newFolder(folder, name);
       const files = await unpackInto(target, await fetch(url), (count) => setSaving(count));
@@ -95,7 +97,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
     });
   };
 
-  const open = pictures.length - finished.length;
+  const openCount = pictures.length - finished.length;
   const blocked = variants.length === 0 || preview === null || preview.files === 0 || (withoutText === "omit" && remaining === 0) || (needing.size > 0 && withoutText === "ask") || saving !== null;
   return html`
     <${Dialog} label=${`Export ${counted(finished.length, "picture")}`} onClose=${onClose} class="export-dialog">
@@ -113,17 +115,17 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
         </label>
         <label class="choice"><input type="checkbox" checked=${writeTexts} onChange=${() => setWriteTexts(!writeTexts)} />
           <span>Write the alt texts into the files <span class="hint">as IPTC alt text in XMP, in all languages</span></span></label>
-        ${open > 0 && html`<p class="hint">${counted(open, "picture")} still in progress ${open === 1 ? "is" : "are"} not part of the export.</p>`}
+        ${openCount > 0 && html`<p class="hint">${counted(openCount, "picture")} still in progress ${openCount === 1 ? "is" : "are"} not part of the export.</p>`}
         ${needing.size > 0 && html`
           <fieldset class="needs-text field">
             <legend>${counted(needing.size, "picture")} ${needing.size === 1 ? "needs" : "need"} a text: choose what to do with ${needing.size === 1 ? "it" : "them"}</legend>
-            <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
+            <ul tabindex="0" aria-label="Pictures that need a text">${preview.needs_text.slice(0, MAX_LISTED).map(({ image_id: id, original_filename: name, languages }) => html`
               <li key=${id}><span dir="auto">${name}</span> <span class="hint">${languages.map(languageName).join(", ")}</span></li>`)}
-              ${needing.size > LISTED && html`<li class="hint">and ${needing.size - LISTED} more</li>`}</ul>
+              ${needing.size > MAX_LISTED && html`<li class="hint">and ${needing.size - MAX_LISTED} more</li>`}</ul>
             <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "omit"} onChange=${() => setWithoutText("omit")} />${remaining > 0 ? "Leave them out" : "Leave them out: nothing remains"}</label>
             <label class="choice"><input type="radio" name="without-text" checked=${withoutText === "include"} onChange=${() => setWithoutText("include")} />Export them without an alt text</label>
           </fieldset>`}
-        ${preview?.missing?.length > 0 && html`<p class="problem">${counted(preview.missing.length, "file")} can't be exported: ${missingText(preview.missing)}</p>`}
+        ${preview?.missing.length > 0 && html`<p class="problem">${counted(preview.missing.length, "file")} can't be exported: ${missingText(preview.missing)}</p>`}
         <p class="number" role="status">${preview === null ? "Counting the files…" : withoutText === "omit" ? `${counted(remaining, "picture")}, with alt.csv and alt.json` : `${counted(preview.files, "file")}, ${bytes(preview.bytes)}, with alt.csv and alt.json`}</p>
         ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       </div>
@@ -137,5 +139,5 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
     </${Dialog}>`;
 }
 
-/** The names of what is missing, however the service describes it. */
-const missingText = (missing) => missing.slice(0, 5).map((item) => item.original_filename ?? String(item)).join(", ") + (missing.length > 5 ? " …" : "");
+/** The names of the first pictures of which files are missing. */
+const missingText = (missing) => missing.slice(0, 5).map(({ original_filename: name }) => name).join(", ") + (missing.length > 5 ? " …" : "");

@@ -7,7 +7,8 @@ const SHORTCUTS = [
   ["Pictures", [
     [["j", "k"], "next and previous picture"],
     [["↑", "↓", "←", "→"], "move in the list"],
-    [["Space"], "select the picture; with Shift and an arrow key, a range"],
+    [["Space"], "select the picture"],
+    [["Shift", "↑", "↓", "←", "→"], "select a range"],
     [["Ctrl", "A"], "select all that the list shows"],
     [["Esc"], "clear the selection, go back to the list"],
     [["/"], "search"],
@@ -25,7 +26,7 @@ const SHORTCUTS = [
     [["r"], "regenerate the texts"],
   ]],
   ["Comparison", [
-    [["z"], "fitted or 100 %; then the arrow keys move the picture"],
+    [["z"], "fit the picture, or show it at 100 %; there, the arrow keys move it when it has the focus"],
     [["o"], "compare with the other result"],
   ]],
 ];

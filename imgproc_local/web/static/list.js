@@ -14,10 +14,10 @@ const GAP = 8;
 const PADDING = 12;
 const ROW_HEIGHT = 56;
 const TILE_MIN_WIDTH = 156;
-const TILE_MAX_GROWTH = 1.35; // in a wide list tiles are wider, by this factor at most; beyond it, there are only more columns
+const TILE_MAX_GROWTH = 1.35; // tiles grow with the width of the list up to this factor; after that, only columns are added
 const CAPTION_HEIGHT = 46;
 
-// The status names the stage that started last. "Processing" means that this stage is done, and that another one still runs.
+// The status of a job names the stage that started last. "Processing" means that this stage is done and another one still runs.
 const STAGE_TEXTS = {
   pending: () => "Waiting",
   analyzing: ({ translations }) => (translations.length === 0 ? "Writing texts" : "Processing"),
@@ -25,14 +25,14 @@ const STAGE_TEXTS = {
   converting: ({ converted_size: size }) => (size === null ? "Converting" : "Processing"),
 };
 
-/** What happens to a picture now, or what its result is. */
+/** The state of a picture in words: the stage that runs, or how it ended. */
 export function stateText({ job, state, needsText, image }) {
   if (state === "failed") return image.optimized_size !== null || image.converted_size !== null || image.translations.length > 0 ? "Partly done" : "Failed";
   if (state === "done") return needsText ? "Needs text" : "Done";
   return STAGE_TEXTS[job.status]?.(image) ?? "Processing";
 }
 
-/** The number of columns in a list of `count` pictures, and its sizes in pixels. The list is `width` pixels wide. */
+/** The number of columns of a list of `count` pictures that is `width` pixels wide, and its other sizes in pixels. */
 function geometry(layout, width, count) {
   const inner = Math.max(1, width - 2 * PADDING);
   if (layout === "rows") return { columns: 1, tileWidth: inner, rowHeight: ROW_HEIGHT, height: 2 * PADDING + count * ROW_HEIGHT };
@@ -112,7 +112,7 @@ export function PictureList({ onOpen, onEnter }) {
     };
     if (event.key in steps && !event.altKey && pictures.length > 0) {
       event.preventDefault();
-      const target = Math.min(pictures.length - 1, Math.max(0, (place ?? -1) + (place === undefined && steps[event.key] > 0 ? 1 : steps[event.key])));
+      const target = place === undefined ? 0 : Math.min(pictures.length - 1, Math.max(0, place + steps[event.key]));
       const { id } = pictures[target];
       if (event.shiftKey) {
         anchor.current ??= currentId;
@@ -156,7 +156,7 @@ export function PictureList({ onOpen, onEnter }) {
     </div>`;
 }
 
-/** One picture in the list. Rendered again only if something that it shows has changed. */
+/** One picture in the list. Rendered again only if one of its properties has changed. */
 class Tile extends Component {
   shouldComponentUpdate(next) {
     return Object.keys(next).some((name) => next[name] !== this.props[name]);

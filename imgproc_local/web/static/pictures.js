@@ -21,12 +21,12 @@ const NARROW = matchMedia("(max-width: 899px)");
 /** Whether the keys of `event` belong to a field, a menu or a dialog. */
 const isTyping = ({ target }) => target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog, [contenteditable]") !== null;
 
-/** The list of pictures and the details of the chosen one. `app` has the functions of the page, see app.js; `path` has the identifier of the open picture, if any. */
+/** The list of pictures and the details of the current one. `app` is described in app.js; `path` has the identifier in the URL fragment, if any. */
 export function PicturesView({ app, path }) {
   const [languages, setLanguages] = useState([]);
   const [dialog, setDialog] = useState(null); // add, export, help or null
   const [dragging, setDragging] = useState(false);
-  const [view, setView] = useState({ variant: null, zoomed: false }); // of the comparison
+  const [comparison, setComparison] = useState({ variant: null, zoomed: false }); // see detail.js
   const [focusTexts, setFocusTexts] = useState(0);
   const { pictures, counts, loaded } = useObservable(arrangement);
   const currentId = useObservable(current);
@@ -48,7 +48,7 @@ export function PicturesView({ app, path }) {
     if (currentId === null && pictures.length > 0 && !NARROW.matches && loaded) current.set(pictures[0].id);
   }, [currentId, pictures, loaded]);
 
-  // credits are spent by uploads, and given back by stages that fail
+  // uploads spend credits, and stages that fail give them back: read the balance when work begins and when it ends
   const working = counts.open > 0;
   useEffect(() => { if (loaded) app.refresh(); }, [working]);
 
@@ -67,7 +67,10 @@ export function PicturesView({ app, path }) {
   };
   const addFound = (found) => addPictures(found, { overview: app.overview, languages });
 
-  /** Accept the texts of the current picture and show the next one; go to the text if a person has to write it. */
+  /**
+   * Accept the texts of the current picture and show the next one; if a person has to write a text, go to that instead.
+   * `fromTexts` says that the text editor has accepted them already.
+   */
   const accept = (fromTexts) => {
     const picture = pictureOf(current.value);
     if (picture === undefined) return;
@@ -79,7 +82,7 @@ export function PicturesView({ app, path }) {
       setFocusTexts((count) => count + 1);
       return;
     }
-    // the picture may move in the list when it no longer needs text: the next one is that of the present order
+    // found before the texts are accepted, because the picture may move in the list when it no longer needs text
     const next = neighbour(1);
     if (!fromTexts) acceptTexts(picture);
     if (next === null) announce("This was the last picture.");
@@ -99,9 +102,9 @@ export function PicturesView({ app, path }) {
     });
     if (!sure) return;
     const gone = new Set(chosen.map(({ id }) => id));
-    const after = arrangement.value.pictures;
+    const shown = arrangement.value.pictures;
     const place = arrangement.value.places.get(current.value) ?? 0;
-    const next = after.slice(place).find(({ id }) => !gone.has(id)) ?? after.slice(0, place).findLast(({ id }) => !gone.has(id));
+    const next = shown.slice(place).find(({ id }) => !gone.has(id)) ?? shown.slice(0, place).findLast(({ id }) => !gone.has(id));
     if (gone.has(current.value)) current.set(next?.id ?? null);
     let deleted = 0;
     for (const { id } of chosen) {
@@ -116,7 +119,7 @@ export function PicturesView({ app, path }) {
     app.refresh();
   };
 
-  /** Send the original of a picture again, with its options, and delete the failed job when the service has accepted it. */
+  /** Send the original of a picture again, with its options except the context. When that upload is accepted, delete the failed job. */
   const repeat = (picture) => reporting(async () => {
     const { id, name, image, details } = picture;
     const response = await fetch(fileUrl(image.id, "original"));
@@ -140,7 +143,7 @@ export function PicturesView({ app, path }) {
   });
 
   useEffect(() => {
-    const changeOther = (undo) => undo().then((id) => { if (id !== null) current.set(id); });
+    const showChanged = (undo) => undo().then((id) => { if (id !== null) current.set(id); });
     const actions = {
       j: () => go(1),
       k: () => go(-1),
@@ -149,8 +152,8 @@ export function PicturesView({ app, path }) {
       n: () => setDialog("add"),
       e: () => setDialog("export"),
       a: () => setFocusTexts((count) => count + 1),
-      z: () => setView((old) => ({ ...old, zoomed: !old.zoomed })),
-      o: () => setView((old) => ({ ...old, variant: (old.variant ?? pictureOf(current.value)?.best) === "optimized" ? "converted" : "optimized" })),
+      z: () => setComparison((old) => ({ ...old, zoomed: !old.zoomed })),
+      o: () => setComparison((old) => ({ ...old, variant: (old.variant ?? pictureOf(current.value)?.best) === "optimized" ? "converted" : "optimized" })),
       r: () => {
         const picture = pictureOf(current.value);
         const codes = picture?.image.translations.map((translation) => translation.language_code) ?? [];
@@ -170,7 +173,7 @@ export function PicturesView({ app, path }) {
       const control = event.ctrlKey || event.metaKey;
       if (control && !event.altKey && event.key.toLowerCase() === "z" && !isTyping(event)) {
         event.preventDefault();
-        changeOther(event.shiftKey ? redoLast : undoLast);
+        showChanged(event.shiftKey ? redoLast : undoLast);
         return;
       }
       if (event.key === "Escape" && isTyping(event)) {
@@ -205,7 +208,7 @@ export function PicturesView({ app, path }) {
         <div class="pictures-detail">
           ${showDetail ? html`
             <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onRepeat=${repeat} onAccepted=${() => accept(true)}
-              focusTexts=${focusTexts} view=${view} onView=${(change) => setView((old) => ({ ...old, ...change }))} />`
+              focusTexts=${focusTexts} comparison=${comparison} onCompare=${(change) => setComparison((old) => ({ ...old, ...change }))} />`
           : html`<section class="detail empty"><p class="hint">Choose a picture.</p></section>`}
         </div>`}
       ${dragging && html`<p class="drop-note">Drop pictures or folders to add them</p>`}
