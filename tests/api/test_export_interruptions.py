@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,11 @@ import httpx
 import pytest
 from PIL import Image
 
+from imgproc_local.domain.export import ExportRequest
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
+from imgproc_local.engine.export.archive import Export, ExportBroken
+from imgproc_local.engine.export.plan import make_plan
 from imgproc_local.server.limits import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
@@ -111,6 +116,22 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
     with connection:
         assert rest(connection) < 3 * LARGE
+
+
+async def test_the_service_stops_while_the_export_of_a_lost_client_ends() -> None:
+    unused: Any = None
+    plan = make_plan(ExportRequest(variants=("optimized",)), [], {})
+    export = Export(plan, None, unused, unused, AsyncExitStack())
+
+    async def send_until_stopped(piece: bytes) -> None:
+        export.stop("The client has closed the connection.")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            export.stop("The service is stopping.")
+
+    with pytest.raises(ExportBroken, match="The client has closed"):
+        await export.write(send_until_stopped)
 
 
 def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:

@@ -105,7 +105,9 @@ class Export:
             self._timeout = None
 
     def stop(self, reason: str) -> None:
-        """Break off the archive: now, or when `write` is called."""
+        """Break off the archive: now, or when `write` is called. The first call counts."""
+        if self._stopped_because is not None:
+            return
         self._stopped_because = reason
         if self._timeout is not None:
             self._timeout.reschedule(asyncio.get_running_loop().time())
