@@ -29,7 +29,7 @@ import numpy as np
 from faker.config import AVAILABLE_LOCALES
 from scipy import sparse
 
-from imgproc_local.vision.text.ngram_table import MAX_NGRAM, WEIGHT_STEPS, features_of
+from imgproc_local.vision.text.ngram_table import FACTOR_SCALE, MAX_NGRAM, features_of
 
 HERE = Path(__file__).parent
 ALT_TEXTS = HERE.parents[1] / "tests/vision/llm/alt_texts.toml"
@@ -341,8 +341,8 @@ def write_table(out: Path, names: list[str], counts: np.ndarray, weights: np.nda
         hashes = np.array([zlib.crc32(names[rows[index]].encode()) for index in best], np.uint32)
         hashes, first = np.unique(hashes, return_index=True)
         below = below[best[first]]
-        factors = np.clip(np.ceil(below.max(1) / 15 * WEIGHT_STEPS), 1, 255)
-        quantised = np.clip(np.rint(below / (factors[:, None] / WEIGHT_STEPS)), 0, 15).astype(np.uint8)
+        factors = np.clip(np.ceil(below.max(1) / 15 * FACTOR_SCALE), 1, 255)
+        quantised = np.clip(np.rint(below / (factors[:, None] / FACTOR_SCALE)), 0, 15).astype(np.uint8)
         quantised = np.pad(quantised, ((0, 0), (0, len(codes) % 2)))
         arrays += [hashes.astype("<u4"), factors.astype(np.uint8), quantised[:, ::2] << 4 | quantised[:, 1::2]]
         headers.append(

@@ -1,7 +1,8 @@
-"""Removes the parts of a text that do not describe the picture: names of cameras and programs, credit lines, openers.
+"""Removes the parts of a text that do not describe the picture: names of cameras and programs, credit lines, and
+openers such as "Image of".
 
 It also recognises texts that consist only of such parts, and placeholders. What a person wrote about the picture is
-preserved: a pattern that may also occur inside a sentence applies only to a whole sentence or a whole part in brackets.
+preserved: a pattern whose words also occur in descriptions applies only to a whole sentence or the content of brackets.
 Every pattern takes linear time.
 """
 
@@ -14,10 +15,10 @@ from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS, UNTITLED, word_set
 from imgproc_local.vision.text.shorten import sentences
 
-MAX_NAME_CHARS = 255
+MAX_FILE_NAME_CHARS = 255
 """Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""
 MAX_CREDIT_CHARS = 120
-"""The maximum length of a credit or advertisement. A longer part of a text is not removed."""
+"""The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
 
 _MACHINE_WORDS = re.compile(
     r"\b(olympus|minolta|konica|epson|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
@@ -28,7 +29,7 @@ _MACHINE_WORDS = re.compile(
     r"|corp(oration)?|software|version|encoder|converter|gimp|imagemagick|paint(\.net)?|vsco|v)\b",
     re.IGNORECASE,
 )
-"""Words that cameras and programs write. A text without any other word is theirs."""
+"""Words that cameras and programs write. No person wrote a text without any other word."""
 
 _PRODUCTS = (
     r"adobe|photoshop|lightroom|gimp|vsco|canva|snapseed|paint|polarr|picsart|instagram|facetune|ezgif|jpegmini|imagegear"
@@ -50,19 +51,19 @@ _ADVERTISEMENT = re.compile(
     rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?(?:{_PRODUCTS})\b",
     re.IGNORECASE,
 )
-"""The advertisement of a program or a phone at the end of a text, such as "Sent from my iPhone"."""
+"""The beginning of an advertisement that ends a sentence, such as "Sent from my iPhone"."""
 _UNKNOWN_PROGRAM = re.compile(
     rf"(?:{_VERBS}) (?:with|by|using) [\w.,&' -]{{0,60}}\b"
     r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b",
     re.IGNORECASE,
 )
-"""The advertisement of a program that is not among the products, at the beginning of a sentence."""
-_DATA = re.compile(
+"""The advertisement of a program that is not in `_PRODUCTS`, at the beginning of a sentence."""
+_TECHNICAL_DATA = re.compile(
     r"gd-jpeg|\bIJG JPEG\b|\bfile source:|[A-Z]:\\|\\\w+\\|/(?:home|users|mnt|tmp|var|storage|dcim)/|\blorem ipsum\b"
     r"|^(?:software|creator tool|compression|quality)\s?[:=]",
     re.IGNORECASE,
 )
-"""Technical data, paths of files, and "lorem ipsum". A sentence that contains one of them describes no picture."""
+"""Technical data, file paths, and "lorem ipsum". A sentence that contains one of them describes no picture."""
 
 _RIGHTS = re.compile(
     r"©|℗|\(c\)(?=\s?(?:\d{4}|[^\W\d_]))"
@@ -76,15 +77,15 @@ _RIGHTS = re.compile(
     r"|\broyalty[- ]free stock\b|\bstock (?:photo(?:graphy)?|image)s?$",
     re.IGNORECASE,
 )
-"""Statements of rights and conditions of use. The rest of a sentence after such a statement belongs to it."""
+"""The beginning of a statement of rights or conditions of use, which ends with the sentence."""
 
-_LABELS = (
+_CREDIT_LABELS = (
     r"(?:photo(?:graph(?:er|y|ie)?)?|image|picture|pic|video|foto(?:s|graf|graaf|grafie|grafia|grafía|graf[ií]a)?|fotó|bild"
     r"|beeld|kuva|фото|снимок|снимка|φωτο(?:γραφία)?|צילום|تصوير|写真|撮影|画像|提供|摄影|攝影|图片来源|圖片來源|图源|图|사진"
     r"|ภาพ|ảnh|fotoğraf|nuotr|nuotrauka|kép|zdjęcie|fot|illustration)"
 )
 _CREDIT = re.compile(
-    rf"{_LABELS}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
+    rf"{_CREDIT_LABELS}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
     r"|crédits?(?: photos?)?\s?[:：]|créditos?(?: de (?:la )?(?:foto|imagen))?\s?:|credits?\s?:|bildnachweis|bildquelle"
     r"|(?:quelle|fuente|fonte|source|źródło|zdroj|forrás|источник|автор фото|автор)\s?[:：]"
     r"|(?:image|photo|picture)?\s?courtesy(?: of|:)",
@@ -92,7 +93,7 @@ _CREDIT = re.compile(
 )
 """The beginning of a sentence that is a credit."""
 _CREDIT_WITH_NAME = re.compile(
-    rf"(?:{_LABELS}\s?[:：/|=]|(?:photo|image|picture|photograph|photographed)s? by|fot\.)\s{{0,3}}",
+    rf"(?:{_CREDIT_LABELS}\s?[:：/|=]|(?:photo|image|picture|photograph|photographed)s? by|fot\.)\s{{0,3}}",
     re.IGNORECASE,
 )
 """The beginning of a sentence that is a credit if only names follow."""
@@ -109,16 +110,17 @@ _AGENCY_CREDIT = re.compile(
 """A whole sentence that names an agency, and usually a person."""
 _CONNECTORS = word_set("and und et y e og och ja i и for für via of von van de du der di da the le la / | , & + – -")
 
-_LABEL_BEFORE = re.compile(
+_CAPTION_LABEL = re.compile(
     r"(?:description|image description|caption|alt(?:ernative)?[ -]?text|beschreibung|bildbeschreibung|bildunterschrift"
     r"|légende|descripción|descrizione|didascalia|descrição|legenda|omschrijving|bijschrift|bildtext|billedtekst|opis"
     r"|описание|подпись|説明|説明文|描述|图片说明|설명)\s?[:：]\s{0,3}(?=\S)",
     re.IGNORECASE,
 )
+"""A label before a description, such as "Caption:"."""
 _URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
 _BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]")
 
-_PLACEHOLDERS = (
+_PLACEHOLDER_WORDS = (
     NOISE_WORDS - word_set("final finale finished original polish signal trim switch hd dav gp")
 ) | word_set("""
 my your a an n new enter add here insert type write alt text caption title description no not default test tests
@@ -128,6 +130,7 @@ shot on screenshot screenshots bildschirmfoto document documents stock royalty f
 il la le min mit título titolo beschreibung placeholder bildbeschreibung bildunterschrift bildtitel légende
     legende descripción descrizione descrição omschrijving bijschrift subtitle headline titulo
 """)
+"""Words of placeholders. The noise words of file names that are left out can be titles: "Polish", "Trim"."""
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 _DETERMINERS = {
@@ -142,9 +145,9 @@ _DETERMINERS = {
     "vi": r"một |hai |ba ",
     "ro": r"un |o |doi |două |trei ",
 }
-"""Articles and numerals by language: an opener is removed only before one of them, because "photo de famille" is one
-term, but "photo d'une famille" begins with an opener. Languages in which the noun after the opener would remain in the
-wrong case are not listed."""
+"""Articles and numerals by language: an opener in one of these languages is removed only before one of them, because
+"photo de famille" is one term, but "photo d'une famille" begins with an opener. Languages in which the noun after the
+opener would remain in the wrong case have no openers."""
 _OPENERS = re.compile(
     r"(?:(?:(?:this is )?(?:an? )?(?:image|picture|photo|photograph|pic|snapshot) (?:of|showing|depicting|featuring)"
     r"|(?:this |the )(?:image|picture|photo|photograph) (?:shows|depicts|features)) "
@@ -162,9 +165,9 @@ _OPENERS = re.compile(
     re.IGNORECASE,
 )
 _CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片|图像|圖片|相片)|의 (?:사진|이미지))(?=[.。]?$)")
-"""What Japanese, Chinese and Korean texts have at their end instead of an opener."""
+"""The counterpart of an opener at the end of Japanese, Chinese and Korean texts."""
 MAX_CLOSER_CHARS = 12
-"""A closer is searched in this many characters at the end of a text."""
+"""A closer is searched for in this many characters at the end of a text."""
 MIN_REMAINING_CHARS = 3
 """An opener or a closer is removed only if at least this many characters remain."""
 
@@ -176,21 +179,24 @@ def has_only_machine_words(text: str) -> bool:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text is a file name, or a program's placeholder for a missing text: "Untitled", "Enter a caption"."""
+    """Whether a text has no letters, or is a placeholder ("Untitled", "Enter a caption") or a generated file name."""
     if re.fullmatch(rf"(?i)({UNTITLED})[\W\d_]*", text):
         return True
     words = [word.casefold() for word in _LETTERS.findall(text)]
-    is_code = " " not in text and any(char.isdigit() for char in text) and not filename_words(text[:MAX_NAME_CHARS])
-    return is_code or (len(words) <= 6 and all(word in _PLACEHOLDERS or word in PICTURE_WORDS for word in words))
+    has_digit = any(char.isdigit() for char in text)
+    is_generated_name = " " not in text and has_digit and not filename_words(text[:MAX_FILE_NAME_CHARS])
+    return is_generated_name or (
+        len(words) <= 6 and all(word in _PLACEHOLDER_WORDS or word in PICTURE_WORDS for word in words)
+    )
 
 
 def without_boilerplate(line: str) -> str:
-    """One line of a text without the sentences, and parts of sentences, that describe no content."""
+    """One line of a text without the sentences, and parts of sentences, that do not describe the picture."""
     line = _URL.sub(" ", line) if "://" in line else line
     line = _BRACKETS.sub(
         lambda found: "" if _is_credit(found[1].strip()) or _RIGHTS.search(found[1]) else found[0], line
     )
-    line = _LABEL_BEFORE.sub("", line, count=1) if _LABEL_BEFORE.match(line) else line
+    line = _CAPTION_LABEL.sub("", line, count=1) if _CAPTION_LABEL.match(line) else line
     parts = [part for sentence in sentences(line) if (part := _without_credit(sentence))]
     # Japanese and Chinese have no spaces between sentences
     return "".join(part if part[0] > "\u3000" else f" {part}" for part in parts).strip()
@@ -211,8 +217,8 @@ def without_opener(text: str) -> str:
 
 
 def _without_credit(sentence: str) -> str:
-    """`sentence` without the credit, rights or advertisement at its end; "" if nothing else remains."""
-    if _DATA.search(sentence) or _UNKNOWN_PROGRAM.match(sentence) or _is_credit(sentence):
+    """`sentence` without rights or advertisements at its end; "" if it is a credit or technical, or nothing remains."""
+    if _TECHNICAL_DATA.search(sentence) or _UNKNOWN_PROGRAM.match(sentence) or _is_credit(sentence):
         return ""
     for pattern in (_RIGHTS, _ADVERTISEMENT):
         found = pattern.search(sentence)
@@ -223,7 +229,7 @@ def _without_credit(sentence: str) -> str:
 
 
 def _is_credit(part: str) -> bool:
-    """Whether a sentence, or the content of brackets, only names a photographer or an agency."""
+    """Whether a sentence, or the content of brackets, is a credit of a photographer or an agency."""
     if len(part) > MAX_CREDIT_CHARS:
         return False
     if _CREDIT.match(part) or _AGENCY_CREDIT.fullmatch(part):
@@ -235,7 +241,7 @@ def _is_credit(part: str) -> bool:
 def _are_names(text: str) -> bool:
     """Whether a text of at most eight words consists of names, connectors such as "and", and agencies.
 
-    A name begins with a capital, or is short and in a script without capitals.
+    A name begins with a capital, a quotation mark or @, or is short and in a script without capitals.
     """
     tokens = re.sub(r"[/|,&+]", " ", text).split()
     if not tokens or len(tokens) > 8:

@@ -12,7 +12,7 @@ from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, letters_by_script, scripts_of
 
 MAX_ENTRIES = 50
-"""The maximum number of texts of each kind, and of persons, that are cleaned. A description uses only a few of them."""
+"""The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""
 MAX_CHARS = 24_000
 """No further texts of one kind are cleaned after this total length."""
 
@@ -36,9 +36,9 @@ class LocalizedText(Struct, frozen=True):
 class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
-    `alt_texts` are the IPTC alt texts, those with a tagged language first. `alt_text_candidates` are descriptions,
-    headlines and titles that can be used as an alt text, the most suitable first. `position` is the GPS position as
-    text, if it may be published. `filename` is the words of the file name.
+    `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected.
+    `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
+    `position` is the GPS position as text, if it may be published. `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -61,8 +61,7 @@ def collect_texts(
 ) -> PictureTexts:
     """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published.
 
-    `languages` are the requested ones: an alt text of unknown language is assigned the
-    first of them that uses its script.
+    `languages` are the requested ones; an alt text of unknown language is assigned one of them, by its script.
     """
     camera = embedded.camera
     captions = _localized(embedded.description, camera)
@@ -72,12 +71,7 @@ def collect_texts(
     places = [human_text(place) for place in location if place]
     return PictureTexts(
         alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
-        alt_text_candidates=(
-            *extended,
-            *captions,
-            *headlines,
-            *titles,
-        ),
+        alt_text_candidates=extended + captions + headlines + titles,
         titles=titles + headlines,
         captions=captions + extended,
         keywords=_localized(embedded.keywords),
@@ -102,17 +96,17 @@ def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
 
 
 def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
-    """The keywords in the language of the first one."""
+    """The keywords in the language of the first keyword, whichever it is."""
     return keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
 
 
 def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
-    """The alt texts; those of unknown language are assigned the first of `languages` that uses their script."""
-    tagged = [entry for entry in alt_texts if entry.language]
+    """The alt texts, those of unknown language last and with the language that `_first_in_script` assigns."""
+    known = [entry for entry in alt_texts if entry.language]
     # the text tagged x-default, a tag without a language, usually repeats one of the others
-    known = {entry.text for entry in tagged}
-    others = [entry.text for entry in alt_texts if entry.text not in known]
-    return (*tagged, *(LocalizedText(text, _first_in_script(text, languages)) for text in others))
+    known_texts = {entry.text for entry in known}
+    others = [entry.text for entry in alt_texts if entry.text not in known_texts]
+    return (*known, *(LocalizedText(text, _first_in_script(text, languages)) for text in others))
 
 
 def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
@@ -129,17 +123,17 @@ def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> t
     for entry in embedded[:MAX_ENTRIES]:
         text = human_text(entry.text)
         if text and text.casefold() != (camera or "").casefold():
-            localized.append(LocalizedText(text, _primary_subtag(entry.language) or detect_language(text)))
+            localized.append(LocalizedText(text, _language_of_tag(entry.language) or detect_language(text)))
         chars += len(entry.text)
         if chars > MAX_CHARS:
             break
     return tuple(localized)
 
 
-def _primary_subtag(tag: str | None) -> str | None:
-    """The primary subtag of a BCP 47 tag; None for tags that name no language, such as XMP's x-default.
+def _language_of_tag(tag: str | None) -> str | None:
+    """The language code of a BCP 47 tag; None for tags that name no language, such as XMP's x-default.
 
-    Traditional Chinese is a language of its own here, because the supported one is written in simplified characters.
+    Traditional Chinese is "zh-hant", because the supported language "zh" is written in simplified characters.
     """
     if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
         return None

@@ -1,7 +1,7 @@
 """Separates the words that a person typed in a file name from those that cameras, phones, programs and services add.
 
 Numbers that belong to a name are preserved (iPhone 15, B737-800, Covid-19). Counters, dates, sizes, hashes and the
-numbers of cameras are not.
+numbers that cameras assign are removed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _CODES = re.compile(
 """UUIDs, hashes, sizes, versions, and counters in brackets."""
 _LEADING_COUNTER = re.compile(r"^(?:0\d{0,3}[-_. ]{1,3}|\d{1,4}(?:\. |\)|_| - ))(?=[^\W\d_])")
 """A counter before the first word, as in `01 - harbour`."""
-_CAMERA_PREFIX = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
-"""The prefix of a camera and its number, as in `MOV_0001`."""
+_CAMERA_NUMBER = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
+"""A number that a camera assigned, with the camera's prefix, as in `MOV_0001`."""
 _SEPARATORS = re.compile(r"[\s_\-+.,;:()\[\]{}&@#~=–—!|/\\・、。，：（）「」【】]+")
 _QUOTATION_MARKS = "'’\"“”„«»‘`´"
 
@@ -62,33 +62,34 @@ _CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
 _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
 MIN_MEAN_WORD_CHARS = 3
-"""The minimum mean length of the words of a phrase in CamelCase. In random letters it is smaller."""
-_MODEL = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
-"""The name of a model, such as A380, or a word with a counter, such as harbour2."""
+"""The minimum mean length of the words of a phrase in CamelCase. Random letters have a smaller one."""
+_LETTERS_AND_NUMBER = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
+"""A product, such as A380, or a word with a counter, such as harbour2."""
 _COUNTED_WORD = re.compile(r"(?i)([a-z]{4,24})0\d{0,3}")
 """A word with a counter that begins with 0, such as harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 """A number with a unit or an ending, such as 50mm or 1960s."""
-MAX_MODEL_LETTERS = 3
-"""The maximum number of letters before the number of a model (A380, CO2). A number after a longer word is a counter."""
+MAX_PRODUCT_LETTERS = 3
+"""The maximum number of letters in a product (A380, CO2). A number after a longer word is a counter,
+unless it is one of `NUMBERED_WORDS`."""
 _COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
-"""Usual widths of pictures in pixels, which are not the number of a picture."""
+"""Usual widths of pictures in pixels, which are not numbers that a camera assigned."""
 
 
 def filename_words(filename: str) -> tuple[str, ...]:
-    """The words and numbers of `filename` that a person typed, unchanged; empty if none of them is meaningful alone."""
+    """The words and numbers of `filename` that a person typed; empty if none of them is meaningful alone."""
     stem = _stem(filename)
     screenshot = SCREENSHOT_PREFIX.match(stem)
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
-        # after the time, phones add the name of the program
+        # after the time, phones add the name of the program that the screenshot shows
         if re.fullmatch(r"[\d _-]+_[^\W\d_][\w. ]*", stem):
             return ()
     if _GENERATED.fullmatch(stem):
         return ()
     stem = _UNTITLED.sub(" ", _TOOL_PREFIX.sub("", stem))
     stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
-    for pattern in (_CODES, _DATE, _CODES, _CAMERA_PREFIX):
+    for pattern in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
         stem = pattern.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
     tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
@@ -134,7 +135,7 @@ def _words(tokens: list[str]) -> list[str]:
             if _is_number_of_name(token, before, is_last=index == len(tokens) - 1):
                 words.append(token)
         elif any(char.isdigit() for char in token):
-            words += _model_or_word(token)
+            words += _product_or_word(token)
         elif _is_word(token):
             words.append(token)
     return words
@@ -152,22 +153,21 @@ def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
     return bool(before) and (is_year or 1 < len(number) <= 3)
 
 
-def _model_or_word(token: str) -> list[str]:
-    """What a token of letters and digits contributes to the words of a file name.
+def _product_or_word(token: str) -> list[str]:
+    """The word that a token of letters and digits contributes to the words of a file name, if any.
 
-    A model or a quantity (A380, 1960s) is returned unchanged, a word with a counter (harbour2) without the counter, and
-    nothing of any other token.
+    A product or a quantity (A380, 1960s) is returned unchanged, a word with a counter (harbour2) without the counter.
     """
     if not token.isascii():
         return []
-    model = _MODEL.fullmatch(token)
-    if model:
-        letters = model[1].lower()
+    numbered = _LETTERS_AND_NUMBER.fullmatch(token)
+    if numbered:
+        letters = numbered[1].lower()
         if len(letters) > 1 and (letters in NOISE_WORDS or letters in STOP_WORDS):
             return []
-        if len(letters) <= MAX_MODEL_LETTERS or letters in NUMBERED_WORDS:
+        if len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS:
             return [token]
-        return [model[1]] if _is_word(model[1]) and not model[3] else []
+        return [numbered[1]] if _is_word(numbered[1]) and not numbered[3] else []
     counted = _COUNTED_WORD.fullmatch(token)
     if counted and counted[1].lower() not in STOP_WORDS and _is_word(counted[1]):
         return [counted[1]]
@@ -199,7 +199,7 @@ def _is_meaningful(word: str) -> bool:
     """Whether `word` says something about the content without other words."""
     if word.isdecimal():
         return False
-    if any(char.isdigit() for char in word):
+    if any(char.isdigit() for char in word):  # only products with three digits, such as A380
         return re.fullmatch(r"(?i)[a-z]{1,2}[1-9]\d{2}[a-z]?", word) is not None
     if word.lower() in STOP_WORDS or (word.isascii() and not re.search("[aeiouy]", word.lower())):
         return False

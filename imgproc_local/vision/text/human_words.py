@@ -1,4 +1,4 @@
-"""Cleans the texts of a picture's metadata: `human_text` is applied to all fields and preserves what persons wrote."""
+"""Cleans the texts of a picture's metadata: `human_text` is applied to all fields and preserves what people wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from imgproc_local.vision.text.boilerplate import (
     without_boilerplate,
     without_opener,
 )
-from imgproc_local.vision.text.mojibake import is_unreadable, repair_encoding
+from imgproc_local.vision.text.mojibake import has_lost_letters, repair_encoding
 from imgproc_local.vision.text.name_vocabulary import word_set
 from imgproc_local.vision.text.shorten import sentences
 
@@ -26,7 +26,7 @@ MAX_MARKUP_CHARS = 8000
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _TAG = re.compile(r"</?([A-Za-z][\w:-]{0,30})[^<>]*>")
 _INLINE = word_set("a abbr b big cite code em font i mark q s small span strong sub sup u wbr")
-"""Elements that are removed without a space, because they don't separate words."""
+"""Elements whose tags are removed without a space, because they don't separate words."""
 _HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head", "</head"))
 """The beginnings and ends of the parts of HTML that a browser does not show."""
 _INVISIBLE = frozenset(
@@ -39,12 +39,12 @@ _INVISIBLE = frozenset(
 def human_text(text: str) -> str:
     """`text` on one line in NFC, without mark-up, private data and boilerplate; "" if no person wrote it.
 
-    Parts that can't be read, because letters were lost, are dropped sentence by sentence.
+    Sentences that have lost letters through a wrong encoding are dropped.
     """
     max_chars = MAX_MARKUP_CHARS if "<" in text or "&" in text else MAX_READ_CHARS
     plain = repair_encoding(_without_markup(clean_text(text[:max_chars]).text)[:MAX_READ_CHARS])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
-    lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
+    lines = (_cleaned_line(" ".join(line.split())) for line in plain.splitlines())
     cleaned = " ".join(filter(None, map(without_boilerplate, filter(None, lines))))
     cleaned = without_opener(cleaned)
     if is_placeholder(cleaned) or has_only_machine_words(cleaned):
@@ -53,7 +53,7 @@ def human_text(text: str) -> str:
 
 
 def _without_markup(text: str) -> str:
-    """`text` without the elements, comments and scripts of HTML, with its entities replaced, even if escaped twice."""
+    """`text` without tags, comments, scripts and styles of HTML, with entities replaced, even if escaped twice."""
     for _ in range(3):
         shorter = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text) if "&" in text else text
         if "<" in shorter:
@@ -83,9 +83,9 @@ def _without_hidden(text: str, start: str, end: str) -> str:
     return "".join([*out, " " if out else "", text[at:]])
 
 
-def _readable(line: str) -> str:
-    """`line` without invisible characters, and without the sentences whose letters are lost."""
+def _cleaned_line(line: str) -> str:
+    """`line` without invisible and control characters, and without the sentences that have lost letters."""
     line = "".join(char for char in line if char not in _INVISIBLE)
-    if not line.isascii() or "?" in line:
-        line = " ".join(part for part in sentences(line) if not is_unreadable(part)) if is_unreadable(line) else line
+    if (not line.isascii() or "?" in line) and has_lost_letters(line):
+        line = " ".join(part for part in sentences(line) if not has_lost_letters(part))
     return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Co", "Cn", "Cs")).strip()

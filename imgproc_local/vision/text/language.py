@@ -53,7 +53,7 @@ _FUNCTION_WORDS = {
     "bg": "и в на с не от под над по за до при е са със във през край",
 }
 """Articles, prepositions, conjunctions and similar words of each language in Latin or Cyrillic script."""
-_LETTERS = {
+_LETTERS_BESIDE_ASCII = {
     "en": "éèêïöçñ", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ", "es": "áéíóúüñ", "it": "àèéìíòóùú", "pt": "áâãàçéêíóôõúü",
     "nl": "éèëêïöüóáí", "da": "æøåé", "sv": "åäöé", "nb": "æøåéòôê", "fi": "äöåšž", "pl": "ąćęłńóśźż",
     "cs": "áčďéěíňóřšťúůýž",
@@ -64,7 +64,7 @@ _LETTERS = {
     "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "uk": "абвгдежзийклмнопрстуфхцчшщьюяіїєґ",
     "bg": "абвгдежзийклмнопрстуфхцчшщъьюя",
 }  # fmt: skip
-"""The letters of each language besides a to z. A text with other letters is not in the language."""
+"""The letters of each language besides a to z. A word with other letters is foreign to the language."""
 
 _SCRIPTS = {
     name: re.compile(f"[{ranges}]")
@@ -89,7 +89,7 @@ _SCRIPTS_OF = {
     "ar": ("arabic",), "hi": ("devanagari",), "th": ("thai",), "ja": ("kana", "han"), "zh": ("han",),
     "ko": ("hangul", "han"),
 }  # fmt: skip
-"""The scripts of each language; all others use Latin."""
+"""The scripts of the languages that do not use Latin."""
 _LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 """Scripts that only one supported language uses."""
 
@@ -111,8 +111,8 @@ _TRADITIONAL = re.compile(
 )
 """Characters of Traditional Chinese that neither Simplified Chinese nor Japanese uses."""
 _CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
-"""Characters of both forms of Chinese that Japanese does not use. 了, 在 and 是 also occur in Japanese words, but
-hardly twice in a text without kana."""
+"""Characters that Simplified and Traditional Chinese share, but not Japanese. 了, 在 and 是 also occur in Japanese
+words, but hardly twice in a text without kana."""
 _JAPANESE = re.compile(
     "[々〆駅桜円図売読気県込働畑峠辻榊匂枠栃沢浜広駆変総経続絵戦転軽鉄銭関検権歩毎黒渓渋焼猟獣団囲圧塩壱姉嬢実対専巣帯帰庁廃弐従"
     "徳徴応恵悩悪懐戯払抜択拠挙挿捜掲揺摂撃斎暁暦曽栄桟楽様歓歯涙済渇満滝滞瀬県畳発砕稲穂窓竜粛粋継緑縁縄縦繊聴脳臓荘蔵薬"
@@ -135,7 +135,7 @@ _ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|
 
 
 def detect_language(text: str) -> str | None:
-    """The code of the language of `text`; None if the language is uncertain.
+    """The code of the language of `text`; None if it is uncertain.
 
     The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not support.
     """
@@ -179,7 +179,7 @@ def letters_by_script(text: str) -> dict[str, int]:
 
 def has_foreign_letters(text: str, language_code: str) -> bool:
     """Whether `text` has a letter that `language_code` does not use; False for languages without a list of letters."""
-    used = _LETTERS.get(language_code)
+    used = _LETTERS_BESIDE_ASCII.get(language_code)
     return used is not None and any(not char.isascii() and char not in used for char in _letters(text.lower()))
 
 

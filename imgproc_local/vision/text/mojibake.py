@@ -1,4 +1,4 @@
-"""Repairs UTF-8 texts that a program decoded with another encoding, and recognises texts that can't be repaired."""
+"""Repairs UTF-8 texts that a program decoded with another encoding, and recognises those that can't be repaired."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
 """A letter and a mark, such as the last two characters of „TRÄ“, may be the bytes of a UTF-8 character by chance. They
 are decoded again only if another part of the text is certainly damaged."""
 _MAX_ROUNDS = 3
-"""The maximum number of wrong conversions that are reversed; a text may have passed several programs."""
+"""The maximum number of wrong conversions that are reversed; a text may have passed through several programs."""
 
 _LOST = re.compile(
     "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
@@ -39,8 +39,8 @@ def repair_encoding(text: str) -> str:
     return text
 
 
-def is_unreadable(text: str) -> bool:
-    """Whether letters of `text` are lost, or were decoded wrongly in a way that can't be repaired."""
+def has_lost_letters(text: str) -> bool:
+    """Whether letters of `text` were replaced, such as by "?", or are still wrongly decoded after `repair_encoding`."""
     if _LOST.search(text):
         return True
     strange = len(_LATIN_1_WORD.findall(text))

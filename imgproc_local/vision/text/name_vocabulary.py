@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 def _alternatives(lines: str) -> str:
-    """One pattern of alternatives that are separated by `|` or line breaks."""
+    """One pattern of `lines`, whose alternatives are separated by `|` or line breaks."""
     return lines.strip().replace("\n", "|")
 
 
 def word_set(lines: str) -> frozenset[str]:
-    """The words that are separated by spaces or line breaks."""
+    """The words of `lines`, which are separated by spaces or line breaks."""
     return frozenset(lines.split())
 
 
@@ -41,7 +41,7 @@ kh[oô]ng (t[eê]n|c[oó] ti[eê]u đ[eề])
 χωρίς (τίτλο|όνομα)|ללא (שם|כותרת)|بدون (عنوان|اسم)|बिना शीर्षक|शीर्षकहीन|ไม่มีชื่อ|無題
 名称未設定|名称未设定|未命名|无标题|無標題|제목 ?없음|이름 ?없음
 """)
-"""The names that programs give to files and titles until a person enters one."""
+"""The names that programs give to files and titles until a person enters another."""
 
 NOISE_WORDS = word_set("""
 img imag dsc dscf dscn dscx dscpdc pxl mvimg mvi mov vid dji gopr gopro gp cimg sam kic dcim dc imgp mg pict crw hpim
@@ -83,4 +83,4 @@ mercedes volvo saab fiat citroen renault tesla model concorde type typ class kla
 platform chapter kapitel chapitre episode season part teil no nr number nummer numéro número euro mark mk opus
 symphony sinfonie channel kanal studio sector bus tram line linie u s top
 """)
-"""Words after which a number is part of the name and no counter, even a single digit at the end (iPhone 8, Gate 4)."""
+"""Words after which a number is part of the name, not a counter, even a single digit at the end (iPhone 8, Gate 4)."""

@@ -2,7 +2,7 @@
 
 The table, `ngrams.bin`, is the result of `models/language/train.py`; the README beside it names the sources and their
 licences. It holds one linear classifier for each script. A feature is a word or an n-gram of up to five letters, where
-a space marks the ends of words, and has one weight for each language. All languages that the table does not
+a space marks either end of a word, and has one weight for each language. All languages that the table does not
 distinguish are one further class, which also contains names. The table is loaded for the first text, in about 5 ms, and
 occupies 3 MB.
 """
@@ -26,21 +26,21 @@ from msgspec import Struct
 MAX_CHARS = 400
 """The number of characters of a text that are scored. A longer text is judged by its beginning."""
 MAX_NGRAM = 5
-"""The maximum length of an n-gram in letters, including a space at the end of a word."""
-WEIGHT_STEPS = 40
-"""A stored weight is an integer from 0 to 15. It is divided by this number and multiplied by the factor of its feature,
-and then subtracted from the score."""
+"""The maximum length of an n-gram in letters, including a space at either end of a word."""
+FACTOR_SCALE = 40
+"""A factor is stored multiplied by this number. A stored weight, an integer from 0 to 15, is multiplied by the factor
+of its feature and subtracted from the score."""
 
 _HEX_VALUES = bytes.maketrans(b"0123456789abcdef", bytes(range(16)))
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
 _WORD = re.compile(r"[^\W\d_]+(?:['ʻ·][^\W\d_]+)*")
 
 
-class _Script(Struct, frozen=True):
+class _Classifier(Struct, frozen=True):
     """The classifier of one script, as views of the file.
 
     `hashes` are the CRC-32 sums of the features in ascending order, `factors` one byte per feature, and `weights` four
-    bits per feature and language. `biases` are the scores before any feature; those of rarer languages are lower.
+    bits per feature and language. `biases` are the scores before any feature; those of rare languages are lower.
     """
 
     languages: tuple[str, ...]
@@ -65,7 +65,7 @@ def probabilities(text: str, script: str) -> dict[str, float]:
 
     The result is cached and must not be changed.
     """
-    classifier = _table()[script]
+    classifier = _classifiers()[script]
     scores: Sequence[float] = classifier.biases
     row_bytes = (len(scores) + 1) // 2
     for feature, value in features_of(text).items():
@@ -73,7 +73,7 @@ def probabilities(text: str, script: str) -> dict[str, float]:
         index = bisect_left(classifier.hashes, checksum)
         if index == len(classifier.hashes) or classifier.hashes[index] != checksum:
             continue
-        step = value * classifier.factors[index] / WEIGHT_STEPS
+        step = value * classifier.factors[index] / FACTOR_SCALE
         row = hexlify(classifier.weights[index * row_bytes : (index + 1) * row_bytes]).translate(_HEX_VALUES)
         scores = [score - step * weight for score, weight in zip(scores, row, strict=False)]
     largest = max(scores)
@@ -83,7 +83,7 @@ def probabilities(text: str, script: str) -> dict[str, float]:
 
 
 def features_of(text: str) -> dict[str, float]:
-    """The features of `text` with their values. The n-grams of a word share a weight that grows with its length."""
+    """The features of `text` with their values. The n-grams of a word share a value that grows with its length."""
     features: dict[str, float] = defaultdict(float)
     normalized = unicodedata.normalize("NFC", text[:MAX_CHARS]).lower().translate(_APOSTROPHES)
     for match in _WORD.findall(normalized):
@@ -103,7 +103,7 @@ def features_of(text: str) -> dict[str, float]:
 
 
 @cache
-def _table() -> dict[str, _Script]:
+def _classifiers() -> dict[str, _Classifier]:
     """The classifiers by script. The file has a line of JSON, and then the arrays of each script."""
     data = memoryview(resources.files(__package__).joinpath("ngrams.bin").read_bytes())
     start = data.obj.index(b"\n") + 1  # type: ignore[attr-defined]
@@ -113,5 +113,5 @@ def _table() -> dict[str, _Script]:
         hashes, factors, weights = (data[start + sum(sizes[:i]) : start + sum(sizes[: i + 1])] for i in range(3))
         start += sum(sizes)
         # the processors that the service supports are little-endian
-        table[header.script] = _Script(header.languages, header.biases, hashes.cast("I"), factors, weights)
+        table[header.script] = _Classifier(header.languages, header.biases, hashes.cast("I"), factors, weights)
     return table

@@ -8,7 +8,7 @@ from itertools import pairwise
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.vision.text.name_vocabulary import word_set
 
-MIN_SENTENCE_CHARS = 12
+MIN_SHORTENED_CHARS = 12
 """A text is never shortened to fewer characters, because its first sentence may be an interjection."""
 
 _MARKS = re.compile(r"[.!?…。！？।؟｡]+[”»’\"')\]」』）]*")
@@ -34,14 +34,14 @@ def sentences(text: str) -> list[str]:
 
 
 def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: int = MAX_ALT_CHARS) -> str:
-    """`text`, truncated after the last sentence within `preferred_chars` if it is longer and has one.
+    """`text` if it has at most `preferred_chars`, else `text` truncated after its last sentence within them.
 
-    Otherwise it is unchanged up to `max_chars`, and a longer text is truncated after its first sentence or, with an
-    ellipsis, after a word.
+    If no sentence ends there, a text of at most `max_chars` is unchanged, and a longer one is truncated after its first
+    sentence or, with an ellipsis, after a word.
     """
     if len(text) <= preferred_chars:
         return text
-    ends = [end for end in sentence_ends(text) if MIN_SENTENCE_CHARS <= end <= max_chars]
+    ends = [end for end in sentence_ends(text) if MIN_SHORTENED_CHARS <= end <= max_chars]
     preferred = [end for end in ends if end <= preferred_chars]
     if preferred:
         return text[: preferred[-1]]

@@ -1,4 +1,4 @@
-"""Splits texts into words and letters of any script."""
+"""The words, and the letters and digits, of texts in any script."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def casefolded_words(text: str) -> list[str]:
 
 
 def letters_and_digits(text: str) -> str:
-    """The letters and digits of `text`, in NFC and case-folded, without spaces and punctuation."""
+    """The letters and digits of `text` without anything between them, in NFC and case-folded."""
     return "".join(
         char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN"
     )

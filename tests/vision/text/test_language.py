@@ -151,6 +151,6 @@ def test_a_long_text_is_not_slower_than_its_beginning() -> None:
 def test_the_table_is_not_loaded_without_a_text() -> None:
     code = (
         "import imgproc_local.vision.facts.describer, imgproc_local.vision.text.ngram_table as table\n"
-        "assert table._table.cache_info().currsize == 0\n"
+        "assert table._classifiers.cache_info().currsize == 0\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
