@@ -118,6 +118,8 @@ _CAPTION_LABEL = re.compile(
 )
 """A label before a description, such as "Caption:"."""
 _URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
+_UNSPACED = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]")
+"""The beginning of a sentence in Japanese or Chinese, before which there is no space."""
 _BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]")
 
 _PLACEHOLDER_WORDS = (
@@ -198,8 +200,7 @@ def without_boilerplate(line: str) -> str:
     )
     line = _CAPTION_LABEL.sub("", line, count=1) if _CAPTION_LABEL.match(line) else line
     parts = [part for sentence in sentences(line) if (part := _without_credit(sentence))]
-    # Japanese and Chinese have no spaces between sentences
-    return "".join(part if part[0] > "\u3000" else f" {part}" for part in parts).strip()
+    return "".join(part if _UNSPACED.match(part) else f" {part}" for part in parts).strip()
 
 
 def without_opener(text: str) -> str:

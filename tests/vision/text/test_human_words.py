@@ -103,6 +103,14 @@ def test_a_text_from_a_person_is_unchanged(text: str) -> None:
     assert human_text(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["빨간 배입니다. 항구에 있습니다.", "A boat. 🌅 At sunrise.", "赤い船です。港にあります。", "红船。在港口。"],
+)
+def test_sentences_are_separated_by_a_space_where_their_script_has_spaces(text: str) -> None:
+    assert human_text(text) == text
+
+
 def test_mark_up_and_line_breaks_are_removed_and_letters_composed() -> None:
     assert human_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
 
