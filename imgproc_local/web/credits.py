@@ -16,11 +16,11 @@ from imgproc_local.web.guard import get, require_session
 
 DAYS = 30
 MAX_KEYS = 100
-"""The keys that are listed: those that used most."""
+"""At most this many keys are listed, those that used most."""
 
 
 class DayUsage(Struct, frozen=True):
-    """The credits used on one day in UTC, together and by operation, and the number of pictures."""
+    """The credits used on one day in UTC, in total and by operation, and the number of pictures."""
 
     day: str
     credits: int
@@ -29,9 +29,8 @@ class DayUsage(Struct, frozen=True):
 
 
 class KeyUsage(Struct, frozen=True):
-    """The credits used with one key. `key_id` and `name` are None where the key is unknown: for commands, texts that
-    were regenerated, and deleted jobs.
-    """
+    """The credits used with one key. `key_id` and `name` are None where it is unknown: for commands, regenerated
+    texts, and deleted jobs."""
 
     key_id: str | None
     name: str | None
@@ -39,8 +38,8 @@ class KeyUsage(Struct, frozen=True):
 
 
 class CreditsData(Struct, frozen=True):
-    """`balance` is None before the account exists. `days` are the last 30, the oldest first, also those without use;
-    empty before the account exists."""
+    """`balance` is None before the account exists. `days` are the last 30, the oldest first, including
+    those without use; empty before the account exists."""
 
     account: str
     balance: int | None

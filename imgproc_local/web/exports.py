@@ -32,13 +32,13 @@ from imgproc_local.engine.export.exporter import require_complete
 from imgproc_local.web.guard import get, require_same_origin, require_session
 
 MAX_TICKETS = 16
-"""Downloads that can be started; the oldest is forgotten for a new one."""
+"""At most this many downloads can be started; for a new one, the oldest ticket is deleted."""
 TICKET_VALID_S = 3600
 STATE_KEY = "export_tickets"
 
 
 class Ticket(Struct, frozen=True):
-    """A download that can be started, also more than once, until `expires_s` of the monotonic clock."""
+    """A download that can be started, even more than once, until `expires_s` of the monotonic clock."""
 
     request: ExportRequest
     expires_s: float

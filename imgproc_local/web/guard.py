@@ -30,7 +30,8 @@ get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
 def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
     """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding.
 
-    With TLS the browser has compared the name with the certificate; behind a proxy, the proxy knows its names.
+    Neither TLS nor a trusted proxy needs this check: the browser has compared the name with the certificate, and the
+    proxy knows its names.
     """
     if connection.scope["scheme"] == "https" or connection.scope["state"].get(TRUSTED_PROXY):
         return
@@ -73,7 +74,7 @@ def session_cookie(connection: Connection, secret: str, max_age_s: int) -> Cooki
 
 
 async def require_session(connection: Connection, _: BaseRouteHandler) -> None:
-    """Stores the PageSession as `scope["user"]`."""
+    """Refuse a request without a session; store the PageSession as `scope["user"]`."""
     session = await session_of(connection)
     if session is None:
         raise NotAuthorizedException("There is no session. Open the link that `imgproc-local sign-in` prints.")
@@ -81,8 +82,8 @@ async def require_session(connection: Connection, _: BaseRouteHandler) -> None:
 
 
 def refuse_other_sites(connection: Connection, _: BaseRouteHandler) -> None:
-    """Refuse a request that a page of another origin made, as an `<img>` of it would with the session's cookie: cookies
-    ignore the port. Browsers that do not send `Sec-Fetch-Site` rely on `Cross-Origin-Resource-Policy`.
+    """Refuse a request that a page of another origin caused, such as by an `<img>`: pages on other ports of this host
+    send the session's cookie too. Browsers that do not send `Sec-Fetch-Site` apply `Cross-Origin-Resource-Policy`.
 
     Source: W3C, Fetch Metadata Request Headers.
     """

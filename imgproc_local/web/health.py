@@ -20,9 +20,9 @@ from imgproc_local.system.child import program
 from imgproc_local.web.guard import get, require_session
 
 TIMEOUT_S = 25.0
-"""The page waits for 30 seconds."""
+"""Less than the 30 seconds that the page waits."""
 TTL_S = 5.0
-"""How long a result is used again, so that several requests start one process."""
+"""How long a result is reused, so that several requests start one process."""
 
 
 class Check(Struct, frozen=True):

@@ -1,6 +1,4 @@
-"""The page's own endpoints, which need no API key: an overview with balance and vision model, the keys, and the
-sessions.
-"""
+"""The page's endpoints for its overview (balance, limits and vision model), the API keys, and its sessions."""
 
 from __future__ import annotations
 
@@ -193,7 +191,7 @@ def _key(key: ApiKey, secret: str | None = None) -> Key:
 
 
 def _checked(requested: NewKey) -> NewKey:
-    """`requested` with its name in normal form. Raises: InvalidRequest."""
+    """`requested` with its name stripped and in NFC. Raises: InvalidRequest."""
     errors: dict[str, list[str]] = {}
     name = unicodedata.normalize("NFC", requested.name.strip())
     if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():

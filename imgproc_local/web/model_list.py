@@ -42,7 +42,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     `program` is the name of the program that has the model, None for this one. `memory_bytes` is 0 if it is unknown;
     `fits_memory` is None then. `recommended` marks the first model of the catalogue that fits. `downloaded_bytes` are
-    those of an installation that was not finished. `grades` are by language code, such as "A 92 %".
+    those of an installation that was not finished. `grades` maps language codes to grades such as "A 92 %".
     """
 
     name: str
@@ -62,7 +62,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 class Models(Struct, frozen=True):
-    """`task` is what is installed or tested now; `failures` are the reasons of failed tasks, by name.
+    """`task` is the task that runs; `failures` says by name why the last task of a model failed.
 
     `runtime_problem` says why no model can run in this program; `folder_problem`, why the models folder can't be read.
     `fixed_by_setting` is the model that the setting `model` names, which `use` can't change; "" without one.
@@ -81,7 +81,7 @@ class Models(Struct, frozen=True):
 
 
 def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
-    """The models of this machine and `offered`, those of other programs. Reads files and asks programs."""
+    """The models of this program and `offered`, those of other programs. Reads files, and asks the program in use."""
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.cpu import processor_problem
     from imgproc_local.vision.llm.selftest import llama_is_installed
@@ -172,11 +172,11 @@ def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
 
 
 def _downloaded_bytes(store: ModelStore, entry: Entry | None) -> int:
-    """The bytes that an unfinished installation has left. 0 for files whose sums only the hub knows."""
+    """The bytes that an unfinished installation has downloaded; 0 for files without a SHA-256 in the catalogue."""
     if entry is None:
         return 0
-    sums = [file.sha256 for file in (entry.text, entry.mmproj) if file.sha256]
-    return sum(_size(store.partial_folder / sha256) for sha256 in sums)
+    names = [file.sha256 for file in (entry.text, entry.mmproj) if file.sha256]
+    return sum(_size(store.partial_folder / name) for name in names)
 
 
 def _size(path: Path) -> int:

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROGRAMS_TTL_S = 15.0
-"""How long the answer of other programs on this machine is used again, so that the page can poll the progress."""
+"""How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
 MAX_PATHS = 4
-"""Paths of one import: a model has two files."""
+"""The maximum number of paths of one import; a model has two files."""
 AIR_GAPPED = (
     "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
     " copy DIR to this machine, and import it here."
@@ -52,7 +52,7 @@ class ModelsBody(Struct, frozen=True):
 
 
 class Accepted(Struct, frozen=True):
-    """`task` is what runs now in the background; None if the request took effect at once."""
+    """`task` is what runs now in the background, None without one. A request that took effect at once started none."""
 
     task: TaskProgress | None
 
@@ -115,8 +115,8 @@ async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBo
 async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     """Use this model from the next picture on; "none" uses no model.
 
-    A model that has not passed its test on this machine is tested first, in the background. The name is decoded once
-    more than other paths, because a name in another program may have slashes, which a path can't.
+    A model that has not passed its test on this machine is tested first, in the background. The name is decoded a
+    second time: that of a model in another program may have slashes, which the page encodes twice.
     """
     services, name = _services(request), unquote(name)
     if services.config.model:

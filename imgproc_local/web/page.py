@@ -40,7 +40,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 
-SAFETY_HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -123,6 +123,6 @@ HANDLERS = [
             Router(path="/", route_handlers=images.HANDLERS, guards=[refuse_other_sites]),
         ],
         guards=[require_own_host],
-        response_headers=[ResponseHeader(name=name, value=value) for name, value in SAFETY_HEADERS.items()],
+        response_headers=[ResponseHeader(name=name, value=value) for name, value in SECURITY_HEADERS.items()],
     )
 ]

@@ -23,8 +23,8 @@ class Draft(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Remarks(Struct, frozen=True):
-    """`remarks` are sentences in English; only one, if the text can't be stored. `chars` is its length as it would be
-    stored; at most `max_chars` are possible, and texts normally have at most `usual_chars`.
+    """`remarks` are sentences in English; only one, if the text can't be stored. `chars` is the length of the text as
+    it would be stored, which can be at most `max_chars` and should be at most `usual_chars`.
     """
 
     remarks: list[str]
@@ -52,6 +52,7 @@ async def remarks(request: Request[Any, Any, Any]) -> RemarksBody:
 def _remarks(text: str, language_code: str) -> list[str]:
     from imgproc_local.vision.llm.editing_remarks import remarks_on
 
+    # for an empty or too long text, `remarks_on` has a remark of its own
     error = alt_text_error(text) if 0 < len(text) <= MAX_ALT_CHARS else None
     return [error] if error else remarks_on(text, language_code)
 

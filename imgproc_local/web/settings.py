@@ -17,10 +17,10 @@ from imgproc_local.web.guard import get, require_session
 
 
 class Settings(Struct, frozen=True):
-    """`file` is the settings file that was read, None without one; `default_file` is where one would be read.
+    """`file` is the settings file, None without one. `default_file` is its default path, None without a home folder.
 
-    `default_file` is None for a user without a home folder; `file_variable` is the environment variable that names
-    another file. The source of a setting is "default", "unknown", a file, an environment variable or a flag.
+    `file_variable` is the environment variable that names another file. The source of a setting is "default",
+    "unknown", a file, an environment variable or a flag.
     """
 
     version: str

@@ -24,7 +24,7 @@ from imgproc_local.web.guard import get, require_same_origin, require_session
 DEFAULT_DAYS = 90
 MAX_DAYS = 36_500
 REMOVE_ROWS_S, DELETE_FILES_S = 10.0, 8.0
-"""How long a prune may take, because the page waits for 30 seconds. It asks again for what is left."""
+"""How long the steps of a prune may take: the page waits for 30 seconds, and repeats the request if rows are left."""
 
 Only = Literal["jobs", "originals", "results"]
 ONLY: dict[str, Only] = {"jobs": "jobs", "originals": "originals", "results": "results"}
@@ -33,8 +33,8 @@ ONLY: dict[str, Only] = {"jobs": "jobs", "originals": "originals", "results": "r
 class Prune(Struct, frozen=True, forbid_unknown_fields=True):
     """What to remove: finished jobs with their files, or only the originals or the results of finished jobs.
 
-    The age is that of the upload, in days; 0 is every finished job. With the `counted_at` of the answer that counted
-    them, nothing is removed of jobs that have finished since.
+    `older_than_days` counts from the upload; 0 is every finished job. With the `counted_at` of an earlier
+    `GET /local/storage`, jobs that have finished since then are left as they are.
     """
 
     older_than_days: Annotated[int, Meta(ge=0, le=MAX_DAYS)]
@@ -45,7 +45,7 @@ class Prune(Struct, frozen=True, forbid_unknown_fields=True):
 class PruneResult(Struct, frozen=True):
     """What a prune would remove, or has removed. `jobs` is 0 if only files are removed.
 
-    `is_complete` is false if a prune was so large that the same request is needed again.
+    `is_complete` is false if the prune ran out of time: the same request removes the rest.
     """
 
     older_than_days: int
@@ -61,7 +61,8 @@ class Storage(Struct, frozen=True):
 
     `backups` are copies of the database from before a migration; `temporary` are uploads and pictures in progress.
     `free_bytes` and `disk_bytes` are of the disk that holds the data folder. `retention_days` are the settings that
-    remove jobs, originals and results on their own; 0 is never. `prune` was counted at `counted_at`.
+    remove jobs, originals and results automatically; 0 is never. `prune` is what the prune of the query would remove,
+    counted at `counted_at`.
     """
 
     data_dir: str
@@ -118,7 +119,7 @@ async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     left = Removable(0, 0, 0) if is_complete else await retention.removable(age, finished_before=finished_before)
     removed = Removable(found.jobs - left.jobs, found.files - left.files, found.size_bytes - left.size_bytes)
     audit("data.prune", kind=planned.only, jobs=removed.jobs, files=removed.files, session=session.id)
-    await retention.delete_files(services.blobs, DELETE_FILES_S)  # the upkeep deletes the others
+    await retention.delete_files(services.blobs, DELETE_FILES_S)  # the upkeep deletes the rest
     services.engine.reset_account_changes()
     return PruneBody(_result(planned, removed, is_complete=is_complete))
 
@@ -148,7 +149,7 @@ def _result(planned: Prune, removable: Removable, *, is_complete: bool = True) -
     return PruneResult(planned.older_than_days, planned.only, *counts, is_complete)
 
 
-def _storage(services: Services, stored: JobFiles, counted_at: str, planned: PruneResult) -> Storage:
+def _storage(services: Services, stored: JobFiles, counted_at: str, expected: PruneResult) -> Storage:
     config, blobs = services.config, services.blobs
     folder = config.data_dir
     database = folder / DATABASE_FILE
@@ -161,7 +162,7 @@ def _storage(services: Services, stored: JobFiles, counted_at: str, planned: Pru
         results=stored.results,
         thumbnails=totals_of([blobs.thumbnail_folder]),
         models=totals_of([config.models_folder]),
-        database=totals_of([database, *(_beside(database, end) for end in ("-wal", "-shm", "-commits"))]),
+        database=totals_of([database, *(_with_ending(database, ending) for ending in ("-wal", "-shm", "-commits"))]),
         backups=totals_of(backups),
         logs=totals_of([folder / "logs"]),
         temporary=totals_of([blobs.incoming_folder, folder / WORK_FOLDER]),
@@ -173,12 +174,12 @@ def _storage(services: Services, stored: JobFiles, counted_at: str, planned: Pru
             "results": config.retention_results_days,
         },
         counted_at=counted_at,
-        prune=planned,
+        prune=expected,
     )
 
 
-def _beside(path: Path, end: str) -> Path:
-    return path.with_name(path.name + end)
+def _with_ending(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
 
 
 HANDLERS = [storage, prune]
