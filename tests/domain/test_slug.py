@@ -144,6 +144,10 @@ def test_a_numbered_slug_ends_with_its_number_and_is_within_the_limit(slug: str,
     assert slug.startswith(name.removesuffix(f"-{number}"))
 
 
+def test_a_long_text_without_spaces_is_truncated_after_a_word() -> None:
+    assert make_slug("กรุงเทพ" * 60, "th") == make_slug("กรุงเทพ" * 20, "th") != ""
+
+
 def test_a_short_slug_is_numbered_without_truncation() -> None:
     assert numbered("red-boat", 2) == "red-boat-2"
 

@@ -13,8 +13,8 @@ _RUN = re.compile(f"[{THAI}]+")
 def thai(text: str) -> str:
     """Replaces runs of Thai by their romanised words.
 
-    A run is dropped if less than half of its characters belong to words in the dictionary. It could only be romanised
-    letter by letter, and Thai leaves some vowels unwritten.
+    A run is dropped if less than half of its characters belong to words in the dictionary. Such a run could only be
+    romanised letter by letter, and Thai leaves some vowels unwritten.
     """
     return _RUN.sub(lambda run: f" {_words(run[0])} ", text)
 
@@ -22,4 +22,5 @@ def thai(text: str) -> str:
 def _words(run: str) -> str:
     words = load_dictionary("thai").segment(run.replace("ํา", "ำ"))
     known = sum(len(word.written) for word in words if word.latin)
-    return " ".join(joined(words)) if known * 2 >= len(run) else ""
+    total = sum(len(word.written) for word in words)
+    return " ".join(joined(words)) if known * 2 >= total else ""
