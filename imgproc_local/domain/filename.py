@@ -80,6 +80,8 @@ def _join(stem: str, ending: str) -> str:
     """`stem` and `ending` as a file name that every system can create."""
     # Windows drops spaces and dots at the end; on other systems, a dot at the beginning hides the file
     stem, ending = stem.strip().lstrip("."), re.sub(r"[\s.]+$", "", ending)
+    if not ending:
+        stem = re.sub(r"[\s.]+$", "", stem)
     if not stem.strip(" ._"):
         stem = EMPTY_STEM
     if is_device_name(stem + ending):

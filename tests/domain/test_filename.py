@@ -96,6 +96,8 @@ def test_a_device_is_not_opened_whatever_the_extension(device: str) -> None:
 def test_dots_and_spaces_at_the_end_are_removed() -> None:
     assert download_name("a", ".png. .") == "a.png"
     assert download_name("..a", "") == "a"
+    assert download_name("a. .", "") == "a"
+    assert ascii_download_name("a.", ".写真") == "a"
 
 
 def test_scripts_and_their_joiners_are_preserved() -> None:
