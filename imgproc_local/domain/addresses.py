@@ -77,12 +77,16 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 def _parse_origin(text: str) -> str:
     origin = text.lower()
-    if not _ORIGIN.fullmatch(origin):
+    try:
+        parts = urlsplit(origin)
+        is_valid, port = _ORIGIN.fullmatch(origin) is not None, parts.port
+    except ValueError:  # not an IPv6 address in the brackets, or a port above 65535
+        is_valid = False
+    if not is_valid:
         raise ValueError(
             f"expected origins such as https://shop.example, with http or https, without a path and in ASCII;"
             f" received {text[:80]!r}"
         )
-    parts = urlsplit(origin)
-    if parts.port == _DEFAULT_PORTS[parts.scheme]:  # browsers omit it
+    if port == _DEFAULT_PORTS[parts.scheme]:  # browsers omit it
         return origin.rpartition(":")[0]
     return origin
