@@ -1,4 +1,4 @@
-"""Addresses: recognises those of this machine and those in trusted networks, and parses origins of web pages."""
+"""Parses IP addresses, networks and origins of web pages, and recognises addresses of this machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALL_INTERFACES = ("0.0.0.0", "::")  # noqa: S104
-"""Addresses by which a server listens on all interfaces."""
+"""The addresses with which a server listens on all interfaces."""
 
 
 def parse_address(text: str) -> Address | None:
-    """The address in `text`, which may have brackets and a zone; None for a name.
+    """The address in `text`, which may have brackets and a zone; None if it is a name instead.
 
-    An IPv4 address that is mapped to IPv6 is returned as IPv4: 192.0.2.1 for `::ffff:192.0.2.1`.
+    An IPv4 address that is mapped to IPv6 is returned as IPv4: `::ffff:192.0.2.1` as 192.0.2.1.
     """
     try:
         address = ipaddress.ip_address(text.strip().strip("[]").partition("%")[0])
@@ -45,12 +45,15 @@ def host_name(host: str) -> str:
 
 
 def is_loopback_name(name: str) -> bool:
-    """Whether `name` is in LOOPBACK_NAMES, the names by which a browser opens a service on its own machine."""
+    """Whether `name`, from a `Host` header, is one by which a browser opens a service on its own machine.
+
+    It is stricter than `is_loopback`, which takes any spelling of any loopback address.
+    """
     return name in LOOPBACK_NAMES
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """The networks in `text`, separated by commas: `192.0.2.7, 10.0.0.0/8`. An address is a network of its own.
+    """The networks in `text`, separated by commas: `192.0.2.7, 10.0.0.0/8`. A single address is a network of one.
 
     Raises: ValueError, which names the invalid item.
     """

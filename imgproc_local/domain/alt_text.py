@@ -1,4 +1,4 @@
-"""What an alt text that a person writes may hold, and how long alt texts are. Source: api/README.md, "Results"."""
+"""Which alt texts a person may write, and how long any alt text may be. Source: api/README.md, "Results"."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import unicodedata
 MAX_ALT_CHARS = 250
 """The maximum length of every alt text."""
 PREFERRED_ALT_CHARS = 125
-"""The length that an alt text normally stays below; longer ones are shortened if whole sentences can be omitted."""
+"""The length to which longer alt texts are shortened, if omitting whole sentences or details is enough."""
 
 _MARKUP = re.compile(r"</?[a-z][^<>]*>|<!--|&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\u2028-\u202e\u2066-\u2069\ufffd\ufff9-\ufffb]")
-"""Separators of lines and paragraphs, marks that reverse the direction of what follows, and replacement characters."""
+"""Line and paragraph separators, marks that change the direction of text, annotation and replacement characters."""
 
 
 def normalized_alt_text(text: str) -> str:
@@ -21,7 +21,7 @@ def normalized_alt_text(text: str) -> str:
 
 
 def alt_text_error(text: str) -> str | None:
-    """Why a normalized text can't be an alt text, as what was expected and received; None if it can."""
+    """The error message for a normalized text that can't be an alt text; None if it can."""
     if not 1 <= len(text) <= MAX_ALT_CHARS:
         return f"seo_alt_text must have 1 to {MAX_ALT_CHARS} characters; received {len(text)}."
     for character in text:

@@ -9,22 +9,22 @@
     ├── UploadTooLarge          the upload has more bytes than the setting allows
     ├── UploadTimedOut          the upload took too long
     ├── Unauthenticated         the request has no API key, or an invalid one
-    ├── RateLimited             the key has used up its requests of this minute
+    ├── RateLimited             the key has used up its requests per minute
     ├── InsufficientCredits     the account's balance does not cover the price of the request
     ├── NotFound                the account has nothing with this identifier
-    ├── FileNotReady            the stage that makes the file is not done
-    ├── NoSuchVersion           a text has no earlier version to undo to, or no later one
+    ├── FileNotReady            the stage that makes the file has not succeeded
+    ├── NoSuchVersion           a text has no earlier version to undo to, or no later one to redo
     ├── OriginalRemoved         the uploaded picture was removed because of its age
     ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
-    ├── QueueFull               the queue has no room for another job
+    ├── QueueFull               the queue of jobs or of texts to write anew is full
     ├── TooManyStreams          the account has too many open event streams
     ├── ExportIncomplete        texts or files of an export are missing
     ├── TooManyExports          the account runs as many exports as it may
-    ├── ServiceStopping         the service is stopping and accepts no upload
-    ├── StorageFailed           the data folder can't be read or written
-    ├── DataFolderBusy          another process owns the data folder
-    ├── SettingInvalid          a setting has a value that can't be used
-    ├── ModelUnusable           a vision model's files are missing, damaged, or do not work here
+    ├── ServiceStopping         the service is stopping and starts nothing new
+    ├── StorageFailed           a file or folder can't be read or written, above all the data folder
+    ├── DataFolderBusy          another process owns the data folder, or changes the models
+    ├── SettingInvalid          a setting is unknown or has a value that can't be used
+    ├── ModelUnusable           a model is unknown, damaged or does not work here
     └── StageFailed             a stage of a job can't produce its result
         ├── ExternalServiceFailed   the external compression service gave no usable result
         ├── StageTimedOut           the stage passed its deadline
@@ -140,7 +140,7 @@ class IdempotencyConflict(ServiceError):
 
 
 class QueueFull(ServiceError):
-    """`limit` is the most that may wait, and `what` names it, such as "unfinished jobs"."""
+    """`limit` is the maximum length of the queue, and `what` names its entries, such as "unfinished jobs"."""
 
     code = "queue_full"
     retry_after_s = 5
@@ -228,5 +228,5 @@ class StageCancelled(StageFailed):
 
 
 def _s(listed: Sequence[object]) -> str:
-    """The ending of a noun after the number of `listed`."""
+    """The plural ending of a noun that counts `listed`: "" for one."""
     return "" if len(listed) == 1 else "s"

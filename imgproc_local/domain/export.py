@@ -1,4 +1,4 @@
-"""What an export is asked for, and what prevents it."""
+"""What a request for an export (a ZIP file of results) asks for, and what prevents it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from typing import Literal
 from msgspec import Struct
 
 MAX_IMAGES = 10_000
-"""The most images of one export."""
+"""The maximum number of images in one export."""
 
 Variant = Literal["optimized", "converted", "original"]
-"""A file of an image, in the order in which an archive lists them."""
+"""One of the files of an image."""
 VARIANTS: tuple[Variant, ...] = ("optimized", "converted", "original")
+"""All variants, in the order in which an export lists them."""
 RequestedVariant = Literal["best", "optimized", "converted", "original"]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
 
 
 class ExportRequest(Struct, frozen=True):
-    """Which files an archive is to contain, and how.
+    """Which files an export is to contain, and how.
 
-    Without `images`, all finished images of the account are exported, or those of `project_id`. The files have the
-    names of `language`; None is the first language of each image. With `write_texts`, alt texts are written into the
-    optimized and converted files. `allow_needs_text` and `allow_missing` export although texts or files are missing.
+    Without `images`, all finished images of the account are exported, or only those of `project_id`. Files are named
+    in `language`, or if it is None, in the first language of each image. With `write_texts`, alt texts are written into
+    the optimized and converted files. `allow_needs_text` and `allow_missing` allow an export that lacks texts or files.
     """
 
     images: tuple[str, ...] | None = None
@@ -46,8 +47,8 @@ class MissingFile(Struct, frozen=True):
     """A requested file that does not exist.
 
     Its stage is not done (`unfinished`) or has `failed`; or the file was `removed` because of its age, or is `missing`
-    or `damaged` on the disk. It is `not_requested` if the job was for another operation; that is reported only for an
-    image that the request names and that has no other requested file.
+    or `damaged` on the disk. It is `not_requested` if the operation of the job does not make it; that is reported only
+    for an image that the request names and of which no requested file can be exported.
     """
 
     image_id: str

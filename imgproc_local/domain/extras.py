@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def how_to_install(extra: str) -> str:
-    """What to do where the extra `extra` is missing. pip of the system refuses to install into itself (PEP 668)."""
+    """What to do if the extra is missing: the pip of `.venv` is named because the system's may refuse (PEP 668)."""
     lock = f"requirements-{extra}.lock"
     return (
         f"In a clone of the repository, run `.venv/bin/pip install --require-hashes -r {lock}`;"

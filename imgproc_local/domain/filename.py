@@ -1,10 +1,10 @@
 """File names that are received with uploads, and file names for downloads.
 
 Invariant: a name for a download can be created on every operating system, and can't lead out of the folder that the
-user chose. It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible or reverses
-the order of letters, is not the name of a device (`CON.png`), and does not end in a dot or a space. This holds for its
-ASCII version, too, which is cleaned after characters were replaced by their compatibility equivalents (`／` becomes
-`/`).
+user chose. It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible (except
+`JOINERS`) or reverses the order of letters, is not the name of a device (`CON.png`), and does not end in a dot or a
+space. This also holds for its ASCII version, in which characters are replaced by their compatibility equivalents first
+(`／` becomes `/`).
 
 Source: "Naming Files, Paths, and Namespaces" in Microsoft's documentation of Windows; RFC 6266, section 4.3.
 """
@@ -15,17 +15,17 @@ import re
 import unicodedata
 
 MAX_BYTES = 255
-"""The longest file name of ext4, APFS and NTFS; in UTF-8, and therefore also in UTF-16 units."""
+"""The longest file name in UTF-8 on ext4 and APFS. NTFS allows as many UTF-16 units, of which a name has no more."""
 MAX_EXTENSION_CHARS = 16
 """A longer suffix is part of the name, not an extension."""
-EMPTY_STEM = "image"
-"""The name of a download whose own name has no character left."""
+FALLBACK_STEM = "image"
+"""The stem of a name from which no usable character remains."""
 JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner. They are part of the spelling of Persian and Hindi, and of emoji."""
 
 _RESERVED = re.compile(r'[<>:"/\\|?*]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])[ .]*(\.|$)", re.IGNORECASE)
-"""Windows opens the device whatever extension follows."""
+"""The names of Windows devices. Windows opens the device whatever extension follows."""
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories: control and format characters, surrogates, and separators of lines and paragraphs."""
 
@@ -33,7 +33,7 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 def original_name(received: str, default: str) -> str:
     """The file name that is stored for an upload: the last path segment of `received`, without invisible characters.
 
-    It is `default` if no other character remains. It has at most `MAX_BYTES` bytes in UTF-8; the stem is truncated, not
+    It is `default` if nothing but dots remains. It has at most `MAX_BYTES` bytes in UTF-8; the stem is truncated, not
     the extension.
     """
     name = _without_invisible(re.split(r"[/\\]", received)[-1]).strip()
@@ -52,13 +52,13 @@ def download_name(stem: str, ending: str) -> str:
 
 
 def ascii_download_name(stem: str, ending: str) -> str:
-    """As `download_name`, in ASCII: letters lose their marks, and letters of other scripts are omitted."""
+    """As `download_name`, but in ASCII: letters lose their marks, and letters of other scripts are omitted."""
     stem, ending = (_replace_reserved(_to_ascii(part)) for part in (stem, ending))
     return _join(stem, ending)
 
 
 def is_device_name(name: str) -> bool:
-    """Whether Windows opens a device instead of a file called `name`, also after a compatibility mapping (`COM¹`)."""
+    """Whether Windows opens a device instead of a file called `name`, or of its compatibility equivalent (`COM¹`)."""
     return _DEVICE.match(unicodedata.normalize("NFKC", name)) is not None
 
 
@@ -72,7 +72,7 @@ def _without_invisible(text: str) -> str:
 
 
 def _replace_reserved(text: str) -> str:
-    """Replace reserved characters, and those that programs turn into reserved ones by compatibility mapping."""
+    """Replaces reserved characters, and those whose compatibility equivalents contain one (`／`), by `_`."""
     return "".join("_" if _RESERVED.search(unicodedata.normalize("NFKD", char)) else char for char in text)
 
 
@@ -83,7 +83,7 @@ def _join(stem: str, ending: str) -> str:
     if not ending:
         stem = re.sub(r"[\s.]+$", "", stem)
     if not stem.strip(" ._"):
-        stem = EMPTY_STEM
+        stem = FALLBACK_STEM
     if is_device_name(stem + ending):
         stem = f"_{stem}"
     return _cut(stem, ending)

@@ -10,7 +10,7 @@ from imgproc_local.domain.privacy import Removed
 
 
 class Format(StrEnum):
-    """The file formats that the service reads. Values are the names in the HTTP interface, where it accepts them.
+    """The file formats that the service reads. The values are their names in the HTTP interface.
 
     TIFF and HEIC are accepted from the command line and the local page only.
     """
@@ -29,9 +29,9 @@ READ_ONLY_FORMATS = (Format.TIFF, Format.HEIC)
 
 
 class ScaledSize(Struct, frozen=True):
-    """The size of a picture, as displayed, that is scaled down by `factor`; each side has at least 1 pixel.
+    """The displayed size of a picture after both sides were multiplied by `factor`, which is below 1, and rounded.
 
-    Both sides are scaled by the same factor and then rounded, so that circles remain circles.
+    Each side has at least 1 pixel.
     """
 
     width_px: int
@@ -43,8 +43,8 @@ class ImageInfo(Struct, frozen=True):
     """The properties of a picture that its header states, known before decoding.
 
     `width_px` and `height_px` are those of one frame as stored, before `orientation` is applied. `orientation` is the
-    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is that of all frames
-    together. Of a file with several `pages`, all properties are those of the first, which alone is processed.
+    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is the duration of all frames
+    together. If a file has several `pages`, the other properties are those of the first, the only one processed.
     """
 
     format: Format
@@ -79,7 +79,7 @@ class ImageInfo(Struct, frozen=True):
 
 
 class Pixels(Struct, frozen=True):
-    """A decoded picture, scaled down for describers.
+    """A decoded picture, scaled down to a thumbnail.
 
     `rgb` is H×W×3 uint8 sRGB, rows from the top without padding, orientation applied. Transparent pixels are composited
     over white; `alpha_mean` is the mean opacity before that, from 0.0 (transparent) to 1.0 (opaque).
@@ -99,7 +99,7 @@ class EmbeddedText(Struct, frozen=True):
 
 
 class KeepLocation(StrEnum):
-    """Which place names a result preserves: none, those down to the city, or all. Coordinates are always removed."""
+    """Which place names a result preserves: none, from country to city, or all. Coordinates are always removed."""
 
     NONE = "none"
     CITY = "city"
@@ -107,7 +107,7 @@ class KeepLocation(StrEnum):
 
 
 class EmbeddedMetadata(Struct, frozen=True):
-    """What the metadata of a picture says about its content: IPTC-IIM, XMP and EXIF merged, without blank values.
+    """What the metadata of a picture says about it: IPTC-IIM, XMP and EXIF merged, without blank values.
 
     Field names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
     `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`; None if it is missing or not a calendar date.
@@ -135,7 +135,7 @@ class EmbeddedMetadata(Struct, frozen=True):
 
 
 def compression_percentage(original_bytes: int, optimized_bytes: int) -> int:
-    """The bytes saved in percent of the original, rounded, at least 0. Source: api/README.md, "Job and image"."""
+    """The bytes saved, as a rounded percentage of the original, at least 0. Source: api/README.md, "Job and image"."""
     if original_bytes <= 0:
         return 0
     return max(0, round(100 * (1 - optimized_bytes / original_bytes)))

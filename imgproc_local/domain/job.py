@@ -43,7 +43,7 @@ class Status(StrEnum):
         return self in (Status.COMPLETED, Status.FAILED)
 
 
-STATUS_OF_STAGE = {
+_STATUS_OF_STAGE = {
     StageName.ANALYZE: Status.ANALYZING,
     StageName.OPTIMIZE: Status.OPTIMIZING,
     StageName.CONVERT: Status.CONVERTING,
@@ -68,7 +68,7 @@ class StageRecord(Struct, frozen=True):
 
 
 class StoredFile(Struct, frozen=True):
-    """A file of a job. `sha256` is the hexadecimal hash of its content, by which it is stored.
+    """A file of a job. `sha256` is the hexadecimal hash of its content, under which it is stored.
 
     An `expired` file was removed because of its age; its size and format remain known.
     """
@@ -82,7 +82,7 @@ class StoredFile(Struct, frozen=True):
 class JobDetails(Struct, frozen=True):
     """What the request asked for, and the properties of the upload.
 
-    `info` is that of the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
+    `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
     """
 
     project_name: str
@@ -93,9 +93,9 @@ class JobDetails(Struct, frozen=True):
 
 
 class JobTotals(Struct, frozen=True):
-    """The number of jobs of an account by state, and bytes of those jobs that have a result.
+    """The number of jobs of an account by state, and the bytes of those that have a result.
 
-    `original_bytes` is the size of their uploads together; `saved_bytes` is the sum of what the smallest result of each
+    `original_bytes` is the total size of their uploads; `saved_bytes` is the total of what the smallest result of each
     job saves.
     """
 
@@ -127,7 +127,7 @@ class Job(Struct, frozen=True):
     """A job with its stages and results. Times are RFC 3339 in UTC.
 
     `revision` is the number of the last transaction whose changes this snapshot contains. `text_states` has an entry
-    for the language of each translation. `details` is None only in jobs that were not read from the database.
+    for the language of each translation. `details` is never None in a job read from the database.
     """
 
     id: str
@@ -170,4 +170,4 @@ def derive_status(stages: Sequence[StageRecord]) -> Status:
         return Status.FAILED if failed else Status.COMPLETED
     if not started:
         return Status.PENDING
-    return STATUS_OF_STAGE[max(started, key=lambda stage: stage.started_seq or 0).name]
+    return _STATUS_OF_STAGE[max(started, key=lambda stage: stage.started_seq or 0).name]

@@ -8,8 +8,8 @@ from msgspec import Struct
 class ApiKey(Struct, frozen=True):
     """A key as stored. `account` is the account's name, `name` the key's.
 
-    `rate_limit` is in requests per minute; None means the setting of the service, 0 means no limit. Times are RFC 3339.
-    `for_page` says that the local page made the key for itself: its requests are not limited.
+    `rate_limit` is in requests per minute; None means the setting `rate_limit_per_minute`, 0 means no limit. Times are
+    RFC 3339. `for_page` says that the local page made the key for itself: such a key has no rate limit.
     """
 
     id: str

@@ -8,7 +8,7 @@ from msgspec import Struct
 class Language(Struct, frozen=True):
     """`code` is ISO 639-1, `name` the English name, `native_name` the name in the language itself.
 
-    The region is part of the names where the texts are those of one region.
+    Both names include a region if the texts follow the usage of that region.
     """
 
     code: str

@@ -11,7 +11,7 @@ from imgproc_local.domain.job import StageName
 
 
 class Operation(StrEnum):
-    """The operations that a client can request. `process` is the other three together."""
+    """The operations that a client can request. `PROCESS` is the other three together."""
 
     ANALYZE = "analyze"
     OPTIMIZE = "optimize"
@@ -35,7 +35,7 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 """The formats of uploads that each operation accepts."""
 
 LOCAL_FORMATS = READ_ONLY_FORMATS
-"""The formats that the command line and the local page accept too, for every operation."""
+"""Further formats that are accepted from the command line and the local page, for every operation."""
 
 
 def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
@@ -44,7 +44,7 @@ def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]
 
 
 TIFF_SIZE_FACTOR = 32
-"""A TIFF may have this many times as many bytes as another picture, by default 800 MB, because TIFFs are often not
+"""A TIFF may have this many times the bytes of other pictures (by default 800 MB), because TIFFs are often not
 compressed: 60 megapixels of RGB with 16 bits per sample take 360 MB.
 """
 
@@ -52,7 +52,7 @@ CONVERT_TARGETS = (Format.WEBP, Format.AVIF)
 MAX_LANGUAGES = 10
 MAX_CONTEXT_CHARS = 500
 MAX_SIDE_PX = 65_535
-"""The largest value of `max_width_px` and `max_height_px`: no format that is written can have longer sides."""
+"""The largest value of `max_width_px` and `max_height_px`: the longest side that JPEG and GIF can store."""
 
 DEFAULT_LANGUAGES = ("en",)
 DEFAULT_PROJECT_NAME = "API Uploads"
@@ -62,8 +62,8 @@ class Plan(Struct, frozen=True):
     """One validated request. `languages` are ISO 639-1 codes; `format` is the target of the conversion.
 
     `project_id` is the identifier of an existing project. If it is None, the project named `project_name` is used, or
-    created if the account has none of that name. `context` is what the client says of the page that the picture is for,
-    at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
+    created if the account has none of that name. `context` is what the client says about the page that the picture is
+    for, at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
 
     Results are scaled down to fit inside `max_width_px` and `max_height_px`; None is no limit.
     """

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import groupby
 
-from imgproc_local.domain.filename import EMPTY_STEM
+from imgproc_local.domain.filename import FALLBACK_STEM
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
@@ -73,7 +73,7 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
         for addition in (kind, *(() if words or number else colours)):
             _append_words(words, addition, language, language)
     _append_words(words, number, language)
-    return make_slug(" ".join(words), language) or EMPTY_STEM
+    return make_slug(" ".join(words), language) or FALLBACK_STEM
 
 
 def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
