@@ -1,4 +1,4 @@
-"""Latin, Cyrillic, Greek, Georgian and Armenian, by the transliteration systems of the countries and languages."""
+"""Latin, Cyrillic, Greek, Georgian and Armenian, by the transliteration systems that each language uses."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _LATIN_DIGRAPHS = {
     "no": _DANO_NORWEGIAN,
 }
 
-_EAST_SLAVIC = romanisation(
+_RUSSIAN = romanisation(
     "абвгдеёжзийклмнопрстуфхцчшщъыьэюя", "a b v g d e yo zh z i y k l m n o p r s t u f kh ts ch sh shch - y - e yu ya"
 )
-_SERBIAN = _EAST_SLAVIC | romanisation("жхцчшђјљњћџ", "z h c c s dj j lj nj c dz")
+_SERBIAN = _RUSSIAN | romanisation("жхцчшђјљњћџ", "z h c c s dj j lj nj c dz")
 _CYRILLIC = {
-    # Source: the simplified system of Russian passports and road signs, soft and hard signs dropped
-    "ru": _EAST_SLAVIC,
+    # Source: the system of Russian road signs, simplified: е is always e, ё always yo; soft and hard signs dropped
+    "ru": _RUSSIAN,
     # Source: resolution 55 of the Cabinet of Ministers of Ukraine, 2010; initial letters in _ukrainian
-    "uk": _EAST_SLAVIC | romanisation("гґиіїєй", "h g y i i ie i"),
+    "uk": _RUSSIAN | romanisation("гґиіїєй", "h g y i i ie i"),
     # Source: Bulgarian Transliteration Act, 2009
-    "bg": _EAST_SLAVIC | romanisation("хщъь", "h sht a y"),
+    "bg": _RUSSIAN | romanisation("хщъь", "h sht a y"),
     # Source: Gaj's Latin alphabet without diacritics, đ as dj
     "sr": _SERBIAN,
     # Source: Macedonian passports
     "mk": _SERBIAN | romanisation("жчшѓќѕџ", "zh ch sh gj kj dz dzh"),
     # Source: the instruction on geographical names of Belarus, 2007, without diacritics; iotated letters in _belarusian
-    "be": _EAST_SLAVIC | romanisation("гжійўцчшх", "h z i j u c c s ch"),
+    "be": _RUSSIAN | romanisation("гжійўцчшх", "h z i j u c c s ch"),
     # Source: BGN/PCGN 1979 without diacritics
-    "kk": _EAST_SLAVIC | romanisation("әғқңөұүһіё", "a gh q ng o u u h i yo"),
+    "kk": _RUSSIAN | romanisation("әғқңөұүһіё", "a gh q ng o u u h i yo"),
 }
 _DISTINCTIVE_LETTERS = (
     ("uk", re.compile("[їєґ]")),
@@ -47,8 +47,8 @@ _DISTINCTIVE_LETTERS = (
     ("uk", re.compile("і")),
     ("bg", re.compile("(?<=[бвгджзклмнпрстфхцчш])ъ(?=[бвгджзклмнпрстфхцчшщ])")),
 )
-"""Letters by which a language in Cyrillic is recognised. The first row that matches decides: its letters only have
-to be absent from the languages of the rows below it."""
+"""Letters by which a language in Cyrillic is recognised. The first row that matches decides, so languages of rows above
+it may have the same letters."""
 
 # Source: ELOT 743 / ISO 843; letter groups in _greek
 _GREEK = romanisation("αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o")
@@ -71,8 +71,8 @@ def latin(text: str, language: str) -> str:
 def cyrillic(text: str, language: str, requested: str) -> str:
     """Cyrillic in Latin letters.
 
-    If `language` is not written in Cyrillic, the letters in the text decide how it is read, and if they are common to
-    several languages, `requested`.
+    If `language` is "" or not written in Cyrillic, the text is read as the language that its letters show; if they show
+    none, as `requested` or, if that is not written in Cyrillic, as Russian.
     """
     if not re.search("[\u0400-\u052f]", text):
         return text
@@ -117,7 +117,7 @@ def _replace(text: str, letters: dict[str, str]) -> str:
 
 
 def _ukrainian(text: str) -> str:
-    """Romanises the letters that differ at the beginning of a word (є is ye there, ie elsewhere), and зг."""
+    """Romanises зг, and letters whose romanisation at the beginning of a word differs (є is ye there, ie elsewhere)."""
     text = text.replace("зг", "zgh")
     for letter, initial in (("є", "ye"), ("ї", "yi"), ("й", "y"), ("ю", "yu"), ("я", "ya")):
         text = re.sub(rf"\b{letter}", initial, text)

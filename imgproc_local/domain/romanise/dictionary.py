@@ -6,11 +6,11 @@ A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` genera
         before them, `>` as one word with the word after them, `.` as words of their own
     one line per class: the costs of a word of this class followed by a word of each class, separated by spaces
     an empty line
-    one line per written form, sorted by its bytes: the form, a tab, its readings separated by spaces. A reading is
+    one line per written form, sorted by bytes: the form, a tab, its readings separated by spaces. A reading is
         `latin,class,cost`
 
-As in MeCab, a cost is lower the more frequent a word or a pair of classes is, and the segmentation with the lowest sum
-of costs is used. The entries are searched in one block of bytes: a dict of them would need ten times the memory.
+As in MeCab, the more frequent a word or a pair of classes is, the lower is its cost, and the segmentation with the
+lowest sum of costs is used. Entries are searched in one block of bytes: a dict of them would need ten times the memory.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from importlib.resources import files
 from msgspec import Struct
 
 MAX_WORD_CHARS = 16
-"""The length of the longest entry that is looked up."""
+"""Longer entries are never found."""
 MAX_SEGMENTED_CHARS = 200
-"""Characters after this position are ignored: a slug is full before."""
+"""Further characters of a text are ignored: a slug is full before that."""
 _DEFAULT_CLASS = 0
-"""The class of words without an entry, which are never joined to their neighbours."""
-_UNGROUPED_COST = 1200
+"""The class given to words without an entry: in Japanese that of general nouns, which are not joined to neighbours."""
+_SINGLE_COST = 1200
 _GROUPED_COST = 400
-"""The costs of words without an entry, a single character and a match of `grouped`: higher than those of almost all
-entries."""
+"""The costs of words without an entry: a single character, and a match of `grouped`. Those of entries are lower."""
 
 
 class Word(Struct, frozen=True):
-    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is one of `<`, `>` and `.`, see above."""
+    """A word of a segmented text. `latin` is "" if it has no reading. `joins` is that of its class: `<`, `>` or `.`."""
 
     written: str
     latin: str
@@ -46,7 +45,7 @@ class Word(Struct, frozen=True):
 
 
 class _Path(Struct, frozen=True):
-    """The cheapest segmentation up to a position that ends with `word`."""
+    """The cheapest segmentation that ends with `word`, with `before` as all but its last word."""
 
     cost: int
     word: Word
@@ -54,7 +53,7 @@ class _Path(Struct, frozen=True):
 
 
 class _Entries:
-    """The lines of a dictionary as a sequence of written forms for `bisect`."""
+    """The lines of a dictionary as a sequence for `bisect`: the item at each byte is the line that contains it."""
 
     def __init__(self, lines: bytes) -> None:
         self._lines = lines
@@ -63,7 +62,6 @@ class _Entries:
         return len(self._lines)
 
     def __getitem__(self, position: int) -> bytes:
-        """The line that contains `position`, so that all positions of a line compare equal."""
         start = self._lines.rfind(b"\n", 0, position) + 1
         return self._lines[start : self._lines.find(b"\n", position)]
 
@@ -73,13 +71,12 @@ class Dictionary:
 
     def __init__(self, content: bytes) -> None:
         header, _, entries = content.partition(b"\n\n")
-        flags, *rows = header.decode().split("\n")
-        self._joins = flags
+        self._joins, *rows = header.decode().split("\n")
         self._costs = [[int(cost) for cost in row.split()] for row in rows]
         self._entries = entries if entries.endswith(b"\n") else entries + b"\n"
 
     def readings(self, written: str) -> tuple[list[Word], bool]:
-        """The entries of `written`, and whether longer forms begin with it."""
+        """The entries whose form is `written`, and whether longer forms begin with it."""
         key = written.encode()
         first = bisect_left(_Entries(self._entries), key)
         line_end = self._entries.find(b"\n", first)
@@ -97,7 +94,7 @@ class Dictionary:
     def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[Word]:
         """The words of the cheapest segmentation of `text`.
 
-        Each match of `grouped` is a candidate for a word, without a reading, beside the entries that begin there.
+        A match of `grouped` is also considered as one word, without a reading, beside the entries that begin there.
         """
         text = text[:MAX_SEGMENTED_CHARS]
         paths: list[list[_Path]] = [[] for _ in range(len(text) + 1)]
@@ -140,7 +137,7 @@ class Dictionary:
         match = grouped.match(text, start) if grouped else None
         if match:
             words.append(Word(match[0], "", _DEFAULT_CLASS, _GROUPED_COST))
-        return words or [Word(text[start], "", _DEFAULT_CLASS, _UNGROUPED_COST)]
+        return words or [Word(text[start], "", _DEFAULT_CLASS, _SINGLE_COST)]
 
 
 @cache
@@ -151,7 +148,7 @@ def load_dictionary(name: str) -> Dictionary:
 
 
 def joined(words: list[Word]) -> list[str]:
-    """The romanised words, with those of the classes `<` and `>` joined to their neighbours.
+    """The romanised words, joined to their neighbours as their classes say.
 
     Words without a reading are dropped, and separate their neighbours.
     """

@@ -10,7 +10,7 @@ from imgproc_local.domain.romanise.korean import HANGUL
 _NOT_IN_MODERN_JAPANESE = frozenset(
     "會樂廳國學體灣戰區圖實寫鐵應變觀覺讀歸圓圍壓團對從戀戲據擔數斷樣樓歐氣澤濱濕營獨獻畫當發縣繼續聽聲臺舊萬藝處號裝觸譯豐轉邊醫鐘關險雙靈點龍壽廣"
 )
-"""Traditional Chinese characters that Japanese replaced by simpler ones."""
+"""Traditional Chinese characters for which Japanese uses simpler ones today."""
 _JAPANESE_PLACES = (
     " 東京 京都 大阪 名古屋 横浜 神戸 札幌 福岡 広島 長崎 奈良 北海道 沖縄 仙台 富士山 鎌倉 金沢 箱根 新宿"
     " 渋谷 銀座 浅草 秋葉原 池袋 上野 品川 成田 千葉 埼玉 静岡 熊本 鹿児島 日光 日本 東京都 京都市 大阪市"
@@ -24,10 +24,10 @@ _LANGUAGE_OF_PLACE = dict.fromkeys(_JAPANESE_PLACES.split(), "ja") | dict.fromke
 
 
 def language_of_han(text: str, requested: str, text_language: str | None) -> str:
-    """`ja`, `zh`, or "" if the Chinese characters in `text` can be both, or are Korean.
+    """The language of the Chinese characters in `text`: `ja`, `zh`, or "" if they can be both, or are Korean.
 
-    Kana make a text Japanese, Hangul Korean. Then decide, in this order, the language of the text, characters that only
-    one of the languages uses, names of large cities, and the requested language.
+    These decide, in this order: kana (Japanese), `text_language`, Hangul (Korean), characters that only one of the
+    languages uses, well-known places, and `requested`.
     """
     if re.search(f"[{KANA}\uff66-\uff9f]", text):
         return "ja"

@@ -9,7 +9,7 @@ from imgproc_local.domain.romanise.letters import romanisation
 
 INDIC = "\u0900-\u0d7f"
 
-# Source: Hunterian transliteration without marks; for other scripts than Devanagari ISO 15919 without marks
+# Source: Hunterian transliteration for Devanagari, ISO 15919 for the other scripts, both without marks
 _CONSONANTS = romanisation(
     "कखगघङचछजझञटठडढणतथदधनऩपफबभमयरऱलळऴवशषसह",
     "k kh g gh n ch chh j jh n t th d dh n t th d dh n n p ph b bh m y r r l l l v sh sh s h",
@@ -30,9 +30,9 @@ _FINAL_M = frozenset((_TAMIL, 0x0C00, 0x0C80, 0x0D00))
 """The blocks of scripts in which a final anusvara is m: Tamil, Telugu, Kannada, Malayalam."""
 _RUN = re.compile(f"[{INDIC}]+")
 _OUTSIDE_COMMON_ORDER = {
-    # letters without a counterpart at the same place of Devanagari's block: Bengali khanda ta, ya, ra and va;
+    # letters without a counterpart at the same place in Devanagari's block: Bengali khanda ta, Assamese ra and va;
     # Gurmukhi tippi and addak; Malayalam chillu letters
-    "ৎ": "त्", "য়": "य", "ৰ": "र", "ৱ": "व", "ੰ": "ं", "ੱ": "", "ൺ": "न्", "ൻ": "न्", "ർ": "र्", "ൽ": "ल्", "ൾ": "ल्",
+    "ৎ": "त्", "ৰ": "र", "ৱ": "व", "ੰ": "ं", "ੱ": "", "ൺ": "न्", "ൻ": "न्", "ർ": "र्", "ൽ": "ल्", "ൾ": "ल्",
 }  # fmt: skip
 
 
@@ -54,10 +54,10 @@ def _word(run: str) -> str:
 
 
 def _romanise(text: str, block: int) -> str:
-    """The romanisation of a word that is written with the letters of Devanagari; `block` is that of its script.
+    """The romanisation of a word that is written with the letters of Devanagari; `block` is that of its own script.
 
-    Schwa deletion: the inherent vowel a is silent at the end of a word, except after a consonant with a semivowel
-    (`mitra`), and where VC precedes and CV follows it (V is a vowel, C a consonant).
+    Schwa deletion: in some scripts the inherent vowel a is silent at the end of a word, except after a consonant with a
+    semivowel (`mitra`), and between VC and CV (V is a vowel, C a consonant).
     """
     text = text.replace("ज्ञ", "ग्य")
     out: list[str] = []

@@ -46,7 +46,7 @@ _SYLLABLE = re.compile("|".join(sorted(_TABLE, key=len, reverse=True)))
 _HIRAGANA_TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
 _KATAKANA_RUN = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 _COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun nin mei en kai")
-"""Counters and their readings after digits, which differ from the readings of the same characters as words."""
+"""Counters and their readings after digits. As words, the same characters have other readings."""
 _COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
 _RUN = re.compile(f"[{HAN}{KANA}]+")
 
@@ -54,9 +54,9 @@ _RUN = re.compile(f"[{HAN}{KANA}]+")
 def hepburn(kana: str) -> str:
     """The romanisation of hiragana and katakana: ッ doubles the consonant after it, and ー is dropped.
 
-    A final ッ becomes `q`, because the consonant may be that of the next word: see `_without_q`.
+    A final ッ becomes `q`, because it may double the first consonant of the next word: see `_without_q`.
     """
-    kana = re.sub("(.)[ヽゝ]", r"\1\1", kana.translate(_HIRAGANA_TO_KATAKANA))
+    kana = re.sub("(.)ヽ", r"\1\1", kana.translate(_HIRAGANA_TO_KATAKANA))
     latin = _SYLLABLE.sub(lambda match: _TABLE[match[0]], kana)
     latin = re.sub("ッ+(?=ch)", "t", latin)
     latin = re.sub("ッ+(?=([a-z]))", r"\1", latin)
@@ -64,7 +64,7 @@ def hepburn(kana: str) -> str:
 
 
 def without_length(latin: str) -> str:
-    """`latin` with long o and u written as one letter, as is usual where macrons are dropped."""
+    """`latin` with long o and u written as one letter, as is usual in Hepburn without macrons."""
     return latin.replace("ou", "o").replace("oo", "o").replace("uu", "u")
 
 
@@ -87,6 +87,6 @@ def _words(run: str) -> str:
 
 
 def _without_q(latin: str) -> str:
-    """Resolves the `q` that `hepburn` writes for a final ッ."""
+    """Replaces the `q` that `hepburn` writes for a final ッ by the consonant after it, if there is one."""
     latin = re.sub("q(?=ch)", "t", latin)
     return re.sub("q(?=([a-z]))", r"\1", latin).replace("q", "")

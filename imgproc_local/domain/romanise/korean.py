@@ -13,8 +13,8 @@ _INITIALS = romanisation(range(19), "g kk n d tt r m b pp s ss - j jj ch k t p h
 _MEDIALS = romanisation(range(21), "a ae ya yae eo e yeo ye o wa wae oe yo u wo we wi yu eu ui i")
 _FINALS = romanisation(range(28), "- k k k n n n t l k m l l l p l m p p t t ng t t k t p t")
 _LIAISON = romanisation(range(28), "- g kk ks n nj n d r lg lm lb ls lt lp r m b ps s ss ng j ch k t p -")
-"""The romanisation of a syllable's initial consonant, vowel and final consonant, by their indices in Unicode's order.
-`_LIAISON` is for a final consonant before a syllable that begins with a vowel."""
+"""The romanisation of a syllable's initial consonant, vowel (medial) and final consonant, by their indices in Unicode's
+order. `_LIAISON` is for a final consonant before a syllable that begins with a vowel."""
 _N, _S, _SILENT, _H = 2, 9, 11, 18
 """The indices of the initials ㄴ, ㅅ, ㅇ and ㅎ."""
 _I = 20

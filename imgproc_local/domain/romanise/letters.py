@@ -1,4 +1,4 @@
-"""Tables from letters to their romanisation, written as two strings."""
+"""Tables of letters and their romanisation, from two strings."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _Letter = TypeVar("_Letter", str, int)
 
 
 def romanisation(letters: Iterable[_Letter], latin: str) -> dict[_Letter, str]:
-    """A map from each letter to its romanisation. `latin` has them in order, separated by spaces; `-` is empty."""
+    """A map from each letter to its romanisation. `latin` lists these in order, separated by spaces; `-` means ""."""
     return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))

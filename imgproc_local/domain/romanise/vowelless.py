@@ -32,15 +32,15 @@ _PREFIXES = {
     "fa": (),
     "he": (("וה", "ve ha"), ("שב", "she be "), ("ה", "ha"), ("ב", "be "), ("ל", "le "), ("מ", "mi "), ("ו", "ve ")),
 }
-"""The article and the particles that are written in one word with the next word. A prefix is separated from a word only
-if the rest is in the table."""
-_SUFFIXES = {"fa": (("‌های", "haye"), ("های", "haye"), ("‌ها", "ha"), ("ها", "ha"), ("ی", "i")), "ar": (), "he": ()}
+"""Articles and particles that are written as one word with the next word, and their romanisation. They are separated
+only if the rest of the word is in the table."""
+_SUFFIXES = {"fa": (("های", "haye"), ("ها", "ha"), ("ی", "i")), "ar": (), "he": ()}
 """Plural and indefinite endings of Persian, which are joined to the romanised word."""
 _MAX_NAME_WORDS = 4
 _PRONOUNCEABLE = re.compile(
     "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
 )
-"""A syllable has a vowel and at most one consonant before it; one consonant may end the word."""
+"""A word whose syllables have a vowel and at most one consonant before it; one more consonant may end it."""
 
 
 def arabic_script(text: str, language: str) -> str:
@@ -71,7 +71,7 @@ def _table(language: str) -> dict[str, str]:
 
 
 def _normalised(text: str) -> str:
-    """`text` without vowel marks and with variants of a letter, such as أ and ا, replaced by one of them."""
+    """`text` without vowel marks, and with one letter for the variants of each, such as ا for أ."""
     text = re.sub("[\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670ـ'׳״\"]", "", text)
     return text.translate(str.maketrans("أإآٱىيك", "ااااییک")).replace("\u200c", "")
 
@@ -99,7 +99,7 @@ def _words(text: str, language: str) -> str:
 
 
 def _lookup(word: str, language: str, table: dict[str, str]) -> str:
-    """The romanisation of a word or name of the table, with the prefixes and suffixes of the language; else ""."""
+    """The romanisation of a word or name in the table, also with a prefix or a suffix of the language; else ""."""
     plain = _normalised(word)
     if plain in table:
         return table[plain]
@@ -108,7 +108,7 @@ def _lookup(word: str, language: str, table: dict[str, str]) -> str:
         if rest != plain and len(rest) > 1 and rest in table:
             return latin + table[rest]
     for suffix, latin in _SUFFIXES[language]:
-        rest = plain.removesuffix(_normalised(suffix))
+        rest = plain.removesuffix(suffix)
         if rest != plain and rest in table:
             return table[rest] + latin
     return ""

@@ -1,4 +1,4 @@
-"""The words of a text in ASCII letters: each part of a text is romanised according to its script and language."""
+"""The words of a text in ASCII letters and digits. Each part is romanised according to its script and language."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from imgproc_local.domain.romanise.thai import THAI, thai
 from imgproc_local.domain.romanise.vowelless import ARABIC, HEBREW, arabic_script, hebrew
 
 MAX_TEXT_CHARS = 2000
-"""Characters after this position are ignored."""
+"""Further characters of a text are ignored."""
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
 """Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
@@ -27,16 +27,17 @@ hyphens, zero-width joiners and non-joiners (Persian)."""
 _LATIN = "a-z\u00c0-\u024f"
 """Lower-case Latin letters."""
 _UNREADABLE = re.compile("[bcdfghjklmnpqrstvwxz]{4}")
-"""Four consonants in a row show that a script was romanised without its vowels."""
+"""Four consonants in a row, which show that a script was romanised without its vowels."""
 _SCRIPT_CHANGE = re.compile(f"(?<=[{_LATIN}])(?=[{HANGUL}{THAI}{INDIC}])|(?<=[{HANGUL}{THAI}{INDIC}])(?=[{_LATIN}])")
+"""Where one word ends and the next begins without a space."""
 
 
 def romanised_words(text: str, requested: str, text_language: str | None = None) -> list[str]:
     """The words of `text` in lower-case ASCII letters and digits.
 
     `text_language` is the language of the text. If it is None, the language is inferred from the script and from
-    letters that only one language uses; `requested`, the language of the description, decides between languages that
-    remain possible. Words that can't be romanised are left out.
+    letters that only one language uses; if several remain possible, `requested`, the language of the description, is
+    assumed. Words that can't be romanised are left out.
     """
     language = text_language or requested
     text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
@@ -61,7 +62,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
 
 
 def _ascii(word: str) -> str:
-    """Latin letters without marks, and letters of other scripts by anyascii's tables; "" if that is no word."""
+    """Latin letters without marks, and other letters by anyascii's tables; "" if the result can't be read as a word."""
     plain = "".join(char for char in unicodedata.normalize("NFKD", word) if not "\u0300" <= char <= "\u036f")
     if plain.isascii():
         return plain.lower()
