@@ -1,8 +1,8 @@
 """Removes private data from the texts of a picture.
 
 Descriptions in files contain words, but also data: the JSON of a phone with its position, the settings of a program,
-coordinates, e-mail addresses. `clean_text` distinguishes them, for metadata, alt texts and file names. Every pattern
-takes linear time: its quantifiers are bounded or possessive.
+coordinates, e-mail addresses. `clean_text` separates the words from the data, for metadata, alt texts and file names.
+Every pattern takes linear time: its quantifiers are bounded or possessive.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ MAX_TEXT_CHARACTERS = 32 * 1024
 
 
 class CleanText(Struct, frozen=True):
-    """A text without private data. `text` is "" if nothing else remains; it is unchanged if `removed` is empty."""
+    """A text without private data. `text` is "" if no word remains; it is unchanged if `removed` is empty."""
 
     text: str
     removed: frozenset[Removed] = frozenset()
 
 
 class _LazyPattern:
-    """A pattern that is compiled when it is used first: these take 60 ms, and most pictures have no text."""
+    """A pattern that is compiled at its first use: all of them take 60 ms, and most pictures have no text."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._arguments = pattern, flags
@@ -66,15 +66,16 @@ class _LazyPattern:
         return self._pattern.sub(replacement, text)
 
 
-_LATIN = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
-"""Letters of scripts that separate words by spaces; digits; and the underscore."""
+_ALPHABETIC = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
+"""Latin, Greek and Cyrillic letters, ASCII digits and the underscore."""
 _SYLLABIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+"""Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean, beside whose letters an e-mail address needs no space."""
 _AT = r"(?:[@＠﹫]|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
 _DOT = r"(?:\.|\s{0,2}[\[({<]\s{0,2}(?:dot|\.|punkt|point|punto)\s{0,2}[\])}>]\s{0,2}|\sdot\s)"
-_LABEL = rf"(?:[{_LATIN}-]{{1,63}}+|[{_SYLLABIC}]{{1,63}}+)"
+_LABEL = rf"(?:[{_ALPHABETIC}-]{{1,63}}+|[{_SYLLABIC}]{{1,63}}+)"
 _EMAIL = _LazyPattern(
     r"(?:\b(?:e-?mail|mailto)\s{0,2}[:=]?\s{0,2})?"
-    rf"(?:(?<![{_LATIN}.+'-])[{_LATIN}.+'-]++|(?<![{_SYLLABIC}])[{_SYLLABIC}]++)"
+    rf"(?:(?<![{_ALPHABETIC}.+'-])[{_ALPHABETIC}.+'-]++|(?<![{_SYLLABIC}])[{_SYLLABIC}]++)"
     rf"(?:{_AT}{_LABEL}|\s(?:at|@)\s{_LABEL}(?=\sdot\s))(?:{_DOT}{_LABEL}){{1,8}}",
     re.IGNORECASE,
 )
@@ -84,7 +85,8 @@ Source: RFC 5322; RFC 5321, 4.5.3.1 (lengths)."""
 
 _DEGREE = r"(?:[°º˚]|\s?deg(?:rees?)?\b|&deg;)"
 _NUMBER = r"[+\-−]?\d{1,3}(?:[.,]\d{1,15})?"
-_SIDE = r"(?:[NSEWO]|north|south|east|west)"
+_HEMISPHERE = r"(?:[NSEWO]|north|south|east|west)"
+"""O is east in German (Ost) and west in French, Spanish and Italian."""
 _END = r"(?![\w'’-])"
 _START = r"(?<![0-9A-Za-z_.,])"
 _AXIS = (
@@ -98,20 +100,20 @@ _COORDINATES = _LazyPattern(
             r"\bgeo:\s?[+-]?\d[^\s\"'<>]{0,200}+",
             r"\bpoint\s?z?\s?\([^)]{1,80}\)",
             # a value after the name of its axis
-            rf"(?:\b|(?<=_)){_AXIS}(?:ref)?[\"']?\s{{0,2}}(?:[:=]\s{{0,2}}[\"'(\[]?|is\s){_NUMBER}(?:{_DEGREE})?\s?(?:{_SIDE}{_END})?",
+            rf"(?:\b|(?<=_)){_AXIS}(?:ref)?[\"']?\s{{0,2}}(?:[:=]\s{{0,2}}[\"'(\[]?|is\s){_NUMBER}(?:{_DEGREE})?\s?(?:{_HEMISPHERE}{_END})?",
             rf"\b(?!long\s|lon\s){_AXIS}\s{{1,2}}[+\-−]?\d{{1,3}}[.,]\d{{1,15}}",
             rf"\bgps\b[\w ]{{0,12}}?[:=]?\s{{0,2}}[(\[]?{_NUMBER}{_SEPARATORS}{_NUMBER}",
             # degrees, minutes and seconds
-            rf"(?:\b{_SIDE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
-            rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_SIDE}{_END})?",
-            rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_SIDE}{_END}",
-            rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_SIDE}{_END}",
+            rf"(?:\b{_HEMISPHERE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
+            rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_HEMISPHERE}{_END})?",
+            rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_HEMISPHERE}{_END}",
+            rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
             rf"\b[NSEWO]\s?\d{{1,3}}\s?(?:\s|{_DEGREE}\s?)\d{{1,2}}(?:\s\d{{1,2}})?[.,]\d{{1,10}}",
-            rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_SIDE}{_END}",
+            rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
             # fractions, as Exif stores them
             r"\b\d{1,4}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}\b",
             # decimal degrees
-            rf"{_START}[+\-−]?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}\s?{_SIDE}{_END}",
+            rf"{_START}[+\-−]?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}\s?{_HEMISPHERE}{_END}",
             rf"\b[NSEWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}",
             rf"\b[NS]\s?\d{{1,2}}[.,]\d{{1,15}}{_SEPARATORS}[EWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?",
             rf"{_START}\d{{1,2}}[.,]\d{{1,15}}\s?(?:[NS]|north|south){_END}"
@@ -183,13 +185,13 @@ _WORD = _LazyPattern(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
 _SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
 _LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
 
-_REST = re.compile(
+_LEFTOVERS = re.compile(
     r"\(\s{0,4}[,;:/|-]?\s{0,4}\)|\[\s{0,4}[,;:/|-]?\s{0,4}\]|<\s{0,4}>|\{\s{0,4}\}|\"\s{0,4}\""
     r"|\b(?:e-?mail|mail|mailto|gps|coordinates?|position|koordinaten|coordonnées|coordenadas)\s{0,2}[:=]\s{0,2}(?=$|[\s,;.)\]])",
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[^\S\r\n]{2,}+")
-_SPACE_BEFORE_MARK = re.compile(r"[^\S\r\n]+(?=[,.;:!?)\]](?:\s|$))")
+_SPACE_BEFORE_MARK = re.compile(r"[^\S\r\n](?=[,.;:!?)\]](?:\s|$))")
 _MARK_ALONE = re.compile(r"(?<=\s)[,;](?=\s)")
 _REPEATED_MARKS = re.compile(r"([,;:|/])(?:\s{0,4}[,;:|/]){1,8}+(?=\s|$)")
 _MARK_BEFORE_STOP = re.compile(r"[,;:]\s{0,4}(?=[.!?](?:\s|$))")
@@ -198,9 +200,9 @@ _EDGES = " \t\r\n,;:|/–—-&"
 
 @lru_cache(maxsize=64)
 def clean_text(text: str) -> CleanText:
-    """`text` without e-mail addresses, positions, serial numbers and data; HTML elements are preserved.
+    """`text` without e-mail addresses, positions, serial numbers, and data such as JSON; HTML elements are preserved.
 
-    A text that contains only data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
+    A text that is mainly data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         return CleanText("", frozenset((Removed.DATA_TEXT,)))
@@ -243,7 +245,7 @@ def _kinds_in(data: str) -> set[Removed]:
 
 
 def _is_data(text: str) -> bool:
-    """Whether `text` consists of data only: JSON, XML, a list of settings or of numbers, or a hash."""
+    """Whether `text` is a file format such as JSON or XML, or consists mainly of settings (`name=value`) or numbers."""
     text = text.strip()
     if not text:
         return False
@@ -270,7 +272,7 @@ def _is_data(text: str) -> bool:
 
 
 def _without_objects(text: str) -> str:
-    """`text` without parts in braces or brackets that contain keys or numbers. The last one may be unclosed."""
+    """`text` without objects and arrays of JSON or code. The last one may be unclosed."""
     if "{" not in text and "[" not in text:
         return text
     out: list[str] = []
@@ -326,7 +328,7 @@ def _without_elements(text: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    """`text` without what removals leave: empty brackets, labels, repeated spaces and punctuation marks."""
-    text = _MARK_ALONE.sub(" ", _REST.sub(" ", _REST.sub(" ", text)))
+    """`text` without what removals leave behind: empty brackets, labels, repeated spaces and punctuation marks."""
+    text = _MARK_ALONE.sub(" ", _LEFTOVERS.sub(" ", _LEFTOVERS.sub(" ", text)))
     text = _REPEATED_MARKS.sub(r"\1", _SPACES.sub(" ", text))
     return _MARK_BEFORE_STOP.sub("", _SPACE_BEFORE_MARK.sub("", _SPACES.sub(" ", text))).strip(_EDGES)

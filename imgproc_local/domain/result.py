@@ -10,9 +10,9 @@ from msgspec import Struct
 class TextSource(StrEnum):
     """Where the texts of a translation come from. Source: api/README.md, "Results".
 
-    `VISION` is the vision model. `EMBEDDED` is a text of the file in the requested language. `FACTS` is made from words
-    of a person in the file: captions, people, places, keywords, event. `PIXELS` is made from the kind of picture, its
-    colours, shape and date, because nothing else is known. `PERSON` is a text edited by hand.
+    `VISION` is the vision model. `EMBEDDED` is a text of the file in the requested language. `FACTS` is made from what
+    a person wrote into the file: captions, people, places, keywords, event. `PIXELS` is made from the kind of picture,
+    its colours, shape and date, because nothing else is known. `PERSON` is a text edited by hand.
     """
 
     VISION = "vision"
@@ -42,8 +42,8 @@ class Translation(Struct, frozen=True):
 class TextState(Struct, frozen=True):
     """What can be done with a text that is stored.
 
-    `can_undo` and `can_redo` say whether there is a version before and after the one in force. `regenerating` says that
-    a request to write the text anew waits or runs; `error` is why the last such request failed, None if it did not.
+    `can_undo` and `can_redo` say whether there is an earlier and a later version than the current one. `regenerating`
+    says that a request to write the text anew waits or runs; `error` is why the last such request failed, or None.
     """
 
     can_undo: bool = False

@@ -20,11 +20,11 @@ MAX_WORDS = 8
 MAX_CHARS = 80
 HASH_BYTES = 5
 """The number of bytes of the SHA-256 in an archive name, 8 characters in base32. Among a million pictures with the same
-slug in one folder, two have the same name with a probability of 0.37, so the results of another picture must not be
-replaced.
+slug in one folder, two have the same name with a probability of 0.37, so a caller must make sure that it does not
+replace the results of another picture.
 """
 WORD_AFTER_DEVICE_NAME = "image"
-"""Appended to a slug that is the name of a device in Windows, such as `con`."""
+"""Appended to a slug that is the name of a Windows device, such as `con`."""
 
 
 def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
@@ -38,7 +38,7 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
 
 
 def numbered(slug: str, number: int) -> str:
-    """`slug-number`, with `slug` truncated after a word so that the result has at most 80 characters."""
+    """`slug-number`, with `slug` truncated after a word so that the result has at most `MAX_CHARS` characters."""
     return _with_last_word(slug, str(number))
 
 
@@ -46,7 +46,7 @@ def archive_name(slug: str, source_key: str) -> str:
     """The name of a picture's results in an archive: `slug` and 8 base32 characters of the SHA-256 of `source_key`.
 
     `source_key` is the path of the picture relative to the folder or object store that is processed. The name does not
-    depend on other pictures, so it does not change when pictures are added. It has at most 80 characters.
+    depend on other pictures, so it does not change when pictures are added. It has at most `MAX_CHARS` characters.
     """
     digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
     return _with_last_word(slug, b32encode(digest[:HASH_BYTES]).decode().lower())

@@ -1,4 +1,4 @@
-"""What a misspelt name may mean."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Iterable
 
 
 def suggested_setting(name: str, known: Iterable[str]) -> str:
-    """The end of the message about an unknown setting: the nearest of the known names, and where all are listed."""
+    """The end of the message about an unknown setting: the most similar known name, and where all are listed."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"{f' Did you mean {near[0]}?' if near else ''} `imgproc-local config show` lists all settings."

@@ -1,4 +1,4 @@
-"""The function that ends blocking work which is no longer wanted."""
+"""The type of function by which blocking work finds out that it is no longer wanted."""
 
 from __future__ import annotations
 
