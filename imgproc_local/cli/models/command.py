@@ -130,8 +130,10 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
         else:
             manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
     if to is not None:
+        folder = to.resolve()  # "." has no name
         click.echo(
-            f"{name} is in {to}. Copy it to the other machine, and run `imgproc-local models import {to.name}` there."
+            f"{name} is in {folder}."
+            f" Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
         )
     elif manifest is not None:
         _report_installed(config, manifest)

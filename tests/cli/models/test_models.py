@@ -184,6 +184,17 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
     check_folder(models, ["again", "small"])
 
 
+def test_a_model_pulled_to_the_working_folder_is_imported_by_its_name(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_settings: dict[str, object]
+) -> None:
+    (tmp_path / "carried").mkdir()
+    monkeypatch.chdir(tmp_path / "carried")
+    result = program.in_process("models", "pull", "small", "--to", ".", **hub_settings)
+    assert result.exit_code == 0, result.stderr
+    assert f"small is in {tmp_path / 'carried'}. " in result.stdout
+    assert "`imgproc-local models import carried`" in result.stdout
+
+
 def test_an_import_from_the_network_says_so_before_it_opens_the_path(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
