@@ -197,9 +197,11 @@ def import_(
         answer_opening=None if answer_opening is None else answer_opening.replace("\\n", "\n"),
         sha256=sha256,
     )
+    if is_ocr := model_files.is_source(sources):
+        ocr.refuse_options(options)
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
         models = _model_store(config, may_be_new=True)
-        if model_files.is_source(sources):
+        if is_ocr:
             manifest = None
             model_files.import_networks(models, sources[0], progress)
         else:

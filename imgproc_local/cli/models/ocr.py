@@ -14,6 +14,7 @@ from imgproc_local.vision.ocr import download, model_files
 
 if TYPE_CHECKING:
     from imgproc_local.vision.models.files import Progress
+    from imgproc_local.vision.models.install import ImportOptions
     from imgproc_local.vision.models.store import ModelStore
 
 NOT_INCLUDED = (
@@ -33,6 +34,16 @@ def pull(models: ModelStore, to: Path | None, progress: Progress) -> None:
         raise ModelUnusable(NOT_INCLUDED)
     else:
         download.pull(models, progress)
+
+
+def refuse_options(options: ImportOptions) -> None:
+    """Raises: click.UsageError, if `models import` was given an option, because all are for vision models."""
+    given = [name for name in options.__struct_fields__ if getattr(options, name) not in (None, ())]
+    if given:
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(
+            f"The name and the SHA-256 of {model_files.NAME} are fixed, and it has no chat format: leave out {flags}."
+        )
 
 
 def report_installed() -> None:
