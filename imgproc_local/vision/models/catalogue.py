@@ -15,12 +15,14 @@ from msgspec import Meta, Struct
 
 from imgproc_local.vision.models.model import ChatFormat
 
-NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
-"""The pattern of models' names. A name is also the name of a folder, so it must be valid on every file system."""
+NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+"""A model's name is also the name of a folder, so it must be valid on every file system."""
 RESERVED = frozenset(
     {"none", "ocr", "con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 )
-"""Names that no model may have: "none", which selects no model, "ocr", which reads text, and devices in Windows.
+"""Names that no model may have, also before a dot, as in "con.v2".
+
+They are "none", which selects no model, "ocr", which reads text in pictures, and the names of devices in Windows.
 
 Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 
@@ -30,7 +32,7 @@ Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")]
 
 
 class CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of a repository. If `sha256` is "", a downloaded file must have the sum that the hub reports."""
+    """One file of a repository. If `sha256` is "", any sum that the hub reports is accepted."""
 
     file: FileName
     size_bytes: Annotated[int, Meta(ge=1)]
@@ -70,7 +72,7 @@ def read_catalogue(from_settings: Mapping[str, Entry]) -> dict[str, Entry]:
 
 def check_name(name: str) -> None:
     """Raises: ValueError, if `name` can't be the name of a model."""
-    if NAME.fullmatch(name) is None or name.split(".", 1)[0] in RESERVED:
+    if NAME_PATTERN.fullmatch(name) is None or name.split(".", 1)[0] in RESERVED:
         raise ValueError(
             "expected a model's name of at most 64 lower-case letters, digits, dots, hyphens and underscores that"
             f" begins and ends with a letter or a digit and is not a reserved name; received {name!r}"

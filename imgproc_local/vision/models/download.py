@@ -1,7 +1,7 @@
 """Downloads a model of the catalogue and checks it, to install it here or to move it to another machine.
 
-The file name of an unfinished download is the SHA-256 that the complete file must have. By it, the next attempt finds
-the file and resumes the download.
+An unfinished download is named after the SHA-256 that the complete file must have, so that the next attempt finds and
+resumes it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
     """Download a model and install it.
 
     Raises:
-        ModelUnusable: the hub can't be reached or rejects the request, a file differs, or the model does not work here.
+        ModelUnusable: the hub can't be reached or rejects the request, a file has another SHA-256 than expected, or the
+            model does not work here.
         StorageFailed, DataFolderBusy: the models folder can't be written, or another command holds its lock.
     """
     models.require_not_installed(name)
@@ -41,7 +42,7 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
             try:
                 test_and_publish(models, staged, manifest, paths, self_test)
             except BaseException:
-                # so that the next attempt need not download the files again
+                # moved back, so that the next attempt need not download the files again
                 for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
                     with contextlib.suppress(OSError):
                         (staged / file).rename(path)
@@ -52,7 +53,7 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
 def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manifest:
     """Download a model into `folder`, so that `import_model` can install it from there on another machine.
 
-    `folder` must be empty or not exist, except for an unfinished download. Raises: as `pull_model`.
+    `folder` may be missing, empty, or hold an unfinished download. Raises: as `pull_model`.
     """
     target = ModelStore(folder)
     with translate_disk_errors(folder):
@@ -97,6 +98,6 @@ def _download(name: str, entry: Entry, folder: Path, progress: Progress) -> tupl
                 " Nothing was installed; pull the model again."
             )
         files.append(StagedFile(path, ModelFile(remote.catalogue_file.file, remote.size_bytes, actual)))
-    first, second = identify_pair(files)
-    manifest = manifest_of(name, entry, first.file, second.file, text.commit)
-    return (first.path, second.path), manifest
+    text_file, mmproj_file = identify_pair(files)
+    manifest = manifest_of(name, entry, text_file.original, mmproj_file.original, text.commit)
+    return (text_file.path, mmproj_file.path), manifest

@@ -17,8 +17,12 @@ from imgproc_local.system.files import is_disk_full, write_atomically
 CHUNK_BYTES = 1024 * 1024
 
 Progress = Callable[[str, int, int], None]
-"""A function that is called with the name of the current step, the bytes processed so far, and their total."""
+"""A function that is called with the current step, the bytes processed so far, and their total.
+
+A step is a verb and the name of a file, such as "downloading model.gguf"."""
 Document = TypeVar("Document")
+
+_ADVICE = "Free space on it, or use a folder on another disk (the setting models_dir, or --to of `models pull`)."
 
 
 def read_json(path: Path, document_type: type[Document]) -> Document | None:
@@ -35,7 +39,7 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def hash_file(path: Path, step: str, progress: Progress) -> str:
-    """The SHA-256 of the file in hexadecimal. `step` is the name for `progress`. Raises: ModelUnusable."""
+    """The SHA-256 of the file in hexadecimal. `step` is passed to `progress`. Raises: ModelUnusable."""
     digest = hashlib.sha256()
     try:
         size, done = path.stat().st_size, 0
@@ -56,17 +60,15 @@ def translate_disk_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if is_disk_full(error):
-            raise StorageFailed(
-                f"The disk that holds {folder} is full. Free space on it, or choose another folder with models_dir."
-            ) from error
+            raise StorageFailed(f"The disk that holds {folder} is full. {_ADVICE}") from error
         raise StorageFailed(f"The folder {folder} can't be used ({error.strerror}).") from error
 
 
 def require_free_space(folder: Path, needed_bytes: int) -> None:
-    """Raises: StorageFailed, if the disk of `folder` has less free space than `needed_bytes`."""
+    """Raises: StorageFailed, if the disk of `folder` has less free space than `needed_bytes`; OSError."""
     free = shutil.disk_usage(folder).free
     if free < needed_bytes:
         raise StorageFailed(
             f"The disk that holds {folder} has {free / 1e6:,.0f} MB free, and {needed_bytes / 1e6:,.0f} MB are needed."
-            " Free space on it, or choose another folder with models_dir."
+            f" {_ADVICE}"
         )

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file: its architecture, whether the file is complete, and whether two files fit together.
+"""Reads the headers of GGUF files: the architecture, whether a file is complete, and whether two belong together.
 
 The header is not trusted: every count and length is checked against a limit and against the size of the file before it
 is used, so reading a hostile file takes little memory and time.
@@ -21,7 +21,9 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 PROJECTOR_ARCHITECTURE = "clip"
 
-READ_KEYS = ("general.architecture", "general.alignment", "split.count", "clip.has_vision_encoder")
+USED_KEYS = ("general.architecture", "general.alignment", "split.count", "clip.has_vision_encoder")
+USED_SUFFIX = ".embedding_length"
+"""The metadata that is used: these keys, and those that end in this."""
 MAX_ENTRIES = 20_000
 """Limit for the number of metadata entries and for the number of tensors. Large models have about a thousand."""
 MAX_ARRAY = 8_000_000
@@ -30,11 +32,12 @@ MAX_STRINGS = 2_000_000
 """Limit for the strings of all arrays together, because each string must be skipped separately."""
 MAX_KEY_BYTES = 4096
 MAX_STRING_BYTES = 65_536
-"""Limit for the values of `READ_KEYS`; all other values are skipped."""
+"""Limit for the text of a used key; other text is skipped."""
 MAX_DIMENSIONS = 4
 MAX_ALIGNMENT = 1024 * 1024
 DEFAULT_ALIGNMENT = 32
 
+# the types of metadata values, those of numbers with their format in the module struct
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 
@@ -53,12 +56,13 @@ the self-test finds out whether llama.cpp supports them."""
 class Header(Struct, frozen=True):
     """The header of a GGUF file.
 
-    `tensors` is their number. `embedding_length` is the width of a text model's embeddings, None if not stated.
-    `widths` are the sizes of all dimensions of all tensors of a projector; empty for other files.
+    `embedding_length` is the width of a text model's embeddings, None if not stated.
+    `has_vision_encoder` is only False if the file says so. `widths` are the sizes of all dimensions of all tensors of a
+    projector; empty for other files.
     """
 
     architecture: str
-    tensors: int
+    tensor_count: int
     embedding_length: int | None = None
     has_vision_encoder: bool = True
     widths: frozenset[int] = frozenset()
@@ -116,13 +120,13 @@ class _Reader:
             raise ModelUnusable(
                 f"{self._name} can't be used: expected a little-endian GGUF file of version 2 or 3; it is {actual}."
             )
-        tensors = self._count(MAX_ENTRIES, "tensors")
+        tensor_count = self._count(MAX_ENTRIES, "tensors")
         metadata: dict[str, object] = {}
         for _ in range(self._count(MAX_ENTRIES, "metadata entries")):
             key = self._string(MAX_KEY_BYTES)
-            read = key in READ_KEYS or key.endswith(".embedding_length")
-            value = self._value(self._number("<I"), read)
-            if read:
+            used = key in USED_KEYS or key.endswith(USED_SUFFIX)
+            value = self._value(self._number("<I"), used)
+            if used:
                 metadata[key] = value
         architecture = metadata.get("general.architecture")
         if not isinstance(architecture, str) or not architecture:
@@ -131,18 +135,18 @@ class _Reader:
             raise ModelUnusable(
                 f"{self._name} is one part of a split model. Join the parts with `llama-gguf-split --merge` first."
             )
-        widths = self._check_tensors(tensors, metadata.get("general.alignment", DEFAULT_ALIGNMENT))
+        widths = self._check_tensors(tensor_count, metadata.get("general.alignment", DEFAULT_ALIGNMENT))
         length = metadata.get(f"{architecture}.embedding_length")
         projector = architecture == PROJECTOR_ARCHITECTURE
         return Header(
             architecture=architecture,
-            tensors=tensors,
+            tensor_count=tensor_count,
             embedding_length=length if type(length) is int else None,
             has_vision_encoder=metadata.get("clip.has_vision_encoder", True) is not False,
             widths=frozenset(widths) if projector else frozenset(),
         )
 
-    def _check_tensors(self, tensors: int, alignment: object) -> set[int]:
+    def _check_tensors(self, tensor_count: int, alignment: object) -> set[int]:
         """Read the entries of all tensors, and check that each tensor ends inside the file.
 
         Returns the sizes of all dimensions. Raises: ModelUnusable.
@@ -151,7 +155,7 @@ class _Reader:
             raise self._damaged(f"the alignment {alignment!r}")
         widths: set[int] = set()
         end = 0
-        for _ in range(tensors):
+        for _ in range(tensor_count):
             self._string(MAX_KEY_BYTES)
             dimensions = self._number("<I")
             if dimensions > MAX_DIMENSIONS:
@@ -161,22 +165,20 @@ class _Reader:
                 size = self._number("<Q")
                 elements *= size
                 widths.add(size)
-            block, block_bytes = _BLOCKS.get(self._number("<I"), (1, 0))
-            end = max(end, self._number("<Q") + elements // block * block_bytes)
-        start = -(-self._offset // alignment) * alignment
-        if tensors and start + end > self._size:
+            block_elements, block_bytes = _BLOCKS.get(self._number("<I"), (1, 0))
+            end = max(end, self._number("<Q") + elements // block_elements * block_bytes)
+        # the tensors' offsets count from the first multiple of the alignment after the header
+        data_start = -(-self._offset // alignment) * alignment
+        if tensor_count and data_start + end > self._size:
             raise ModelUnusable(
-                f"{self._name} is truncated: it has {self._size:,} bytes, and its header needs {start + end:,}."
+                f"{self._name} is truncated: it has {self._size:,} bytes, and its tensors end at {data_start + end:,}."
             )
         return widths
 
-    def _value(self, kind: int, read: bool) -> object:
-        """Read a value of the type `kind`.
-
-        Returns None for an array, and for a string unless `read`: these are skipped.
-        """
+    def _value(self, kind: int, used: bool) -> object:
+        """Read a value of the type `kind`. Arrays, and strings that are not `used`, are skipped: None."""
         if kind == _STRING:
-            if read:
+            if used:
                 return self._string(MAX_STRING_BYTES)
             self._skip(self._number("<Q"))
         elif kind == _ARRAY:
@@ -200,11 +202,12 @@ class _Reader:
         return _SCALARS[kind]
 
     def _number(self, struct_format: str) -> int:
+        """Read a number. For the types of metadata that are no integers it is a float or a bool."""
         number: int = struct.unpack(struct_format, self._bytes(struct.calcsize(struct_format)))[0]
         return number
 
     def _count(self, limit: int, unit: str) -> int:
-        """Read a number of `unit`, which must not exceed `limit`."""
+        """Read how many `unit` follow: at most `limit`."""
         count = self._number("<Q")
         if count > limit:
             raise self._damaged(f"{count:,} {unit}")

@@ -1,8 +1,7 @@
 """A client of a model hub (Hugging Face or a compatible server): file metadata, resumable downloads, error messages.
 
-It uses the package huggingface_hub, which is imported only here, when a model is downloaded. Its cache is not used,
-because that is in the home folder; its Xet transport is disabled, because it can't resume a download; and so is its
-telemetry.
+The package huggingface_hub is imported only here, when a model is downloaded. Its cache is not used, because that is in
+the home folder. Its Xet transport, which can't resume a download, and its telemetry are disabled.
 
 Environment: HF_ENDPOINT (another hub), HF_TOKEN, HTTPS_PROXY and the other proxy variables.
 """
@@ -56,7 +55,7 @@ class Hub:
             metadata = self._library.get_hf_file_metadata(
                 self._url(entry, catalogue_file, revision), endpoint=_endpoint()
             )
-        sha256 = metadata.etag or ""
+        sha256 = metadata.etag or ""  # a hub reports the SHA-256 of a large file as its ETag
         if metadata.commit_hash is None or metadata.size is None or SHA256.fullmatch(sha256) is None:
             raise ModelUnusable(
                 f"{_host()} is no model hub: it does not report the commit, size and SHA-256 of {catalogue_file.file}."
@@ -94,8 +93,8 @@ class Hub:
                         expected_size=remote.size_bytes,
                     )
                     break
-                except _transport_error():  # huggingface_hub retries other errors
-                    # a connection that transferred nothing is not retried
+                except _transport_error():  # huggingface_hub itself does not retry all of these
+                    # not retried here if the connection transferred nothing
                     if sink.size_bytes == size_before:
                         raise
                     time.sleep(RETRY_PAUSE_S)
@@ -153,9 +152,11 @@ def file_size(path: Path) -> int:
 
 
 def _load_library() -> ModuleType:
-    """Import huggingface_hub, with its settings in the environment, from which it reads them. Raises: ModelUnusable."""
+    """Import huggingface_hub, which reads its settings from the environment then. Raises: ModelUnusable."""
     if not _endpoint().startswith(("https://", "http://")):
-        raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https://, received {_endpoint()!r}.")
+        raise ModelUnusable(
+            f"HF_ENDPOINT: expected a URL that begins with https:// or http://, received {_endpoint()!r}."
+        )
     for variable in ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_PROGRESS_BARS"):
         os.environ[variable] = "1"
     try:
@@ -169,7 +170,7 @@ def _load_library() -> ModuleType:
 
 
 def _transport_error() -> type[Exception]:
-    """The base class of connection errors in the HTTP library of huggingface_hub: httpx, or httpx2 in newer ones."""
+    """The base class of errors in the HTTP library of huggingface_hub: httpx, or httpx2 in newer versions of it."""
     from huggingface_hub import errors
 
     return cast("type[Exception]", errors.HfHubHTTPError.__bases__[0])
@@ -209,7 +210,8 @@ def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
             f" {ADVICE_WITHOUT_NETWORK}"
         ) from error
     except OSError as error:
-        raise ModelUnusable(f"{_host()} did not send {file} as it reported: {str(error).splitlines()[0]}") from error
+        first_line = str(error).splitlines()[0]
+        raise ModelUnusable(f"{file} can't be downloaded from {_host()}: {first_line}") from error
 
 
 def _status_message(status: int, entry: Entry) -> str:

@@ -1,7 +1,7 @@
 """Installs a model: checks its two files, tests the model, and moves it into the models folder by one rename.
 
-Checked are, in this order: the GGUF headers; whether the two files belong together; their SHA-256 sums, if the user, a
-manifest or the catalogue states them; and by the self-test, whether the model works on this machine.
+The checks are: the GGUF headers; whether the two files belong together; their SHA-256 sums, if the user, a manifest or
+the catalogue states them; and last the self-test, whether the model works on this machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ It raises ModelUnusable if the model does not work."""
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """The options of `models import`. `sha256` are sums that files must have; None stands for an option not given."""
+    """The options of `models import`. One of the files must have each sum in `sha256`; None is an option not given."""
 
     name: str | None = None
     template: str | None = None
@@ -58,8 +58,8 @@ def import_model(
         staging = Staging(staged, progress)
         staging.add(sources)
         text, mmproj = identify_pair(staging.files)
-        _require_given_hashes(options.sha256, (text.file, mmproj.file))
-        manifest = _manifest(text.file, mmproj.file, staging.manifest, options, catalogue)
+        _require_given_hashes(options.sha256, (text.original, mmproj.original))
+        manifest = _manifest(text.original, mmproj.original, staging.manifest, options, catalogue)
         models.require_not_installed(manifest.name)
         test_and_publish(models, staged, manifest, (text.path, mmproj.path), self_test)
     return manifest
@@ -91,12 +91,12 @@ def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
 
     Raises: ModelUnusable, if there is not one of each or they don't belong together.
     """
-    headers = [(staged, read_header(staged.path, staged.file.file)) for staged in files]
-    texts = [(staged, header) for staged, header in headers if not header.is_projector]
-    projectors = [(staged, header) for staged, header in headers if header.is_projector]
+    headers = [(file, read_header(file.path, file.original.file)) for file in files]
+    texts = [(file, header) for file, header in headers if not header.is_projector]
+    projectors = [(file, header) for file, header in headers if header.is_projector]
     if len(texts) != 1 or len(projectors) != 1:
-        given = [f"{staged.file.file} (a text model)" for staged, _ in texts]
-        given += [f"{staged.file.file} (a vision encoder)" for staged, _ in projectors]
+        given = [f"{file.original.file} (a text model)" for file, _ in texts]
+        given += [f"{file.original.file} (a vision encoder)" for file, _ in projectors]
         raise ModelUnusable(
             "A vision model is one text model and the vision encoder (mmproj) made for it, two GGUF files;"
             f" given: {', '.join(given) or 'none'}."
@@ -106,25 +106,26 @@ def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
     return text, mmproj
 
 
-def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, revision: str = "") -> Manifest:
-    """The manifest of the model of a catalogue entry. `text` and `mmproj` are its files, `revision` is their commit."""
+def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, commit: str = "") -> Manifest:
+    """The manifest of the model of a catalogue entry, made of two files of a commit; "" for the entry's revision."""
     return Manifest(
         name=name,
         text=text,
         mmproj=mmproj,
         chat=entry.chat,
-        origin=f"{entry.repository}@{revision or entry.revision}",
+        origin=f"{entry.repository}@{commit or entry.revision}",
         licence=entry.licence,
         languages=entry.languages,
         memory_mb=entry.memory_mb,
     )
 
 
-def _require_hash(file: ModelFile, expected: str, origin: str) -> None:
-    """Raises: ModelUnusable, if the SHA-256 of `file` is not `expected`. "" skips the check. `origin` stated it."""
+def _require_hash(file: ModelFile, expected: str, stated_by: str) -> None:
+    """Raises: ModelUnusable, if the SHA-256 of `file` is not `expected`, unless that is ""."""
     if expected and file.sha256 != expected:
         raise ModelUnusable(
-            f"{file.file} is not the file that {origin} names: expected the SHA-256 {expected}, received {file.sha256}."
+            f"{file.file} is not the file that {stated_by} names: expected the SHA-256 {expected},"
+            f" received {file.sha256}."
         )
 
 
@@ -136,7 +137,7 @@ def _require_valid_name(name: str) -> None:
 
 
 def _require_given_hashes(given: Sequence[str], files: Sequence[ModelFile]) -> None:
-    """Raises: ModelUnusable, if no file has one of the SHA-256 sums in `given`."""
+    """Raises: ModelUnusable, unless each SHA-256 in `given` is that of one of the files."""
     for sha256 in given:
         if sha256.lower() not in {file.sha256 for file in files}:
             actual = "; ".join(f"{file.file} has {file.sha256}" for file in files)
@@ -152,6 +153,7 @@ def _manifest(
 ) -> Manifest:
     """The manifest of an imported model. Options override the `supplied` manifest, which overrides the catalogue.
 
+    SHA-256 sums are not overridden: those of the manifest and of the catalogue entry with the model's name must match.
     Raises: ModelUnusable, if the model has no valid name or a SHA-256 differs.
     """
     listed_as = _name_in_catalogue(text, mmproj, catalogue)

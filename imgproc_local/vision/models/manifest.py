@@ -18,10 +18,10 @@ class ModelFile(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """The content of `MANIFEST_FILE`. `origin` is "REPOSITORY@COMMIT", or "" if unknown.
+    """The content of `MANIFEST_FILE`. `origin` is "REPOSITORY@COMMIT" or "REPOSITORY@BRANCH", "" if unknown.
 
     Invariant: the names in the JSON file never change, because other versions of the program read it. So the field
-    `chat` is stored under its first name, "talk".
+    `chat` is still stored as "talk".
     """
 
     name: str

@@ -39,7 +39,8 @@ DEFAULT_RUN_OPTIONS = RunOptions()
 class VisionModel(Struct, frozen=True):
     """An installed model: a text model and the vision encoder (mmproj) that was made for it, both GGUF files.
 
-    `digest` identifies the content of the files, "" if it is unknown: other files may be installed under the same name.
+    `digest` identifies the content of the files, because others may be installed later under the same name; "" if it is
+    unknown.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Copies the GGUF files of an import into a staging folder, from files, folders and tar archives (also .tar.gz).
 
-A file's type is detected from its first bytes, never from its name. Each file is hashed while it is copied; members of
-an archive are copied one by one, never extracted to paths that the archive names.
+A file that the user names may have any name: its first bytes tell its type. In a folder or an archive, only
+`MANIFEST_FILE` and names that end in .gguf are read. Each file is hashed while it is copied; members of an archive are
+copied one by one, never extracted to paths that the archive names.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ TAR_MAGIC, TAR_MAGIC_OFFSET = b"ustar", 257
 
 
 class StagedFile(Struct, frozen=True):
-    """A GGUF file in the staging folder. `file` has its original name."""
+    """A copied or downloaded GGUF file at `path`. `original` has the name that it had before."""
 
     path: Path
-    file: ModelFile
+    original: ModelFile
 
 
 class Staging:
@@ -93,7 +94,9 @@ class Staging:
                 if number >= MAX_TAR_MEMBERS:
                     raise ModelUnusable(f"{name} contains more than {MAX_TAR_MEMBERS} files.")
                 if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-                    raise ModelUnusable(f"{name} contains {member.name!r}, which is not a regular file inside it.")
+                    raise ModelUnusable(
+                        f"{name} contains {member.name!r}, which is a link, a device or a path outside the archive."
+                    )
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None or _is_apple_double(path.name):
                     continue
@@ -105,19 +108,19 @@ class Staging:
     def _read_manifest(self, file: IO[bytes]) -> None:
         try:
             self.manifest = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=Manifest)
-            msgspec.convert(self.manifest.chat.image_tokens, ImageTokens)
+            msgspec.convert(self.manifest.chat.image_tokens, ImageTokens)  # only to check its range
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: {error}.") from error
 
     def _copy(self, source: IO[bytes], size_bytes: int, name: str) -> None:
         """Copy a GGUF file whose original name is `name`. Raises: ModelUnusable, StorageFailed."""
         if len(self.files) == 2:
-            names = ", ".join([*(staged.file.file for staged in self.files), name])
+            names = ", ".join([*(file.original.file for file in self.files), name])
             raise ModelUnusable(
                 "A vision model consists of two GGUF files, a text model and its vision encoder (mmproj);"
                 f" more were given: {names}. Name the two that belong together."
             )
-        folder = self._target.parent
+        folder = self._target.parent  # the models folder, which users know, for messages
         with translate_disk_errors(folder):
             require_free_space(self._target, size_bytes)
         path = self._target / f"source-{len(self.files)}.gguf"
@@ -156,13 +159,13 @@ class _BoundedReader:
 
 
 def _is_apple_double(name: str) -> bool:
-    """Whether it is an AppleDouble file, in which macOS stores attributes of another file on foreign drives."""
+    """Whether it is the name of an AppleDouble file, in which macOS stores attributes of a file on foreign drives."""
     return name.startswith("._")
 
 
 @contextmanager
 def _translate_read_errors(name: str) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error inside the block in reading a file or an archive."""
+    """Raises: ModelUnusable, for any error in reading a file or an archive inside the block."""
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:

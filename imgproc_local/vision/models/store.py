@@ -2,6 +2,7 @@
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
     NAME/selftest-….json, NAME/grades.json                    its test results on this machine
+    ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
     in-use.json                                               the name of the selected model
     loopback-grades.json, loopback-problem.json               results of models in other programs on this machine
     .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
@@ -26,7 +27,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
 from imgproc_local.system.file_lock import lock_within
 from imgproc_local.system.files import fsync_folder
-from imgproc_local.vision.models.catalogue import NAME
+from imgproc_local.vision.models.catalogue import NAME_PATTERN
 from imgproc_local.vision.models.files import (
     Progress,
     hash_file,
@@ -102,11 +103,11 @@ class ModelStore:
             ) from error
         except OSError as error:
             raise ModelUnusable(f"The models folder {self.folder} can't be read ({error.strerror}).") from error
-        return sorted(name for name in folders if NAME.fullmatch(name))
+        return sorted(name for name in folders if NAME_PATTERN.fullmatch(name))
 
     def manifest(self, name: str) -> Manifest:
-        """The manifest of the model `name`. Raises: ModelUnusable, if that is not installed or damaged."""
-        if NAME.fullmatch(name) is None or not (self.folder / name / MANIFEST_FILE).is_file():
+        """The manifest of the model `name`. Raises: ModelUnusable, if it is not installed or is damaged."""
+        if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name / MANIFEST_FILE).is_file():
             installed = ", ".join(self.names()) or "none"
             raise ModelUnusable(f"The model {name!r} is not installed. Installed: {installed}.")
         manifest = read_json(self.folder / name / MANIFEST_FILE, Manifest)
@@ -137,8 +138,7 @@ class ModelStore:
 
     def selected(self) -> str:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
-        if self._must_exist:
-            self.names()
+        self._require_folder()
         selection = read_json(self.folder / SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
@@ -147,7 +147,7 @@ class ModelStore:
         return loopback_model(name) or self.model(name)
 
     def active_model(self, setting: str) -> AnyModel | None:
-        """The model that describes pictures: the one that the setting `model` (`setting`) names, else the selected one.
+        """The model that describes pictures: the one that `setting` names, else the selected one; None without either.
 
         Raises: ModelUnusable, if that model is not installed or is damaged.
         """
@@ -207,8 +207,7 @@ class ModelStore:
         """
         if problem == self.loopback_problem(name):
             return
-        if self._must_exist:
-            self.names()
+        self._require_folder()
         path = self.folder / LOOPBACK_PROBLEM_FILE
         with translate_disk_errors(self.folder):
             if problem is None:
@@ -219,8 +218,8 @@ class ModelStore:
 
     def remove(self, name: str) -> None:
         """Delete a model. Raises: ModelUnusable, if it is not installed; DataFolderBusy; StorageFailed."""
-        if NAME.fullmatch(name) is None or not (self.folder / name).is_dir():
-            self.manifest(name)
+        if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name).is_dir():
+            self.manifest(name)  # raises that it is not installed
         with self.locked(), translate_disk_errors(self.folder):
             if self.selected() == name:
                 (self.folder / SELECTION_FILE).unlink(missing_ok=True)
@@ -259,7 +258,7 @@ class ModelStore:
 
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
-        """A new folder on the same drive, deleted after the block unless `publish` renamed it."""
+        """A new folder in the models folder, deleted after the block unless it was renamed. The lock must be held."""
         with translate_disk_errors(self.folder):
             staged = self.folder / f".building-{secrets.token_hex(4)}"
             staged.mkdir()
@@ -285,8 +284,13 @@ class ModelStore:
         """Raises: ModelUnusable, if the name is taken."""
         if (self.folder / name).exists():
             raise ModelUnusable(
-                f"A model {name!r} is installed already. Remove it first, or give this one another name with --name."
+                f"A model {name!r} is installed already. Remove it first, or import this one under another name."
             )
+
+    def _require_folder(self) -> None:
+        """Raises: ModelUnusable, if the folder must exist and is missing or can't be read."""
+        if self._must_exist:
+            self.names()
 
     def _make_folder(self) -> None:
         # the parent may be the data folder, which no command has created yet
@@ -294,7 +298,7 @@ class ModelStore:
         self.folder.mkdir(exist_ok=True)
 
     def _delete_leftovers(self) -> None:
-        """Delete the files and folders of killed processes, and downloads that nobody has resumed for long."""
+        """Delete the files and folders of killed processes, and downloads not resumed for `PARTIAL_TTL_S`."""
         for folder in (*self.folder.glob(".building-*"), *self.folder.glob(".removed-*")):
             shutil.rmtree(folder)
         temporary = (*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part"))

@@ -273,7 +273,7 @@ def test_a_hostile_archive_is_rejected_and_writes_no_file(
     with tarfile.open(folder / "model.tar", "w") as tar:
         hostile(tar)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(ModelUnusable, match="not a regular file inside it"):
+    with pytest.raises(ModelUnusable, match="a link, a device or a path outside the archive"):
         import_files(models, folder / "model.tar", name="a")
     check_folder(models, [])
     assert [path for path in sorted(tmp_path.rglob("*")) if models.folder not in (path, *path.parents)] == before
