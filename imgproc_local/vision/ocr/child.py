@@ -1,6 +1,6 @@
-"""The process that reads text in pictures: it receives pixels and answers with the lines in them.
+"""The process that reads text in pictures: it receives pixels and answers with the lines of text in them.
 
-It is started by `__main__.py` and ends with the service, or when the service ends it because it has been idle.
+`TextReader` starts it as `ocr-worker` of `__main__.py`. It ends with the service, or when `TextReader` ends it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Answer(Struct, frozen=True, array_like=True):
 
 
 def run(models_folder: str, work_folder: str, parent_pid: int) -> None:
-    """Answer requests of the parent until it ends. Only `work_folder` can be written."""
+    """Answer the requests of the parent process until that ends. Only `work_folder` can be written."""
     requests = Requests()
     sandbox.depend_on_parent(parent_pid)
     sandbox.write_no_core_dumps()

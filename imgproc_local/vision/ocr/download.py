@@ -1,8 +1,7 @@
-"""Downloads the wheel that contains the networks from the package index, and installs them.
+"""Downloads the wheel that contains the neural networks from the package index, and installs them.
 
-Only `models pull` calls it. An interrupted download is resumed. The index is the one that the environment variables of
-uv or pip name, or else PyPI; it must offer the "simple" pages in HTML. Proxies are those of HTTPS_PROXY and the other
-variables.
+An interrupted download is resumed. The index is the one that the environment variables of uv or pip name, or else PyPI;
+it must offer the "simple" pages in HTML. HTTPS_PROXY and the other proxy variables are respected.
 
 Source: Python Packaging User Guide, "Simple repository API".
 """
@@ -32,11 +31,11 @@ from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr.model_files import SIZE_BYTES, WHEEL, PackageFile, install, require_not_installed
 
 DEFAULT_INDEX = "https://pypi.org/simple"
-VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 TIMEOUT_S = 30.0
 """For a connection, and for each chunk."""
 MAX_PAGE_BYTES = 10_000_000
-"""The page of a package lists all its files."""
+"""Limit for the page of a package on the index, which lists all its files."""
 ADVICE = (
     "Try again to resume the download. Without a network, run `models pull ocr --to DIR` on a connected machine and"
     " `models import DIR` here."
@@ -52,24 +51,27 @@ def pull(models: ModelStore, progress: Progress) -> None:
     with models.locked():
         with translate_disk_errors(models.folder):
             models.partial_folder.mkdir(exist_ok=True)
-        wheel = _checked_wheel(models.partial_folder, progress)
+        wheel = _download_and_check(models.partial_folder, progress)
         install(models, wheel, progress)
         with translate_disk_errors(models.folder):
             wheel.unlink()
 
 
 def pull_to(folder: Path, progress: Progress) -> None:
-    """Download the wheel into `folder`, for `import_networks` on another machine. Raises: as `pull`."""
+    """Download the wheel into `folder`, for `import_networks` on another machine.
+
+    Raises: ModelUnusable, StorageFailed.
+    """
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    wheel = _checked_wheel(folder, progress)
+    wheel = _download_and_check(folder, progress)
     with translate_disk_errors(folder):
         wheel.rename(folder / WHEEL.file)
         fsync_folder(folder)
 
 
-def _checked_wheel(folder: Path, progress: Progress) -> Path:
-    """The complete and checked wheel in `folder`. Its name is its SHA-256, so that it is resumed."""
+def _download_and_check(folder: Path, progress: Progress) -> Path:
+    """Download the wheel into `folder`, or resume that. Its file is named after its SHA-256. Raises: as `pull_to`."""
     path = folder / WHEEL.sha256
     with translate_disk_errors(folder):
         require_free_space(folder, WHEEL.size_bytes + SIZE_BYTES)
@@ -93,7 +95,7 @@ def _download(wanted: PackageFile, path: Path, progress: Progress) -> None:
     if done == wanted.size_bytes:
         return
     with _translate_errors(), httpx.Client(timeout=TIMEOUT_S, follow_redirects=True) as client:
-        url = _address(client, wanted)
+        url = _find_url(client, wanted)
         headers = {"Range": f"bytes={done}-"} if 0 < done < wanted.size_bytes else {}
         with client.stream("GET", url, headers=headers | {"Accept-Encoding": "identity"}) as response:
             response.raise_for_status()
@@ -113,8 +115,8 @@ def _download(wanted: PackageFile, path: Path, progress: Progress) -> None:
         raise ModelUnusable(f"The connection to {_host()} broke. {ADVICE}")
 
 
-def _address(client: httpx.Client, wanted: PackageFile) -> str:
-    """The URL of the file, from the package's page."""
+def _find_url(client: httpx.Client, wanted: PackageFile) -> str:
+    """The URL of the file, from the package's page on the index."""
     page_url = f"{_index()}/{wanted.package}/"
     page = b""
     with client.stream("GET", page_url, headers={"Accept": "text/html"}) as response:
@@ -125,15 +127,15 @@ def _address(client: httpx.Client, wanted: PackageFile) -> str:
                 raise ModelUnusable(f"{_host()} is no package index: its page of {wanted.package} is too long.")
         page_url = str(response.url)
     for link in re.findall(r'href\s*=\s*["\']([^"\'<>]{1,4096})["\']', page.decode("utf-8", "replace")):
-        address = urljoin(page_url, html.unescape(link).partition("#")[0])
-        if urlsplit(address).path.rpartition("/")[2] == wanted.file and address.startswith(("https://", "http://")):
-            return address
+        url = urljoin(page_url, html.unescape(link).partition("#")[0])
+        if urlsplit(url).path.rpartition("/")[2] == wanted.file and url.startswith(("https://", "http://")):
+            return url
     raise ModelUnusable(f"{_host()} does not offer {wanted.file}.")
 
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raises: ModelUnusable, for any error of HTTP inside the block."""
+    """Raises: ModelUnusable, for any error of httpx inside the block."""
     try:
         yield
     except httpx.HTTPStatusError as error:
@@ -144,10 +146,10 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _index() -> str:
-    chosen = next((os.environ[name] for name in VARIABLES if os.environ.get(name)), DEFAULT_INDEX)
+    chosen = next((os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), DEFAULT_INDEX)
     return chosen.rstrip("/")
 
 
 def _host() -> str:
-    """The index without a user name and a password."""
+    """The host name of the index, for messages: its URL may contain a user name and a password."""
     return urlsplit(_index()).hostname or "The package index"

@@ -1,7 +1,8 @@
-"""The two networks that read text, PP-OCRv6 small, installed from the wheel of rapidocr, which contains them.
+"""The two neural networks that read text, PP-OCRv6 small, installed from the wheel of rapidocr, which contains them.
 
 The package itself is not used, because it depends on OpenCV (150 MB). The files lie in the folder `ocr` of the models
-folder. Every file must have the SHA-256 written here. Invariant: the folder is complete; it is renamed into place.
+folder. Every file must have the SHA-256 written here. The folder is renamed into place when it is complete; one with
+other sizes, left by an interrupted removal or an older version, counts as not installed.
 
 Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
 """
@@ -34,13 +35,13 @@ NAME = "ocr"
 DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
 LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
 MEMORY_MB = 400
-"""The limit for the process that reads."""
+"""The memory that the process needs, as `models list` shows it. `reader.MAX_MEMORY_BYTES` is its limit."""
 
 
 class Network(Struct, frozen=True):
-    """One file: its path in the wheel, its size in bytes, and its SHA-256."""
+    """One ONNX file: its path in the wheel, its size in bytes, and its SHA-256."""
 
-    in_wheel: str
+    path_in_wheel: str
     size_bytes: int
     sha256: str
 
@@ -74,7 +75,7 @@ WHEEL = PackageFile(
     sha256="2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
 )
 EXPECTED = f"{WHEEL.file}, or a folder with that file or with " + " and ".join(
-    Path(network.in_wheel).name for network in NETWORKS.values()
+    Path(network.path_in_wheel).name for network in NETWORKS.values()
 )
 
 
@@ -84,7 +85,7 @@ def runtime_is_installed() -> bool:
 
 
 def installed_folder(models_folder: Path) -> Path | None:
-    """The folder of the networks; None if they are not installed."""
+    """The folder of the networks; None if they are not installed or have other sizes."""
     folder = models_folder / NAME
     try:
         sizes = {name: (folder / name).stat().st_size for name in NETWORKS}
@@ -94,7 +95,7 @@ def installed_folder(models_folder: Path) -> Path | None:
 
 
 def is_source(sources: Sequence[Path]) -> bool:
-    """Whether `models import` is given these networks instead of a vision model."""
+    """Whether an import of `sources` is one of these networks, not of a vision model."""
     return len(sources) == 1 and (_is_wheel(sources[0]) or _wheel_in(sources[0]) is not None or _has_files(sources[0]))
 
 
@@ -109,7 +110,7 @@ def import_networks(models: ModelStore, source: Path, progress: Progress) -> Non
 
 
 def verify(models: ModelStore, progress: Progress) -> None:
-    """Check that the installed files have their SHA-256. Raises: ModelUnusable."""
+    """Check that the installed files have the expected SHA-256. Raises: ModelUnusable."""
     for name, network in NETWORKS.items():
         actual = hash_file(models.folder / NAME / name, f"verifying {name}", progress)
         if actual != network.sha256:
@@ -134,24 +135,27 @@ def require_not_installed(models: ModelStore) -> None:
 
 
 def install(models: ModelStore, source: Path, progress: Progress) -> None:
-    """Copy the networks from the wheel or the folder `source` into place. The lock must be held."""
+    """Copy the networks from `source`, the wheel or a folder with both files, into place. The lock must be held.
+
+    Raises: ModelUnusable, StorageFailed.
+    """
     with models.staging_folder() as staged:
         with _translate_read_errors(source.name):
             if source.is_dir():
                 for name, network in NETWORKS.items():
-                    with (source / Path(network.in_wheel).name).open("rb") as file:
+                    with (source / Path(network.path_in_wheel).name).open("rb") as file:
                         _copy(file, staged / name, network, progress)
             else:
                 with zipfile.ZipFile(source) as wheel:
                     for name, network in NETWORKS.items():
-                        with wheel.open(network.in_wheel) as member:
+                        with wheel.open(network.path_in_wheel) as member:
                             _copy(member, staged / name, network, progress)
         for name, network in NETWORKS.items():
             actual = hash_file(staged / name, f"verifying {name}", progress)
             if actual != network.sha256:
                 raise ModelUnusable(
-                    f"{Path(network.in_wheel).name} is not the expected file: expected the SHA-256 {network.sha256},"
-                    f" received {actual}. Expected {EXPECTED}."
+                    f"{Path(network.path_in_wheel).name} is not the expected file: expected the SHA-256"
+                    f" {network.sha256}, received {actual}. Expected {EXPECTED}."
                 )
         with translate_disk_errors(models.folder):
             fsync_folder(staged)
@@ -162,7 +166,7 @@ def install(models: ModelStore, source: Path, progress: Progress) -> None:
 
 
 def _copy(source: IO[bytes], path: Path, network: Network, progress: Progress) -> None:
-    """Copy at most one byte more than the network has, so that a hostile file can't fill the disk."""
+    """Copy at most one byte more than the network has: enough to fail the check, too little to fill the disk."""
     remaining = network.size_bytes + 1
     with translate_disk_errors(path.parent):
         out = path.open("xb")
@@ -184,12 +188,12 @@ def _wheel_in(folder: Path) -> Path | None:
 
 
 def _has_files(folder: Path) -> bool:
-    return all((folder / Path(network.in_wheel).name).is_file() for network in NETWORKS.values())
+    return all((folder / Path(network.path_in_wheel).name).is_file() for network in NETWORKS.values())
 
 
 @contextmanager
 def _translate_read_errors(name: str) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error inside the block in reading the wheel or the files."""
+    """Raises: ModelUnusable, for any error in reading the wheel or the files inside the block."""
     try:
         yield
     except KeyError as error:

@@ -31,32 +31,32 @@ Box = npt.NDArray[np.float64]
 MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
 """The picture for the detector: enlarged to this shorter side, but within this longer side and this area.
 
-The area limits the memory: the detector uses 150 to 300 bytes per pixel, by the system's allocator."""
+The area limits the memory: the detector uses 150 to 300 bytes per pixel, depending on the system's allocator."""
 SIDE_STEP_PX = 32
 """Both sides of the detector's input are multiples of this."""
 PIXEL_THRESHOLD, REGION_THRESHOLD = 0.3, 0.5
 """The least probability of text for a pixel, and the least mean for a region."""
 GROWTH = 1.6
-"""Regions cover the core of a line; they are grown by this share of area ÷ perimeter × 2."""
+"""Regions cover the core of a line: each side of its rectangle is moved out by this × area ÷ perimeter."""
 MIN_REGION_PX, MIN_THICKNESS_PX = 20, 3
-"""Smaller and thinner regions are ignored."""
+"""Regions of fewer pixels, and thinner ones, are ignored."""
 MAX_RUNS = 200_000
-"""A mask with more runs of pixels is texture, such as a halftone."""
+"""A mask with more horizontal runs of pixels is texture, such as a halftone: no line is found in it."""
 MAX_LINES = 40
-"""The number of lines that are read in one picture, the largest first."""
+"""The most lines of one picture: only the largest are read."""
 MAX_READ_S = 10.0
 """The CPU time after which no further line is read; most pictures take less than a second."""
 LINE_ROWS, MIN_COLUMNS, MAX_COLUMNS = 48, 16, 3200
-"""The recogniser's input."""
+"""The height of the recogniser's input, and the limits of its width, in pixels."""
 VERTICAL_FROM = 1.5
 """A rectangle is laid on its side if it is this many times as high as wide."""
 EDGE_STEP = 24
 """A pixel belongs to an edge if its grey value differs this much (of 255) from a neighbour's."""
 
 _ANGLES = np.radians(np.arange(-45, 45, 1.5))
-_STRAIGHT_BONUS = 0.02
-"""Per radian: among rectangles of almost equal area, the least rotated one is preferred."""
-
+"""The rotations among which the smallest rectangle is searched."""
+_ROTATION_PENALTY = 0.02
+"""Share of the area per radian, so that among rectangles of almost equal area the least rotated one is preferred."""
 
 _M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 4 * 1024 * 1024
 
@@ -64,7 +64,7 @@ _M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 4 * 1024 * 1024
 def return_freed_memory() -> None:
     """Make glibc return large buffers to the system when they are freed; other allocators need no setting.
 
-    The peak for a picture of `MAX_PIXELS` falls from 390 to 270 MB. With smaller buffers the CPU time doubles.
+    The peak for a picture of `MAX_PIXELS` falls from 390 to 270 MB. A lower threshold doubles the CPU time.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -165,9 +165,9 @@ def _rectangles(probability: Floats) -> list[Box]:
     rows, starts, ends = _runs(probability > PIXEL_THRESHOLD)
     if not 0 < rows.size <= MAX_RUNS:
         return []
-    total = np.concatenate(([0.0], probability.cumsum(dtype=np.float64)))
-    first = rows * probability.shape[1]
-    sums = total[first + ends] - total[first + starts]
+    cumulative = np.concatenate(([0.0], probability.cumsum(dtype=np.float64)))
+    row_starts = rows * probability.shape[1]
+    sums = cumulative[row_starts + ends] - cumulative[row_starts + starts]
     regions = _regions(rows, starts, ends)
     boxes = []
     for region in regions:
@@ -203,13 +203,14 @@ def _regions(rows: Ints, starts: Ints, ends: Ints) -> list[Ints]:
             index = parent[index]
         return index
 
-    # positions on one line per row, with space between the rows; the runs are in ascending order of both
+    # all rows are laid end to end with a gap between them, so that both keys ascend from run to run; the runs of the
+    # row above that overlap a run are those from `low` to before `high`
     stride = int(ends.max()) + 2
     start_keys, end_keys = rows * stride + starts, rows * stride + ends
     low = np.searchsorted(end_keys, start_keys - stride, side="right")
     high = np.searchsorted(start_keys, end_keys - stride, side="left")
-    for index, (first, stop) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        for above in range(first, stop):
+    for index, (first_above, stop_above) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+        for above in range(first_above, stop_above):
             parent[root(index)] = root(above)
     labels = np.array([root(index) for index in range(rows.size)])
     order = np.argsort(labels, kind="stable")
@@ -221,7 +222,7 @@ def _smallest_rectangle(x: Ints, y: Ints) -> Box | None:
     u = np.cos(_ANGLES)[:, None] * x + np.sin(_ANGLES)[:, None] * y
     v = -np.sin(_ANGLES)[:, None] * x + np.cos(_ANGLES)[:, None] * y
     left, right, top, bottom = u.min(1), u.max(1), v.min(1), v.max(1)
-    areas = (right - left) * (bottom - top) * (1 + _STRAIGHT_BONUS * np.abs(_ANGLES))
+    areas = (right - left) * (bottom - top) * (1 + _ROTATION_PENALTY * np.abs(_ANGLES))
     best = int(areas.argmin())
     width, height = right[best] - left[best], bottom[best] - top[best]
     if min(width, height) < MIN_THICKNESS_PX:
@@ -268,7 +269,7 @@ def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
     width, height = _sides(box)
     columns = max(MIN_COLUMNS, min(MAX_COLUMNS, math.ceil(LINE_ROWS * width / max(1.0, height))))
     corners = [float(number) for index in (0, 3, 2, 1) for number in box[index]]
-    # sampled at twice the size, so that a reduction to half blends all pixels in between
+    # sampled at twice the size and then halved, so that pixels in between are blended, not skipped
     doubled = picture.transform((columns * 2, LINE_ROWS * 2), Image.Transform.QUAD, corners, Image.Resampling.BILINEAR)
     return np.asarray(doubled.resize((columns, LINE_ROWS), Image.Resampling.BOX))
 

@@ -24,13 +24,13 @@ CONTENTS = {model_files.DETECTOR_FILE: b"detector" * 400, model_files.RECOGNISER
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel with small files in place of the networks, which the modules expect from now on."""
     expected = {
-        name: Network(model_files.NETWORKS[name].in_wheel, len(content), hashlib.sha256(content).hexdigest())
+        name: Network(model_files.NETWORKS[name].path_in_wheel, len(content), hashlib.sha256(content).hexdigest())
         for name, content in CONTENTS.items()
     }
     path = tmp_path / "rapidocr-3.10.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in CONTENTS.items():
-            archive.writestr(expected[name].in_wheel, content)
+            archive.writestr(expected[name].path_in_wheel, content)
     data = path.read_bytes()
     file = PackageFile("rapidocr", path.name, len(data), hashlib.sha256(data).hexdigest())
     monkeypatch.setattr(model_files, "NETWORKS", expected)
@@ -67,7 +67,7 @@ def test_the_networks_are_imported_verified_and_removed(
     elif source == "folder with the files":
         path.mkdir()
         for name, content in CONTENTS.items():
-            (path / Path(model_files.NETWORKS[name].in_wheel).name).write_bytes(content)
+            (path / Path(model_files.NETWORKS[name].path_in_wheel).name).write_bytes(content)
     assert model_files.is_source([path])
     model_files.import_networks(models, path, ignore_progress)
     check_installed(models)
@@ -92,7 +92,7 @@ def test_other_files_are_refused(models: ModelStore, wheel: Path, tmp_path: Path
         else:
             with zipfile.ZipFile(path, "w") as archive:
                 for network in model_files.NETWORKS.values() if content is None else ():
-                    archive.writestr(network.in_wheel, b"x" * 10_000_000)
+                    archive.writestr(network.path_in_wheel, b"x" * 10_000_000)
         with pytest.raises(ModelUnusable, match=problem):
             model_files.import_networks(models, path, ignore_progress)
         check_nothing_installed(models)
@@ -141,7 +141,7 @@ class IndexHandler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    for variable in download.VARIABLES:
+    for variable in download.INDEX_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     with Index(wheel) as server:
         monkeypatch.setenv("PIP_INDEX_URL", server.url + "/")
