@@ -228,4 +228,5 @@ def _endpoint() -> str:
 
 
 def _host() -> str:
-    return urlsplit(_endpoint()).netloc or _endpoint()
+    """The hub in messages, without a user name and a password."""
+    return urlsplit(_endpoint()).netloc.rpartition("@")[2] or _endpoint()

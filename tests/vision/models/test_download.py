@@ -200,6 +200,10 @@ def test_without_a_network_the_message_says_how_to_use_another_machine(
     message = failure(models)
     assert "127.0.0.1:9 can't be reached" in message
     assert "--to DIR" in message
+    monkeypatch.setenv("HF_ENDPOINT", "http://user:secret@127.0.0.1:9")
+    message = failure(models)
+    assert "127.0.0.1:9" in message
+    assert "secret" not in message
     monkeypatch.setenv("HF_ENDPOINT", "nonsense")
     assert "HF_ENDPOINT" in failure(models)
 
