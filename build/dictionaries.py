@@ -1,9 +1,12 @@
-"""Writes the dictionaries in `imgproc_local/domain/romanise/data/`, whose format `romanise/dictionary.py` describes.
+"""Writes `*.gz`, `names-*.txt` and `simplified.txt` in `imgproc_local/domain/romanise/data/`. `romanise/dictionary.py`
+describes the format of the dictionaries, `*.gz`.
 
     python build/dictionaries.py japanese FOLDER   the folder of mecab-ipadic 2.7.0 (Debian's package mecab-ipadic)
     python build/dictionaries.py chinese FOLDER    the folder of the Unihan database (Debian's package unicode-data);
-                                                   needs the packages jieba and pypinyin
-    python build/dictionaries.py names             the names of places in CLDR, which comes with the package babel
+                                                   needs the packages jieba and pypinyin, and
+                                                   writes `simplified.txt` too
+    python build/dictionaries.py names             `names-LANGUAGE.txt`: the names of places in CLDR, which comes with
+                                                   the package babel
     python build/dictionaries.py thai FILE         a word, a tab, its romanisation in the Royal Thai General System, a
                                                    tab and its frequency per line: PyThaiNLP's `words_th.txt` and
                                                    `tnc_freq.txt`, romanised by `tltk.nlp.th2roman`
@@ -30,19 +33,19 @@ Reading = tuple[str, int, int]
 """The romanisation, the class of the word and its cost."""
 
 COST_UNIT = 64
-"""Costs of mecab-ipadic are divided by this number."""
+"""The costs of mecab-ipadic are divided by this number when they are written."""
 COSTS_PER_E = 16
 """The cost of a word with a known frequency grows by this number for each factor of e by which the frequency falls."""
 MAX_EXTRA_COST = 6000
-"""Readings that cost more than this above the cheapest one of a form are left out."""
+"""A reading that costs more than the cheapest one of its form plus this, in the unit of mecab-ipadic, is left out."""
 COST_LIMITS = {"Noun.place.csv": 8676, "Noun.name.csv": 9000, "Noun.org.csv": 6849, "Noun.proper.csv": 8538}
-"""Entries of these files with this cost or a higher one did not occur in the corpus, and are left out."""
+"""Entries of these files that cost at least this much did not occur in the corpus, and are left out."""
 JAPANESE_ADDITIONS = {"一人": "hitori", "二人": "futari", "七五三": "shichigosan", "ひまわり": "himawari"}
 """Words that the dictionary lacks, or reads as a number with a counter."""
 ADDITION_COST = -50
 """The cost of these words, so low that they are preferred to divisions into other words."""
 CHINESE_PRONUNCIATIONS = ("重慶",)
-"""Chinese place names that the dictionary romanises by their Chinese pronunciation, and which are left out."""
+"""Place names that mecab-ipadic reads as in Chinese. They are left out."""
 
 
 def write(name: str, flags: str, rows: Iterable[Iterable[int]], entries: dict[str, list[Reading]]) -> None:
@@ -53,7 +56,7 @@ def write(name: str, flags: str, rows: Iterable[Iterable[int]], entries: dict[st
         lines.append(f"{form}\t{' '.join(f'{latin},{kind},{cost}' for latin, kind, cost in readings)}")
     content = "\n".join(lines).encode() + b"\n"
     (DATA / f"{name}.gz").write_bytes(gzip.compress(content, 9, mtime=0))
-    print(f"{name}: {len(entries)} forms, {len(content)} bytes")
+    print(f"{name}: {len(entries)} forms, {len(content)} bytes before compression")
 
 
 def frequency_cost(frequency: int, total: int) -> int:
@@ -111,6 +114,7 @@ def japanese(folder: Path) -> None:
     for line in (folder / "left-id.def").read_text("euc-jp").splitlines():
         number, features = line.split(" ", 1)
         classes[int(number)] = word_class(features.split(","))
+    # plain nouns are class 0, which `romanise/dictionary.py` gives to words without an entry
     names = sorted(set(classes.values()), key=lambda name: (name != ("名詞", "一般", "*"), name))
     index = {name: position for position, name in enumerate(names)}
 
@@ -180,9 +184,10 @@ def is_sequence(form: str, latin: str, entries: dict[str, list[Reading]], *, all
 
 
 def places(language: str, *, territories: bool, without: str = "") -> dict[str, str]:
-    """CLDR's names of countries and of the cities of time zones in `language`, with their English names in ASCII.
+    """CLDR's names of the cities of time zones in `language`, and their English names in ASCII.
 
-    `without` is a regular expression of the countries and zones whose names are left out.
+    With `territories`, also those of countries. Zones and countries that match the regular expression `without` are
+    left out.
     """
     from anyascii import anyascii
     from babel import Locale

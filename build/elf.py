@@ -1,6 +1,6 @@
 """Reads the segments and the needed glibc versions of ELF objects, and writes copies without what is never loaded.
 
-Supports little-endian 64-bit objects, which all Linux systems that the program is built for have.
+Only little-endian 64-bit objects are supported: all Linux systems that the program is built for use them.
 
 Source: System V ABI, gABI 4.1, chapters 4 and 5; LSB 5.0, section 10.7 (symbol versioning).
 """
@@ -36,7 +36,7 @@ class Segment(NamedTuple):
 
 
 class Elf:
-    """A memory-mapped object and its program headers."""
+    """A memory-mapped object and its segments. `header_ranges` are the bytes of its file header and program headers."""
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as stream:
@@ -44,7 +44,7 @@ class Elf:
         start, size, count = (*struct.unpack_from("<Q", self.data, 32), *struct.unpack_from("<HH", self.data, 54))
         machine = struct.unpack_from("<H", self.data, 18)[0]
         self.page_bytes = MAX_PAGE_BYTES.get(machine, 65536)
-        self.headers = ((0, HEADER_BYTES), (start, start + size * count))
+        self.header_ranges = ((0, HEADER_BYTES), (start, start + size * count))
         self.segments = []
         for number in range(count):
             kind, flags, offset, address, _, file_bytes, memory_bytes, align = struct.unpack_from(
@@ -117,7 +117,7 @@ def write_compact(source: Path, target: Path) -> None:
                 return offset + start - load.offset
         raise ValueError(f"{source.name}: the bytes from {start:#x} to {end:#x} are in no loaded segment")
 
-    header, table = (new_offset(*part) for part in elf.headers)
+    header, table = (new_offset(*part) for part in elf.header_ranges)
     if header != 0:
         raise ValueError(f"{source.name}: its header is not at the start of the first loaded segment")
     size = struct.unpack_from("<H", content, 54)[0]
@@ -155,7 +155,7 @@ def loads_the_same(one: Path, other: Path) -> bool:
 def _in_memory(elf: Elf, segment: Segment, size: int) -> bytes:
     """The segment as loaded, with the headers set to zero, because they hold file offsets."""
     content = bytearray(elf.data[segment.offset : segment.offset + segment.file_bytes].ljust(size, b"\0"))
-    for start, end in elf.headers:
+    for start, end in elf.header_ranges:
         first, last = max(0, start - segment.offset), max(0, end - segment.offset)
         content[first:last] = bytes(len(content[first:last]))
     return bytes(content)

@@ -1,4 +1,4 @@
-"""Freezes the service into one program: `python build/freeze.py [--out DIR]`.
+"""Freezes the service into programs that need no Python: `python build/freeze.py [--out DIR]`.
 
 It needs Python 3.11 or newer with the module `venv`, a C and C++ compiler, and a network on the first run. It writes to
 DIR (`dist/` by default):

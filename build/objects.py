@@ -4,7 +4,7 @@ The exit status is 1 if one of two limits is exceeded:
 
 - glibc: the program requires the highest version of the symbols that its objects use; it must not be above `MAX_GLIBC`.
 - processor: the x86-64 objects that are compiled together with the program (the codec extensions and llama.cpp) may use
-  no instructions newer than AVX2, FMA, F16C and BMI (Haswell). llama.cpp is loaded only if the processor has these.
+  no instructions newer than AVX2, FMA, F16C and BMI2 (Haswell). llama.cpp is loaded only if the processor has these.
 
 The instructions of other objects are not checked, because these objects choose between several variants of their code
 when they run (libvips, libavif and jpegli by tables, libcrypto, libgomp and zlib-ng by CPUID). `tests/build` runs them

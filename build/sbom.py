@@ -3,7 +3,7 @@
 `freeze.py` runs `sbom.py CONTENTS SITE FOLDER NAME` with the interpreter of the build environment. CONTENTS is a JSON
 file with the files that PyInstaller collected and their origins. SITE is the `site-packages` folder in which this
 project is installed. NAME.cdx.json and NAME-licences/ are written to FOLDER. Every collected file must come from a
-wheel, the interpreter, a system library or this project, and must have a licence; otherwise the build fails.
+wheel, the interpreter, a system library or this project, and its licence must be known; otherwise the build fails.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _components(sources: list[Path], site: Path, licences: Path) -> Iterator[Com
             used.add(owners[real])
         elif source.name.startswith(("libpython", "python3")) or _is_in_any(real, _standard_library()):
             continue
-        elif not _is_in_any(real, build_output) and str(source) != "-":
+        elif not _is_in_any(real, build_output) and str(source) != "-":  # a namespace package has no file
             system[real] = None
     for name in used:
         _copy_licences(wheels[name], licences, *BUNDLED["wheels"].get(name, {}).get("texts", ()))

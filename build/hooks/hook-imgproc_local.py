@@ -1,4 +1,4 @@
-"""Commands are imported by name; tables, SQL and the page are read as files. PyInstaller can't detect either."""
+"""Commands are imported by name; tables, SQL and the page are read as files. PyInstaller detects neither."""
 
 from PyInstaller.utils.hooks import collect_data_files, collect_submodules
 

@@ -62,7 +62,7 @@ def test_a_changed_address_of_a_segment_is_noticed(source: Path, tmp_path: Path)
     compact = tmp_path / "compact.so"
     elf.write_compact(source, compact)
     content = bytearray(compact.read_bytes())
-    start = elf.Elf(compact).headers[1][0]
+    start = elf.Elf(compact).header_ranges[1][0]
     last = max(n for n, segment in enumerate(elf.Elf(compact).segments) if segment.kind == elf.PT_LOAD)
     content[start + last * 56 + 16 + 2] ^= 1  # its address
     compact.write_bytes(content)
