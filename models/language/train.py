@@ -3,8 +3,8 @@
     python models/language/train.py FOLDER [--samples 2500] [--out imgproc_local/vision/text/ngrams.bin]
 
 The weights of a feature are the sum of two parts: the logarithms of the frequencies of n-grams in words, and a logistic
-regression on snippets of texts. FOLDER contains the folders that the README names. It takes about 20 minutes, and
-several gigabytes of memory.
+regression on snippets of texts. FOLDER contains the folders that the README names. Training takes about 20
+minutes and several gigabytes of memory.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ BIASES = {
     "ms": -2, "nn": -2, "sr-Latn": -2, "gl": -2.5, "af": -1.5, "be": -1, "az": -1, "eu": -1, "is": -1, "sq": -1,
     "fil": -1,
 }  # fmt: skip
-"""Languages that are rarer than their relatives, or that the service does not write."""
+"""Added to the bias of languages that are rarer than their relatives, or that the service does not write."""
 UI_NAMES = {"es": ["es", "es-419"], "pt": ["pt", "pt-BR"], "af": [], "eu": []}
-"""Translations of the user interface; those of Afrikaans and Basque contain other languages."""
+"""Files of `hass_frontend` not named by the code alone. Those of Afrikaans and Basque contain other languages."""
 UDHR = {
     "en": "eng", "de": "deu_1996", "fr": "fra", "es": "spa", "it": "ita", "pt": "por_BR por_PT", "nl": "nld",
     "af": "afr", "sv": "swe", "nb": "nob", "nn": "nno", "da": "dan", "fi": "fin", "et": "est", "pl": "pol", "cs": "ces",
@@ -69,11 +69,11 @@ SERBIAN_LATIN = {
 }  # fmt: skip
 
 NGRAM_FACTOR = 0.9
-"""The weight of the n-gram frequencies beside the regression."""
+"""The weight of the n-gram frequencies; that of the regression is 1."""
 MIN_FREQUENCY = 3e-8
 """The assumed frequency of n-grams that do not occur."""
 FEATURES = {"latin": 116_000, "cyrillic": 26_000}
-"""The most useful features, so that the table takes 3 MB."""
+"""How many features of each script are stored, the most useful ones: with these the table takes 3 MB."""
 
 
 # --- n-grams inside words
@@ -123,7 +123,7 @@ def fragments(tables: dict[int, dict[str, float]], count: int, rng: random.Rando
 
 
 def read_interface(folder: Path) -> dict[str, list[str]]:
-    """The translations of a user interface, without the strings that are left in English."""
+    """The translations of a user interface by language, without the strings that are left in English."""
 
     def strings(node: dict, path: str = "") -> Iterable[tuple[str, str]]:
         for key, value in node.items():
@@ -319,8 +319,10 @@ def regression(
 
 
 def frequency_weights(names: list[str], frequencies: dict[str, dict[str, float]]) -> np.ndarray:
-    """The logarithms of the frequencies of n-grams of at least three letters, beside the largest; 0 for others."""
+    """The logarithms of the frequencies of n-grams of at least three letters, relative to the highest of all
+    languages; 0 for others."""
     table = np.array([[frequencies[code].get(name, 0.0) for code in CLASSES] for name in names], np.float32)
+    # lingua has no Galician: it is estimated from its relatives
     galician, between = CLASSES.index("gl"), [CLASSES.index("pt"), CLASSES.index("es")]
     table[:, galician] = 0.7 * table[:, between].mean(1)
     logarithms = np.log(table + MIN_FREQUENCY)

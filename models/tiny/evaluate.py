@@ -42,7 +42,7 @@ LONG_NOTES = EmbeddedMetadata(
     city="Hamburg",
     country="Deutschland",
 )
-"""Metadata that contradicts the picture: short texts, and long ones in several scripts."""
+"""These two contradict the picture, with short texts and with long ones in several scripts."""
 
 
 class Variant(NamedTuple):

@@ -27,7 +27,7 @@ _SHORT_SIDES_PX = (96, 120, 144, 192, 192, 256)
 _JPEG_PROBABILITY = 0.25
 _COMPLAINT_PROBABILITY = 0.05
 _DRAFT_PROBABILITY = 0.5
-"""How often the prompts of languages other than English have the English text to translate."""
+"""The share of batches in which the prompts of languages other than English have the English text to translate."""
 
 
 class Batch(NamedTuple):
@@ -68,7 +68,10 @@ def to_tensor(pictures: list[Image.Image]) -> Tensor:
 
 
 def make_batch(rng: random.Random, tokenizer: tokens.Tokenizer, size: int) -> Batch:
-    """A batch of `size` scenes that are not held out, with answers in all languages. All have the same prompt."""
+    """A batch of `size` scenes that are not held out, with answers in all languages.
+
+    They share the notes and the complaint of the prompt; the English text to translate is that of each scene.
+    """
     batch_scenes = [scenes.random_scene(rng) for _ in range(size)]
     complaint = rng.choice(notes.COMPLAINTS) if rng.random() < _COMPLAINT_PROBABILITY else ""
     drafts: list[list[int]] = [[] for _ in batch_scenes]

@@ -1,5 +1,5 @@
-"""Writes a checkpoint as two GGUF files for llama.cpp, the text model and the vision encoder with its projector, and
-reads them again.
+"""Writes a checkpoint as two GGUF files for llama.cpp, the text model and the vision encoder with its projector.
+`read_network` reads such files.
 
     python -m models.tiny.export .build/tiny/checkpoint.pt
 
@@ -35,7 +35,7 @@ _ENCODER = {
     "patch": "v.patch_embd", "position": "v.position_embd.weight", "norm": "v.post_ln",
     "project1": "mm.0", "project2": "mm.1",
 }  # fmt: skip
-"""Maps from the names of tensors in the network to those in the files.
+"""These four map the names of tensors in the network to those in the files.
 
 Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
 

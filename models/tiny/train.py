@@ -112,8 +112,9 @@ def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespac
 
 
 def _optimisers(network: Network, rate: float, *, with_muon: bool) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the matrices of layers and AdamW for all other parameters; this is twice as fast here as AdamW alone.
-    Without Muon, AdamW for all parameters.
+    """Muon for the matrices of layers and AdamW for all other parameters; without Muon, AdamW for all.
+
+    Training with Muon is twice as fast here as with AdamW alone.
 
     Source: Jordan et al. 2024, "Muon"; for the scale of a common learning rate, Liu et al. 2025, arXiv 2502.16982.
     """
