@@ -118,7 +118,7 @@ def _control(tree: Path, maintainer: str, version: str, architecture: str) -> st
 
 
 def _needed_glibc(tree: Path) -> str:
-    """The highest version of the glibc symbols that objects in the package need."""
+    """The highest glibc version in the objects of the package. Three-part versions are skipped: all are below 2.4."""
     versions = {(0, 0)}
     for path in (tree / INSTALLED[1:]).rglob("*"):
         if path.is_file() and not path.is_symlink():

@@ -16,15 +16,15 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import share as files
+import share
 
-NAME = files.NAME
+NAME = share.NAME
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Packs a one-folder build into an archive for any Linux.")
     parser.add_argument(
-        "--dist", type=Path, default=files.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
+        "--dist", type=Path, default=share.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the archive, created if needed  [the same]")
     arguments = parser.parse_args()
@@ -33,16 +33,16 @@ def main() -> None:
 
 def build(dist: Path, out: Path) -> Path:
     """Make the archive in the folder `out` and return its path. Raises `SystemExit`."""
-    folder = f"{NAME}-{files.version(dist)}-linux-{platform.machine()}"
-    out = files.output_folder(out)
+    folder = f"{NAME}-{share.version(dist)}-linux-{platform.machine()}"
+    out = share.output_folder(out)
     with tempfile.TemporaryDirectory(prefix="archive-") as scratch:
         tree = Path(scratch) / folder
-        shutil.copytree(files.program(dist).parent, tree / NAME, symlinks=True)
-        files.write_share(tree / "share", dist)
+        shutil.copytree(share.program(dist).parent, tree / NAME, symlinks=True)
+        share.write_share(tree / "share", dist)
         for name in ("install.sh", f"{NAME}.service"):
-            shutil.copy(files.HERE / name, tree / name)
+            shutil.copy(share.HERE / name, tree / name)
         (tree / "SHA256SUMS").write_text(_sums(tree), encoding="utf-8")
-        files.normalize(tree)
+        share.normalize(tree)
         archive = out / f"{folder}.tar.gz"
         part = archive.with_suffix(".part")
         _pack(tree, part)

@@ -38,7 +38,7 @@ remove_files() {
 }
 
 # fill_in OLD NEW SOURCE TARGET: write SOURCE to TARGET, with OLD replaced by NEW at the start of lines and after ExecStart=,
-# and without the line TryExec=
+# and without the line TryExec=, which would hide the entry of a program that is not on PATH
 fill_in() {
     new=$(printf '%s' "$2" | sed 's/[\\&#]/\\&/g')
     sed "/^Try/d; s#^\(ExecStart=\)\{0,1\}$1#\1$new#" "$3" >"$4.new"
@@ -93,7 +93,7 @@ install_all() {
         if systemctl --user daemon-reload && systemctl --user restart "$unit"; then
             echo "The running service was restarted."
         else
-            echo "The running service could not be restarted: systemctl --user restart $unit" >&2
+            echo "The running service could not be restarted. Restart it with: systemctl --user restart $unit" >&2
         fi
     fi
     case ":${PATH:-}:" in
@@ -142,7 +142,7 @@ case $prefix in
 *[\"\\\`\'\$]* | *'
 '*) fail "expected a folder without quotes, backslashes, dollar signs and line ends, which systemd refuses; received $prefix" ;;
 /*) ;;
-'') fail "expected HOME, or a folder after --prefix" ;;
+'') fail "expected a folder after --prefix, or HOME to be set" ;;
 *) fail "expected a folder that begins with / after --prefix; received $prefix" ;;
 esac
 lib=$prefix/lib/$name

@@ -1,8 +1,8 @@
 """Writes the files that accompany the program on Linux: desktop entry, icons, manual page, completions, documents.
 
-The Debian package and the archive contain the same files below `share/`. Their sources are this folder, the documents
-of the repository, and the program itself, which is run for its help texts. `dist` is the folder that build/freeze.py
-wrote.
+The Debian package and the archive contain the same of these files below `share/`. Their sources are this folder, the
+documents of the repository, and the program itself, which is run for its version, help texts and completions. `dist` is
+the folder that build/freeze.py wrote.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def unit(path: str) -> str:
 
 
 def write_share(share: Path, dist: Path) -> None:
-    """Write all files except the unit below `share`."""
+    """Write these files below the folder `share`, all but the systemd unit."""
     files = {f"applications/{NAME}.desktop": (HERE / f"{NAME}.desktop").read_bytes()}
     metainfo = (HERE / APPSTREAM_NAME).read_text(encoding="utf-8")
     metainfo = metainfo.replace("@VERSION@", version(dist)).replace("@DATE@", f"{build_time():%Y-%m-%d}")

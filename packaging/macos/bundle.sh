@@ -2,7 +2,7 @@
 # Makes imgproc-local.app and a disk image from a one-folder build, on macOS:  packaging/macos/bundle.sh DIST
 #
 # DIST is the folder that build/freeze.py wrote. The results are written to it. Needs `python3` with pyvips for the icon.
-#   SIGN_IDENTITY    keychain identity to sign with; without it the signature is ad hoc, for this machine only
+#   SIGN_IDENTITY    keychain identity to sign with; without it the signature is ad hoc: other Macs ask before opening the app
 #   NOTARY_PROFILE   profile of `xcrun notarytool store-credentials` with which Apple notarises the image
 set -eu
 
