@@ -35,7 +35,7 @@ SAMPLE = ROOT / "tests" / "sample" / "IMG_4711.jpg"
 MODEL = ROOT / "models" / "tiny"
 NON_ASCII_NAME = "Prüfung – 写真 ☃"
 LANGUAGES = list(pictures.SCENE_TEXTS)
-FACT_LANGUAGES = ["en", "de", "fr", "es", "it", "pl", "ru", "ja", "ar", "zh"]
+LANGUAGES_WITHOUT_MODEL = ["en", "de", "fr", "es", "it", "pl", "ru", "ja", "ar", "zh"]
 OPERATIONS = ("analyze", "optimize", "convert", "process")
 KILLS = 2
 WAIT_S = 30
@@ -87,7 +87,7 @@ class Smoke:
                 expect(not server.printed_secret(), server.output())
             self._operations(client)
             if self._corpus is not None:
-                self._photographs(client, self._corpus)
+                self._pictures_of_corpus(client, self._corpus)
             self._second_start(client)
             with check("SIGTERM while idle"):
                 server.stop()
@@ -120,12 +120,12 @@ class Smoke:
 
     def _process_without_a_model(self) -> str:
         out = self._folder / "Ergebnisse ü"
-        languages = ["--languages", ",".join(FACT_LANGUAGES), "--format", "avif", "--json"]
+        languages = ["--languages", ",".join(LANGUAGES_WITHOUT_MODEL), "--format", "avif", "--json"]
         data = ["--data-dir", str(self._folder / "leer ü")]
         done = self._program.run(*data, "process", str(SAMPLE), "--out", str(out), *languages)
         (entry,) = json.loads(done.stdout)
         expect(entry["status"] == "completed", entry)
-        expect([text["language_code"] for text in entry["translations"]] == FACT_LANGUAGES, entry)
+        expect([text["language_code"] for text in entry["translations"]] == LANGUAGES_WITHOUT_MODEL, entry)
         expect(all(text["seo_alt_text"] and text["source"] != "vision" for text in entry["translations"]), entry)
         for field, kind in (("optimized_file", "jpeg"), ("converted_file", "avif")):
             self._expect_picture(Path(entry[field]).read_bytes(), kind, self._sample)
@@ -156,7 +156,7 @@ class Smoke:
             )
 
     def _operations(self, client: Client) -> None:
-        """Run each of the four operations on all formats that it accepts. The WebP and AVIF files are results, too."""
+        """Run each of the four operations on all formats that it accepts. It makes the WebP and AVIF by converting."""
         webp, avif = (self._convert(client, wanted) for wanted in ("webp", "avif"))
         scenes = {"png": self._png, "gif": self._gif, "webp": pictures.padded_webp(webp)}
         with check("process JPEG"):
@@ -188,7 +188,7 @@ class Smoke:
             image = self._expect_results(client, job_id, self._png, wanted)["image"]
             return client.get(f"/api/v1/images/{image['id']}/converted").body
 
-    def _photographs(self, client: Client, corpus: Path) -> None:
+    def _pictures_of_corpus(self, client: Client, corpus: Path) -> None:
         """Process all pictures of a corpus at once; outside its folder `bad`, at most 5 % may be refused or fail."""
         files = sorted(file for file in corpus.rglob("*") if file.suffix.lower() in CORPUS_KINDS)
         with check(f"{len(files)} pictures of the corpus") as note:
@@ -242,7 +242,7 @@ class Smoke:
             with check("SIGTERM during an upload: a graceful shutdown, no partial job"):
                 with client.partial_upload("IMG_4711.jpg", self._sample):
                     _wait(lambda: len(list(incoming.iterdir())) == 1, "half of the upload is on the disk")
-                    server.stop(quietly=False)
+                    server.stop(allow_traceback=True)
                 expect(not list(incoming.iterdir()), f"a partial file is left in {incoming}")
                 with self._serving() as again:
                     client = Client(again.wait_ready(), key)

@@ -82,7 +82,7 @@ def read_header(data: bytes) -> Header:
 
 
 def check_complete(data: bytes) -> None:
-    """Raises `ValueError` if checksums or pixels of a PNG are wrong, or if a file of another format is truncated."""
+    """Raises `ValueError` if a PNG has wrong checksums or no pixels, or a JPEG, GIF or WebP is truncated."""
     kind = read_header(data).kind
     if kind == "png":
         _check_png(data)
