@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from imgproc_local.domain.romanise.letters import romanisation
 
-ARABIC = "\u0620-\u064a\u064e-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f"
+ARABIC = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f"
 HEBREW = "\u05d0-\u05ea\u05b0-\u05c7"
 
 _ARABIC_LETTERS = romanisation(
@@ -36,6 +36,8 @@ _PREFIXES = {
 only if the rest of the word is in the table."""
 _SUFFIXES = {"fa": (("های", "haye"), ("ها", "ha"), ("ی", "i")), "ar": (), "he": ()}
 """Plural and indefinite endings of Persian, which are joined to the romanised word."""
+_ADVERB = re.compile("(.{2,})(?:\u064b\u0627|\u0627\u064b)")
+"""An Arabic word with the ending -an of adverbs: fathatan with alef, in either order."""
 _MAX_NAME_WORDS = 4
 _PRONOUNCEABLE = re.compile(
     "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
@@ -111,7 +113,9 @@ def _lookup(word: str, language: str, table: dict[str, str]) -> str:
         rest = plain.removesuffix(suffix)
         if rest != plain and rest in table:
             return table[rest] + latin
-    return ""
+    adverb = _ADVERB.fullmatch(word)
+    stem = _lookup(adverb[1], language, table) if adverb else ""
+    return stem and stem + "an"
 
 
 def _letter_by_letter(word: str, language: str) -> str:
