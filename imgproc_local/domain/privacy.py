@@ -175,8 +175,9 @@ _BLOB = re.compile(
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})((?:\s[^<>]{0,2000})?)>")
 _HTML_NAMES = """
-a abbr acronym address b big blockquote br center cite code dd del div dl dt em figcaption figure font h1 h2 h3 h4 h5 h6
-hr i img ins kbd li mark ol p pre q s small span strike strong sub sup table tbody td th time tr tt u ul var
+a abbr acronym address article aside b bdi bdo big blockquote br caption center cite code dd del details dfn div dl dt
+em figcaption figure font footer h1 h2 h3 h4 h5 h6 header hr i img ins kbd li main mark nav ol p pre q rp rt ruby s
+samp section small span strike strong sub summary sup table tbody td th time tr tt u ul var wbr
 """
 _HTML = frozenset(_HTML_NAMES.split())
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")

@@ -27,7 +27,7 @@ _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,
 _TAG = re.compile(r"</?([A-Za-z][\w:-]{0,30})[^<>]*>")
 _INLINE = word_set("a abbr b big cite code em font i mark q s small span strong sub sup u wbr")
 """Elements whose tags are removed without a space, because they don't separate words."""
-_HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head", "</head"))
+_HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head>", "</head>"))
 """The beginnings and ends of the parts of HTML that a browser does not show."""
 _INVISIBLE = frozenset(
     "\u00ad\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff\ufffc"

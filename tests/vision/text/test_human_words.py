@@ -113,6 +113,8 @@ def test_sentences_are_separated_by_a_space_where_their_script_has_spaces(text: 
 
 def test_mark_up_and_line_breaks_are_removed_and_letters_composed() -> None:
     assert human_text("<p>Cafe\u0301 <b>am</b>\n\n See</p>\x00") == "Café am See"
+    assert human_text("<section><header>A red boat</header> at dusk</section>") == "A red boat at dusk"
+    assert human_text("<head><title>x</title></head>A red boat at dusk") == "A red boat at dusk"
 
 
 def test_a_long_text_is_shortened_after_a_sentence() -> None:
