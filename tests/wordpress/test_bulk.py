@@ -1,7 +1,8 @@
-"""The page Media → Imgproc Local: more than 300 pictures with progress, stop and resume."""
+"""The page Media → Imgproc Local: more than 300 pictures with progress, stop and resume, and failed requests."""
 
 from __future__ import annotations
 
+import re
 import time
 
 from tests.support.service import Running
@@ -12,6 +13,26 @@ from tests.wordpress.site import Site
 PAGE = "upload.php?page=imgproc-local-bulk"
 COUNT = 310
 BULK_WAIT_S = 1200
+
+
+def test_a_failed_request_is_shown_until_the_next_attempt(site: Site, admin: Admin) -> None:
+    site.add_pictures(small(1))
+    admin.open(PAGE)
+    page = admin.page
+    message, start = page.locator(".imgproc-local-pause"), page.get_by_role("button", name="Start")
+    page.route(
+        re.compile(r"queue(/|%2F)add"),
+        lambda route: route.fulfill(status=500, json={"code": "x", "message": "The database is full."}),
+        times=1,
+    )
+    start.click()
+    page.wait_for_function("! document.querySelector('#imgproc-local-start [type=submit]').disabled")
+    assert message.is_visible()
+    assert "The database is full." in message.inner_text()
+    page.get_by_label("Images that failed").check()  # there are none
+    start.click()
+    message.wait_for(state="hidden")
+    page.wait_for_function("! document.querySelector('#imgproc-local-start [type=submit]').disabled")
 
 
 def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, described: Running) -> None:

@@ -19,6 +19,7 @@
 	let stopRequested = false;
 	let timer = null;
 	let retries = 0;
+	let failure = ''; // Why the last request of this page failed; shown where a pause is.
 	let spoken = { tenths: 0, pause: '' };
 
 	function request( path, data ) {
@@ -90,13 +91,18 @@
 		if ( active && ! start ) {
 			storeStart( { done: queue.done, failed: queue.failed } );
 		}
+		const submit = document.querySelector( '#imgproc-local-start [type="submit"]' );
+		if ( submit ) {
+			submit.disabled = adding;
+		}
+		renderMessage();
 		if ( ! start ) {
 			return;
 		}
 		const current = counts();
 		const text = progressText( current );
 		document.querySelectorAll( '.imgproc-local-progress' ).forEach( ( box ) => {
-			box.parentElement.hidden = 0 === current.total;
+			box.parentElement.hidden = 0 === current.total && ! failure;
 			if ( box.parentElement.matches( '.notice' ) ) {
 				box.parentElement.classList.toggle( 'notice-warning', '' !== queue.pause );
 				box.parentElement.classList.toggle( 'notice-info', '' === queue.pause );
@@ -105,26 +111,30 @@
 			const bar = box.querySelector( 'progress' );
 			bar.max = Math.max( 1, current.total );
 			bar.value = current.finished + current.failed;
-			const pause = box.querySelector( '.imgproc-local-pause' );
-			pause.hidden = ! queue.pause;
-			pause.querySelector( 'span' ).textContent = queue.pause;
 			const stop = box.querySelector( '[data-imgproc-action="stop"]' );
 			if ( stop ) {
 				stop.disabled = ! active || stopRequested;
 			}
 		} );
-		const submit = document.querySelector( '#imgproc-local-start [type="submit"]' );
-		if ( submit ) {
-			submit.disabled = adding;
-		}
 		announce( text, current );
 	}
 
-	function showError( error ) {
-		document.querySelectorAll( '.imgproc-local-pause' ).forEach( ( line ) => {
-			line.hidden = false;
-			line.querySelector( 'span' ).textContent = error.message || __( 'The site did not answer.', 'imgproc-local' );
+	/** Shows why the last request failed or why the queue is paused. */
+	function renderMessage() {
+		const message = failure || queue.pause;
+		document.querySelectorAll( '.imgproc-local-progress' ).forEach( ( box ) => {
+			const line = box.querySelector( '.imgproc-local-pause' );
+			line.hidden = ! message;
+			line.querySelector( 'span' ).textContent = message;
+			if ( failure ) {
+				box.parentElement.hidden = false;
+			}
 		} );
+	}
+
+	function showError( error ) {
+		failure = error.message || __( 'The site did not answer.', 'imgproc-local' );
+		renderMessage();
 	}
 
 	function update( answer ) {
@@ -153,7 +163,9 @@
 		}
 		timer = window.setTimeout( async () => {
 			try {
-				update( await request( '/queue' ) );
+				const answer = await request( '/queue' );
+				failure = retries ? '' : failure; // Only the failure of an earlier poll is over.
+				update( answer );
 				retries = 0;
 			} catch ( error ) {
 				showError( error );
@@ -187,6 +199,7 @@
 	async function addAll( filter ) {
 		adding = true;
 		stopRequested = false;
+		failure = '';
 		if ( ! start ) {
 			storeStart( { done: queue.done, failed: queue.failed } );
 		}
@@ -201,9 +214,6 @@
 				update( answer.queue );
 				poll();
 			}
-			if ( ! added ) {
-				storeStart( null );
-			}
 			/* translators: %s: Number of images. */
 			wp.a11y.speak( sprintf( _n( '%s image was added.', '%s images were added.', added, 'imgproc-local' ), number( added ) ) );
 		} catch ( error ) {
@@ -216,13 +226,18 @@
 		}
 		render();
 		if ( start && ! isActive() ) {
-			finish();
+			if ( added ) {
+				finish();
+			} else {
+				storeStart( null );
+			}
 		}
 		poll();
 	}
 
 	async function stop() {
 		stopRequested = true;
+		failure = '';
 		render();
 		if ( adding ) {
 			return; // addAll() stops the queue after its current request.
@@ -243,6 +258,7 @@
 
 	async function retry( button ) {
 		button.disabled = true;
+		failure = '';
 		try {
 			const answer = await request( '/queue/add-ids', { ids: [ Number( button.dataset.id ) ] } );
 			button.closest( 'tr' ).remove();
