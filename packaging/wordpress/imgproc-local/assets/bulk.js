@@ -14,7 +14,7 @@
 	const STORAGE_KEY = 'imgprocLocalStart';
 
 	let queue = state;
-	let start = null; // The queue when the batch began: { done, failed }.
+	let baseline = null; // The counts when the batch began: { done, failed }. Null while there is no batch.
 	let adding = false;
 	let stopRequested = false;
 	let timer = null;
@@ -38,7 +38,7 @@
 		return value.toLocaleString( document.documentElement.lang || undefined );
 	}
 
-	function readStart() {
+	function readBaseline() {
 		try {
 			return JSON.parse( window.sessionStorage.getItem( STORAGE_KEY ) );
 		} catch ( error ) {
@@ -46,8 +46,8 @@
 		}
 	}
 
-	function storeStart( value ) {
-		start = value;
+	function storeBaseline( value ) {
+		baseline = value;
 		try {
 			if ( value ) {
 				window.sessionStorage.setItem( STORAGE_KEY, JSON.stringify( value ) );
@@ -55,13 +55,13 @@
 				window.sessionStorage.removeItem( STORAGE_KEY );
 			}
 		} catch ( error ) {
-			// The browser forbids storage: the start is known until the page is left.
+			// The browser forbids storage: the baseline is known until the page is left.
 		}
 	}
 
 	function counts() {
-		const finished = Math.max( 0, queue.done - start.done );
-		const failed = Math.max( 0, queue.failed - start.failed );
+		const finished = Math.max( 0, queue.done - baseline.done );
+		const failed = Math.max( 0, queue.failed - baseline.failed );
 		return { finished, failed, total: finished + failed + queue.waiting + queue.running };
 	}
 
@@ -75,7 +75,7 @@
 		return text;
 	}
 
-	/** Speaks every tenth of the batch and every new reason for a pause, so that screen readers are not flooded. */
+	/** Speaks each new reason for a pause, and the progress at every tenth only, so that screen readers are not flooded. */
 	function announce( text, { finished, failed, total } ) {
 		const tenths = total ? Math.floor( ( 10 * ( finished + failed ) ) / total ) : 0;
 		if ( queue.pause && queue.pause !== spoken.pause ) {
@@ -88,15 +88,15 @@
 
 	function render() {
 		const active = isActive();
-		if ( active && ! start ) {
-			storeStart( { done: queue.done, failed: queue.failed } );
+		if ( active && ! baseline ) {
+			storeBaseline( { done: queue.done, failed: queue.failed } );
 		}
 		const submit = document.querySelector( '#imgproc-local-start [type="submit"]' );
 		if ( submit ) {
 			submit.disabled = adding;
 		}
 		renderMessage();
-		if ( ! start ) {
+		if ( ! baseline ) {
 			return;
 		}
 		const current = counts();
@@ -140,8 +140,8 @@
 	function update( answer ) {
 		const wasActive = isActive();
 		queue = answer;
-		if ( start ) { // An image that is processed again counts as finished only when it is finished again.
-			storeStart( { done: Math.min( start.done, queue.done ), failed: Math.min( start.failed, queue.failed ) } );
+		if ( baseline ) { // A processed image that is queued again is no longer in `done` or `failed`: it has to count once finished.
+			storeBaseline( { done: Math.min( baseline.done, queue.done ), failed: Math.min( baseline.failed, queue.failed ) } );
 		}
 		render();
 		if ( wasActive && ! isActive() ) {
@@ -151,7 +151,7 @@
 
 	function finish() {
 		wp.a11y.speak( progressText( counts() ), 'assertive' );
-		storeStart( null );
+		storeBaseline( null );
 		spoken = { tenths: 0, pause: '' };
 		refreshPage().catch( showError );
 	}
@@ -200,8 +200,8 @@
 		adding = true;
 		stopRequested = false;
 		failure = '';
-		if ( ! start ) {
-			storeStart( { done: queue.done, failed: queue.failed } );
+		if ( ! baseline ) {
+			storeBaseline( { done: queue.done, failed: queue.failed } );
 		}
 		render();
 		let after = 0;
@@ -225,11 +225,11 @@
 			await stop();
 		}
 		render();
-		if ( start && ! isActive() ) {
+		if ( baseline && ! isActive() ) {
 			if ( added ) {
 				finish();
 			} else {
-				storeStart( null );
+				storeBaseline( null );
 			}
 		}
 		poll();
@@ -298,7 +298,7 @@
 		poll();
 	} );
 
-	start = isActive() ? readStart() : null;
+	baseline = isActive() ? readBaseline() : null;
 	render();
 	poll();
 }( window.wp, window.imgprocLocalQueue ) );

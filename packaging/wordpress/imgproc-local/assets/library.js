@@ -8,7 +8,7 @@
 	const { __, _n, sprintf } = wp.i18n;
 	const POLL_MS = 3000;
 	const MAX_POLL_MS = 30000;
-	const IDS_PER_REQUEST = 100;
+	const IDS_PER_REQUEST = 100; // The server accepts no more.
 
 	let gridTimer = null;
 
@@ -50,14 +50,14 @@
 		const details = panel.closest( '.media-sidebar, .media-frame-content' );
 		const detail = details && details.querySelector( '[data-setting="alt"] textarea' );
 		if ( detail ) {
-			detail.value = alt; // The modal does not draw it again.
+			detail.value = alt; // The modal does not update this field.
 		}
 		if ( wp.media && wp.media.model ) {
 			wp.media.attachment( id ).set( 'alt', alt );
 		}
 	}
 
-	/** Replaces a panel by the server's answer, and asks again while the image waits. */
+	/** Replaces a panel with the one that the server sent, and polls while the image waits. */
 	function showAnswer( panel, answer, delay = POLL_MS ) {
 		const fresh = fromHtml( answer.html );
 		const hadFocus = panel.contains( document.activeElement );
@@ -94,33 +94,33 @@
 	async function act( button ) {
 		const panel = button.closest( '.imgproc-local-panel' );
 		const action = button.dataset.imgprocAction;
-		const text = button.closest( '.imgproc-local-text' );
+		const proposal = button.closest( '.imgproc-local-text' );
 		const data = {};
-		if ( text ) {
-			data.language = text.dataset.language;
+		if ( proposal ) {
+			data.language = proposal.dataset.language;
 		}
 		if ( 'accept' === action ) {
-			data.alt = text.querySelector( 'textarea' ).value;
+			data.alt = proposal.querySelector( 'textarea' ).value;
 		}
 		panel.setAttribute( 'aria-busy', 'true' );
-		panel.querySelectorAll( 'button, textarea' ).forEach( ( one ) => {
-			one.disabled = true;
+		panel.querySelectorAll( 'button, textarea' ).forEach( ( control ) => {
+			control.disabled = true;
 		} );
 		try {
 			const answer = await request( `/attachments/${ panel.dataset.id }/${ action }`, data );
 			const fresh = showAnswer( panel, answer );
 			fresh.focus();
-			const said = {
+			const messages = {
 				accept: __( 'The alt text was saved.', 'imgproc-local' ),
 				regenerate: __( 'The text is being written again.', 'imgproc-local' ),
 				process: __( 'The image was added to the queue.', 'imgproc-local' ),
 			};
-			wp.a11y.speak( said[ action ] );
+			wp.a11y.speak( messages[ action ] );
 			await refreshCells( [ fresh.dataset.id ] );
 		} catch ( error ) {
 			panel.removeAttribute( 'aria-busy' );
-			panel.querySelectorAll( 'button, textarea' ).forEach( ( one ) => {
-				one.disabled = false;
+			panel.querySelectorAll( 'button, textarea' ).forEach( ( control ) => {
+				control.disabled = false;
 			} );
 			button.focus();
 			say( panel, error.message );
@@ -163,19 +163,19 @@
 		}
 	} );
 
-	// The media modal saves and redraws its fields at every change; a text that is only reviewed is not to be saved.
+	// The media modal saves and redraws its fields at every change; a text under review must not be saved by that.
 	document.addEventListener( 'change', ( event ) => {
 		if ( event.target.closest( '.imgproc-local-panel' ) ) {
 			event.stopPropagation();
 		}
 	}, true );
 
-	/** Follows the waiting images among the panels of an element until they are finished. */
-	function followPanels( root ) {
+	/** Polls for each panel inside an element whose image waits. */
+	function pollPanels( root ) {
 		root.querySelectorAll( '.imgproc-local-panel[data-pending]' ).forEach( ( panel ) => pollPanel( panel ) );
 	}
 
-	followPanels( document );
+	pollPanels( document );
 
 	/* The cells of the list. */
 
@@ -229,8 +229,8 @@
 	}
 
 	/**
-	 * Reads the state of the waiting images of the grid until none waits. The attributes of a finished image are loaded
-	 * again, because its alt text and its panel have changed.
+	 * Polls the state of the grid's waiting images until none waits. The attributes of a finished image are loaded again,
+	 * because its alt text and its panel have changed.
 	 */
 	function pollGrid( delay = POLL_MS ) {
 		if ( gridTimer ) {
@@ -242,7 +242,7 @@
 				gridTimer = null;
 				return;
 			}
-			let next = MAX_POLL_MS;
+			let nextDelay = MAX_POLL_MS;
 			try {
 				const cells = await request( '/cells?' + waiting.map( ( model ) => 'ids[]=' + model.id ).join( '&' ) );
 				for ( const model of waiting ) {
@@ -251,12 +251,12 @@
 						await model.fetch();
 					}
 				}
-				next = Math.min( MAX_POLL_MS, 1.1 * delay );
+				nextDelay = Math.min( MAX_POLL_MS, 1.1 * delay );
 			} catch ( error ) {
 				// The site did not answer: ask again later.
 			}
 			gridTimer = null;
-			pollGrid( next );
+			pollGrid( nextDelay );
 		}, delay );
 	}
 
@@ -282,7 +282,7 @@
 		const renderCompat = media.view.AttachmentCompat.prototype.render;
 		media.view.AttachmentCompat.prototype.render = function () {
 			renderCompat.apply( this, arguments );
-			followPanels( this.el );
+			pollPanels( this.el );
 			return this;
 		};
 
@@ -311,7 +311,7 @@
 			} ).render() );
 			if ( this.controller.isModeActive( 'grid' ) ) {
 				const ProcessSelected = media.view.DeleteSelectedButton.extend( {
-					filterChange() {}, // The label does not depend on the trash.
+					filterChange() {}, // Else the button would change its label with the trash.
 				} );
 				this.toolbar.set( 'imgprocLocalProcess', new ProcessSelected( {
 					style: 'secondary',
