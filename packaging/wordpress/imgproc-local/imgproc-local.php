@@ -21,9 +21,7 @@ define( 'IMGPROC_LOCAL_DIR', plugin_dir_path( __FILE__ ) );
 define( 'IMGPROC_LOCAL_URL', plugin_dir_url( __FILE__ ) );
 
 foreach ( array( 'settings', 'settings-page', 'client', 'source', 'encoder', 'files', 'originals', 'attachment', 'lock', 'queue', 'worker', 'background', 'display', 'images', 'cells', 'library', 'panel', 'failures', 'bulk', 'notices', 'cli' ) as $imgproc_local_part ) {
-	if ( is_readable( IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php" ) ) {
-		require_once IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php";
-	}
+	require_once IMGPROC_LOCAL_DIR . "includes/class-$imgproc_local_part.php";
 }
 unset( $imgproc_local_part );
 
@@ -31,13 +29,11 @@ register_activation_hook( __FILE__, array( 'Imgproc_Local_Background', 'activate
 register_deactivation_hook( __FILE__, array( 'Imgproc_Local_Background', 'deactivate' ) );
 
 /**
- * Registers the hooks of every part that is present.
+ * Registers the hooks of every part.
  */
 function imgproc_local_init() {
 	foreach ( array( 'Settings_Page', 'Attachment', 'Background', 'Display', 'Cells', 'Library', 'Panel', 'Bulk', 'Notices', 'CLI' ) as $part ) {
-		if ( is_callable( array( "Imgproc_Local_$part", 'init' ) ) ) {
-			call_user_func( array( "Imgproc_Local_$part", 'init' ) );
-		}
+		call_user_func( array( "Imgproc_Local_$part", 'init' ) );
 	}
 }
 add_action( 'plugins_loaded', 'imgproc_local_init' );

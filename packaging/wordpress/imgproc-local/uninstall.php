@@ -36,7 +36,7 @@ function imgproc_local_uninstall_site() {
 	foreach ( array( Imgproc_Local_Queue::META, Imgproc_Local_Queue::META_STATE, Imgproc_Local_Queue::META_DUE, Imgproc_Local_Queue::META_NEEDS_TEXT, Imgproc_Local_Queue::META_SAVED ) as $imgproc_local_key ) {
 		delete_post_meta_by_key( $imgproc_local_key );
 	}
-	foreach ( array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Background::STARTED, Imgproc_Local_Lock::OPTION ) as $imgproc_local_option ) {
+	foreach ( array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Background::UNANSWERED, Imgproc_Local_Lock::OPTION ) as $imgproc_local_option ) {
 		delete_option( $imgproc_local_option );
 	}
 	delete_transient( 'imgproc_local_languages' );

@@ -1,6 +1,6 @@
 <?php
 /**
- * Results of the service and the attachment that they belong to.
+ * Queues uploads, and applies the results of their jobs.
  *
  * @package Imgproc_Local
  */
@@ -21,7 +21,7 @@ final class Imgproc_Local_Attachment {
 	const UNFINISHED_UPLOAD_S = 60;
 
 	/**
-	 * Seconds that WordPress gets to store the metadata.
+	 * Seconds from the generation of the metadata until the attachment may be sent: WordPress stores them meanwhile.
 	 */
 	const METADATA_S = 2;
 
@@ -58,7 +58,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues an image that was edited, and notes that an editor has written an alt text.
+	 * Queues a processed image whose file was replaced. Notes that an attachment no longer lacks an alt text.
 	 *
 	 * @param int    $meta_id       Identifier of the row.
 	 * @param int    $attachment_id Attachment.
@@ -86,22 +86,6 @@ final class Imgproc_Local_Attachment {
 		if ( metadata_exists( 'post', $attachment_id, Imgproc_Local_Queue::META ) ) {
 			Imgproc_Local_Files::remove( $attachment_id, Imgproc_Local_Queue::state( $attachment_id ) );
 		}
-	}
-
-	/**
-	 * Applies the result of the attachment’s job now.
-	 *
-	 * @param int $attachment_id Attachment.
-	 * @return true|WP_Error
-	 */
-	public static function apply( $attachment_id ) {
-		$state = Imgproc_Local_Queue::state( $attachment_id );
-		if ( '' === $state['job_id'] ) {
-			return new WP_Error( 'not_found', __( 'This image was not sent to the service.', 'imgproc-local' ) );
-		}
-		$client = new Imgproc_Local_Client();
-		$job    = $client->job( $state['job_id'] );
-		return is_wp_error( $job ) ? $job : self::apply_job( $attachment_id, $client, $job, $state );
 	}
 
 	/**
@@ -147,7 +131,7 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Whether nothing has changed since the attachment was processed. The published file must be the one that was left
-	 * then: WordPress overwrites a smaller file with a new one when it makes the sizes of a scaled image again.
+	 * then: WordPress overwrites it when it makes the sizes of a scaled image again.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $request       Request of Imgproc_Local_Source.
@@ -161,13 +145,13 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Finishes an attachment that need not be sent: copies of sizes that are new are made.
+	 * Finishes an attachment that need not be sent: writes its alt text, and makes copies of new sizes.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client.
 	 * @param array                $state         State.
 	 */
-	public static function finish_again( $attachment_id, Imgproc_Local_Client $client, array $state ) {
+	public static function finish_unsent( $attachment_id, Imgproc_Local_Client $client, array $state ) {
 		self::write_alt( $attachment_id, $state );
 		Imgproc_Local_Files::add_copies( $attachment_id, $client, null, $state );
 		self::finish( $attachment_id, $state, 'done' );
@@ -192,7 +176,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Takes over what is known of the files that two attachments share.
+	 * Copies what is known of a file to the state of another attachment with the same file.
 	 *
 	 * @param array $from State of the other attachment.
 	 * @param array $to   State; changed.
@@ -241,7 +225,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Alt text for an image in a post that was inserted without one, because its text was not written yet.
+	 * Alt text to show for an image that was inserted into a post before its alt text was written.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return string Empty if the attachment had an alt text of its own before, or has none now.
@@ -254,7 +238,7 @@ final class Imgproc_Local_Attachment {
 		}
 		$language = strtolower( substr( determine_locale(), 0, 2 ) );
 		$is_ours  = isset( $state['alt_written'] ) && $state['alt_written'] === $alt;
-		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language; // A proposal in the first language may not be accepted yet.
+		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language; // In its own language, the stored text may be a proposal that nobody has accepted.
 		if ( $is_ours && $is_other && isset( $state['texts'][ $language ] ) && ! $state['texts'][ $language ]['needs_text'] && '' !== $state['texts'][ $language ]['alt'] ) {
 			return $state['texts'][ $language ]['alt'];
 		}
@@ -262,7 +246,8 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues an upload if the settings say so. Only images and PDF files are noted as skipped.
+	 * Queues an upload if the settings say so. The queue records PDF files and images that the service does not accept as
+	 * skipped; other files are ignored here.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @param int $delay_s       Seconds until it may be sent.
@@ -278,8 +263,8 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Writes the attachment’s alt text where it is empty, or where it is the plugin’s own. One that an editor has written
-	 * or removed stays as it is.
+	 * Writes the attachment’s alt text if it was always empty, or is the one that the plugin has written. One that a person
+	 * has written or removed stays as it is, and a preview replaces none.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State; changed.
@@ -332,7 +317,7 @@ final class Imgproc_Local_Attachment {
 		$state['published_sha256'] = hash_file( 'sha256', $published );
 		Imgproc_Local_Queue::save( $attachment_id, $state );
 		$result = Imgproc_Local_Files::add_copies( $attachment_id, $client, $image, $state );
-		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) && ! file_exists( $published ) ) { // Deleted in this moment.
+		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) && ! file_exists( $published ) ) { // Deleted meanwhile.
 			Imgproc_Local_Files::remove_of( $published, $state );
 			Imgproc_Local_Queue::forget( $attachment_id );
 		}
@@ -340,7 +325,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Takes an attachment out of the queue.
+	 * Stores how many bytes were saved, and takes an attachment out of the queue.
 	 *
 	 * @param int    $attachment_id Attachment.
 	 * @param array  $state         State.

@@ -9,34 +9,34 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * While the queue is not empty, a chain of short requests of the site to itself works on it. WP-Cron continues a chain
- * that was broken. Where the site can’t send requests to itself (basic authentication, a container whose public address
- * is unknown inside), the heartbeat of an open admin page does the work, or WP-CLI.
+ * that was broken. Where the site can’t send requests to itself (basic authentication, a container in which the
+ * site's public address leads nowhere), the heartbeat of an open admin page does the work, or WP-CLI.
  */
 final class Imgproc_Local_Background {
 
 	const CRON = 'imgproc_local_cron';
 
 	/**
-	 * Option: when a request was last started, and since when none was answered.
+	 * Option: `unanswered`, the time since which no request of the site to itself has arrived; 0 if the last one has.
 	 */
-	const STARTED = 'imgproc_local_started';
+	const UNANSWERED = 'imgproc_local_started';
 
 	/**
-	 * Seconds after which a request to the site itself is known not to arrive.
+	 * Seconds without an arrival after which the site is considered unable to send requests to itself.
 	 */
 	const LOST_AFTER_S = 30;
 
 	/**
-	 * A request is started at once for work that is due within these seconds.
+	 * start() sends a request for work that is due within these seconds. Later work is left to WP-Cron.
 	 */
 	const SOON_S = 5;
 
 	/**
-	 * Whether a request is started at the end of this one.
+	 * Whether a request to the site itself will be sent at the end of this one.
 	 *
 	 * @var bool
 	 */
-	private static $is_starting = false;
+	private static $will_send = false;
 
 	/**
 	 * Registers the hooks.
@@ -66,7 +66,7 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Has the queue worked on after this request.
+	 * Arranges that the queue is worked on after this request.
 	 *
 	 * @param int $delay_s Seconds until there is something to do.
 	 */
@@ -74,8 +74,8 @@ final class Imgproc_Local_Background {
 		if ( ! wp_next_scheduled( self::CRON ) ) {
 			wp_schedule_event( time() + max( $delay_s, MINUTE_IN_SECONDS ), 'imgproc_local_minute', self::CRON );
 		}
-		if ( $delay_s <= self::SOON_S && ! self::$is_starting && ! ( defined( 'WP_CLI' ) && WP_CLI ) ) {
-			self::$is_starting = true;
+		if ( $delay_s <= self::SOON_S && ! self::$will_send && ! ( defined( 'WP_CLI' ) && WP_CLI ) ) {
+			self::$will_send = true;
 			add_action( 'shutdown', array( __CLASS__, 'send_request' ) );
 		}
 	}
@@ -116,25 +116,25 @@ final class Imgproc_Local_Background {
 		}
 		ignore_user_abort( true );
 		self::end_response();
-		$started = get_option( self::STARTED );
-		if ( ! empty( $started['unanswered'] ) ) {
-			update_option( self::STARTED, array( 'unanswered' => 0 ), false );
+		$option = get_option( self::UNANSWERED );
+		if ( ! empty( $option['unanswered'] ) ) {
+			update_option( self::UNANSWERED, array( 'unanswered' => 0 ), false );
 		}
 		self::work();
 		wp_die();
 	}
 
 	/**
-	 * Sends a request to the site itself and does not wait for its answer. The transport that uses a socket closes it as
-	 * soon as the request is written; cURL would wait for up to a second.
+	 * Sends a request to the site itself and does not wait for its answer. The socket transport disconnects as soon as the
+	 * request is written; cURL would wait for up to a second.
 	 */
 	public static function send_request() {
 		if ( Imgproc_Local_Lock::is_held() ) {
-			return; // That request sees what was added, and starts the next slice.
+			return; // The request that holds the lock sees what was added, and starts the next slice.
 		}
-		$started = get_option( self::STARTED );
-		if ( empty( $started['unanswered'] ) ) {
-			update_option( self::STARTED, array( 'unanswered' => time() ), false );
+		$option = get_option( self::UNANSWERED );
+		if ( empty( $option['unanswered'] ) ) {
+			update_option( self::UNANSWERED, array( 'unanswered' => time() ), false );
 		}
 		add_action( 'requests-requests.before_request', array( __CLASS__, 'use_socket' ), 10, 5 );
 		self::request( array( 'blocking' => false ) );
@@ -172,7 +172,7 @@ final class Imgproc_Local_Background {
 		);
 		$status = is_wp_error( $answer ) ? $answer->get_error_message() : wp_remote_retrieve_response_code( $answer );
 		if ( 200 === $status ) {
-			delete_option( self::STARTED );
+			delete_option( self::UNANSWERED );
 			return true;
 		}
 		/* translators: %s: HTTP status or technical message. */
@@ -180,13 +180,13 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Whether requests of the site to itself do not arrive.
+	 * Whether requests of the site to itself have not arrived for some time.
 	 *
 	 * @return bool
 	 */
 	public static function is_loopback_broken() {
-		$started = get_option( self::STARTED );
-		return ! empty( $started['unanswered'] ) && time() - $started['unanswered'] > self::LOST_AFTER_S;
+		$option = get_option( self::UNANSWERED );
+		return ! empty( $option['unanswered'] ) && time() - $option['unanswered'] > self::LOST_AFTER_S;
 	}
 
 	/**
@@ -206,7 +206,7 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Works on the queue after the answer to a heartbeat, if no other way is left.
+	 * Works on the queue after the answer to a heartbeat, if requests of the site to itself do not arrive.
 	 */
 	public static function work_after_heartbeat() {
 		if ( wp_next_scheduled( self::CRON ) && self::is_loopback_broken() ) {
@@ -221,7 +221,7 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Ends a pause when the settings were changed.
+	 * Ends a pause and starts work when the settings were changed.
 	 */
 	public static function settings_changed() {
 		delete_transient( 'imgproc_local_languages' );
@@ -249,8 +249,8 @@ final class Imgproc_Local_Background {
 	}
 
 	/**
-	 * Ends the work of a plugin that is deactivated. A request that works loses its lock, so that it ends after its step and
-	 * does not schedule another one. The queues stay for when the plugin is activated again.
+	 * Ends the work when the plugin is deactivated. A request that is at work loses its lock, so that it ends after its step
+	 * and starts no other one. The queues are kept for the next activation.
 	 *
 	 * @param bool $network_wide Whether it is deactivated for all sites of a network.
 	 */
@@ -259,7 +259,7 @@ final class Imgproc_Local_Background {
 			$network_wide,
 			function () {
 				wp_clear_scheduled_hook( self::CRON );
-				delete_option( self::STARTED );
+				delete_option( self::UNANSWERED );
 				delete_option( Imgproc_Local_Lock::OPTION );
 			}
 		);

@@ -55,7 +55,7 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Loads the script on the media library, which shows the progress of the queue.
+	 * Loads the script on the media library, where it shows the progress of the queue.
 	 *
 	 * @param string $hook The current admin page.
 	 */
@@ -100,9 +100,9 @@ final class Imgproc_Local_Bulk {
 	 * @param string $name  What the progress belongs to, where that is not obvious.
 	 */
 	private static function print_progress( array $queue, string $name = '' ): void {
-		$waiting = $queue['waiting'] + $queue['running'];
+		$unfinished = $queue['waiting'] + $queue['running'];
 		/* translators: %s: Number of images. */
-		$text = sprintf( _n( '%s image waits.', '%s images wait.', $waiting, 'imgproc-local' ), number_format_i18n( $waiting ) );
+		$text = sprintf( _n( '%s image waits.', '%s images wait.', $unfinished, 'imgproc-local' ), number_format_i18n( $unfinished ) );
 		?>
 		<div class="imgproc-local-progress">
 			<p><strong><?php echo esc_html( $name ); ?></strong> <span id="imgproc-local-progress-text"><?php echo esc_html( $text ); ?></span></p>
@@ -271,7 +271,7 @@ final class Imgproc_Local_Bulk {
 	 * Adds the next page of the images that a filter lists to the queue.
 	 *
 	 * @param WP_REST_Request $request With `filter` and `after`.
-	 * @return WP_REST_Response `added`, `after` for the next request, null after the last page, and `queue`.
+	 * @return WP_REST_Response `added`, `queue`, and `after` for the next request (null after the last page).
 	 */
 	public static function rest_add( WP_REST_Request $request ): WP_REST_Response {
 		$ids   = Imgproc_Local_Images::ids( $request['filter'], $request['after'], self::PAGE_SIZE );
@@ -302,7 +302,7 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Removes a page of the waiting images from the queue. Those that the service has already are finished.
+	 * Removes up to PAGE_SIZE waiting images from the queue. Those that the service has already are finished.
 	 *
 	 * @return WP_REST_Response
 	 */

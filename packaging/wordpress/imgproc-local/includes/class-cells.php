@@ -56,8 +56,8 @@ final class Imgproc_Local_Cells {
 	}
 
 	/**
-	 * Returns what is to be said about an image: a kind for the style, a label, and the reason where there is one. All are
-	 * empty if there is nothing.
+	 * Returns what is to be said about an image: its state in the queue, or that it has no alt text. All fields are empty if
+	 * there is nothing to say.
 	 *
 	 * @param int $id The attachment.
 	 * @return array{kind: string, label: string, reason: string}
@@ -66,21 +66,21 @@ final class Imgproc_Local_Cells {
 		$state = Imgproc_Local_Queue::state( $id );
 		switch ( $state['state'] ) {
 			case 'waiting':
-				return self::labelled( 'waiting', __( 'Waiting', 'imgproc-local' ) );
+				return self::make_remark( 'waiting', __( 'Waiting', 'imgproc-local' ) );
 			case 'sent':
-				return self::labelled( 'waiting', __( 'In progress', 'imgproc-local' ) );
+				return self::make_remark( 'waiting', __( 'In progress', 'imgproc-local' ) );
 			case 'failed':
-				return self::labelled( 'failed', __( 'Failed', 'imgproc-local' ), $state['error'] );
+				return self::make_remark( 'failed', __( 'Failed', 'imgproc-local' ), $state['error'] );
 			case 'skipped':
-				return self::labelled( 'skipped', __( 'Skipped', 'imgproc-local' ), $state['error'] );
+				return self::make_remark( 'skipped', __( 'Skipped', 'imgproc-local' ), $state['error'] );
 		}
 		if ( '' !== self::alt( $id ) ) {
-			return self::labelled( '', '' );
+			return self::make_remark( '', '' );
 		}
 		if ( '1' === (string) get_post_meta( $id, Imgproc_Local_Queue::META_NEEDS_TEXT, true ) ) {
-			return self::labelled( 'needs-text', __( 'Needs a text', 'imgproc-local' ) );
+			return self::make_remark( 'needs-text', __( 'Needs a text', 'imgproc-local' ) );
 		}
-		return self::labelled( 'no-alt', __( 'No alt text', 'imgproc-local' ) );
+		return self::make_remark( 'no-alt', __( 'No alt text', 'imgproc-local' ) );
 	}
 
 	/**
@@ -91,7 +91,7 @@ final class Imgproc_Local_Cells {
 	 * @param string $reason Why an image failed or was skipped.
 	 * @return array{kind: string, label: string, reason: string}
 	 */
-	private static function labelled( string $kind, string $label, string $reason = '' ): array {
+	private static function make_remark( string $kind, string $label, string $reason = '' ): array {
 		return array(
 			'kind'   => $kind,
 			'label'  => $label,
@@ -151,7 +151,7 @@ final class Imgproc_Local_Cells {
 	}
 
 	/**
-	 * Returns a dash that is read as a text by screen readers.
+	 * Returns a dash, and for screen readers a text in its place.
 	 *
 	 * @param string $meaning What the dash stands for.
 	 * @return string Escaped HTML.

@@ -18,7 +18,7 @@ final class Imgproc_Local_CLI {
 	const PAGE_SIZE = 200;
 
 	/**
-	 * Seconds between two looks at a queue in which nothing is due.
+	 * The longest sleep in seconds between two looks at the queue.
 	 */
 	const POLL_S = 2;
 
@@ -28,7 +28,7 @@ final class Imgproc_Local_CLI {
 	const MAX_FAILURES = 100;
 
 	/**
-	 * The longest pause in seconds that `process` waits for. The rate limit is per minute.
+	 * The longest pause in seconds that `process` waits for: longer than a minute, because the rate limit is per minute.
 	 */
 	const MAX_PAUSE_S = 90;
 
@@ -201,7 +201,7 @@ final class Imgproc_Local_CLI {
 	}
 
 	/**
-	 * Works through the queue with a progress bar, and reports its end.
+	 * Works through the queue with a progress bar, and reports the result.
 	 */
 	private function work(): void {
 		$start  = Imgproc_Local_Queue::status();
@@ -224,7 +224,7 @@ final class Imgproc_Local_CLI {
 	}
 
 	/**
-	 * Sleeps until the next image is due, at most for POLL_S.
+	 * Sleeps until the next image is due, at most for POLL_S; for POLL_S if a background request works on the queue.
 	 *
 	 * @param bool $is_ours Whether this process worked on the queue, and not a background request.
 	 */
@@ -235,7 +235,7 @@ final class Imgproc_Local_CLI {
 	}
 
 	/**
-	 * Waits while the queue is paused for a short time. Ends the command if the pause needs a person or takes longer.
+	 * Waits until a pause of the queue is over. Ends the command if that would take longer than MAX_PAUSE_S.
 	 *
 	 * @param array $status As returned by Imgproc_Local_Queue::status().
 	 */
@@ -255,7 +255,8 @@ final class Imgproc_Local_CLI {
 	}
 
 	/**
-	 * Reports how many images were finished and which failed. Ends the command with status 1 if one failed.
+	 * Reports how many images were finished. If one failed, lists the failed images of the site, those of earlier runs too,
+	 * and ends the command with status 1.
 	 *
 	 * @param array $start  The state of the queue before.
 	 * @param array $status The state of the queue now.

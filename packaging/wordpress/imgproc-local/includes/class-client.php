@@ -8,26 +8,27 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Sends requests to one service with one key. Every method returns its result or a WP_Error with one of these codes:
+ * Sends requests to one service with one key. Every request returns its result or a WP_Error with one of these codes:
  *
- * - service_down: no answer, an answer of another program, or a 503 that is not about the queue
+ * - service_down: no answer, an answer of another program, a redirect, or a 503 that is not about the queue; data can
+ *   hold retry_after in seconds
  * - wrong_key: the key is missing, wrong or revoked
  * - no_credits: data holds required, balance and shortfall
  * - rate_limited, queue_full: data holds retry_after in seconds
- * - refused: the service refuses this request; the message is the service's own
- * - wrong_settings: the service refuses the languages or the format
+ * - refused: the file can't be read, or the service or a server before it refuses this request
+ * - wrong_settings: the service refuses another field than the image, such as the languages or the format
  * - not_found: the job or the file is not there
  * - old_version: the service does not know this request
- * - server_error: the service has failed to answer this request
+ * - server_error: the service failed with another status of 500 or above, or a file was not received completely
  * - time_out: the answer took too long
  */
 final class Imgproc_Local_Client {
 
 	/**
-	 * Seconds until an answer must be complete, for requests without and with an image.
+	 * Seconds until an answer must be complete: to most requests, and to those that upload or download a file.
 	 */
-	const TIMEOUT_S        = 10;
-	const UPLOAD_TIMEOUT_S = 60;
+	const TIMEOUT_S      = 10;
+	const FILE_TIMEOUT_S = 60;
 
 	/**
 	 * Address of the service without a slash at its end.
@@ -55,7 +56,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * Identifies the service and the key, so that a job is never asked for at another service.
+	 * Identifies the service and the key, so that no other service is asked for its jobs.
 	 *
 	 * @return string
 	 */
@@ -87,7 +88,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * Checks that the service knows every request that the plugin sends.
+	 * Checks that the service is not too old: that it knows the requests that the plugin needs most.
 	 *
 	 * @return true|WP_Error
 	 */
@@ -133,7 +134,7 @@ final class Imgproc_Local_Client {
 			'POST',
 			'/images/' . $operation,
 			array(
-				'timeout' => self::UPLOAD_TIMEOUT_S,
+				'timeout' => self::FILE_TIMEOUT_S,
 				'headers' => array(
 					'Content-Type'    => 'multipart/form-data; boundary=' . $boundary,
 					'Idempotency-Key' => $idempotency_key,
@@ -162,7 +163,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * Downloads a file to a path and verifies it by its SHA-256, which the service sends as its entity tag.
+	 * Downloads a file to a path and verifies it by its SHA-256, which the service sends as the ETag.
 	 *
 	 * @param string $image_id Identifier of the image.
 	 * @param string $variant  optimized or converted.
@@ -174,7 +175,7 @@ final class Imgproc_Local_Client {
 			'GET',
 			'/images/' . rawurlencode( $image_id ) . '/' . $variant,
 			array(
-				'timeout'  => self::UPLOAD_TIMEOUT_S,
+				'timeout'  => self::FILE_TIMEOUT_S,
 				'stream'   => true,
 				'filename' => $to,
 			)
@@ -191,7 +192,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * The field data of an answer.
+	 * The field `data` of an answer.
 	 *
 	 * @param string $method GET or POST.
 	 * @param string $path   Path below /api/v1.
@@ -246,11 +247,11 @@ final class Imgproc_Local_Client {
 			'redirection' => 0,
 			'user-agent'  => 'imgproc-local-wordpress/' . IMGPROC_LOCAL_VERSION,
 		);
-		self::end_if_deactivated();
+		self::renew_lock_or_end();
 		add_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10, 2 );
 		$answer = wp_remote_request( $this->address . '/api/v1' . $path, $args );
 		remove_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10 );
-		self::end_if_deactivated( isset( $args['filename'] ) ? $args['filename'] : '' );
+		self::renew_lock_or_end( isset( $args['filename'] ) ? $args['filename'] : '' );
 		if ( is_wp_error( $answer ) ) {
 			return $this->no_answer( $answer );
 		}
@@ -259,12 +260,12 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * Ends this request if the plugin was deactivated while it worked on the queue: what it would store now, a deletion of
-	 * the plugin could have removed already.
+	 * Renews the lock. Ends PHP if the plugin was deactivated while this process worked on the queue: it would store data
+	 * that nobody removes, if the plugin has been deleted already.
 	 *
 	 * @param string $partial File that was being received; empty if there is none.
 	 */
-	private static function end_if_deactivated( $partial = '' ) {
+	private static function renew_lock_or_end( $partial = '' ) {
 		if ( Imgproc_Local_Lock::renew_held() ) {
 			return;
 		}
@@ -370,7 +371,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * The error for an answer that imgproc-local does not give.
+	 * The error for an answer that can’t be from imgproc-local.
 	 *
 	 * @param int $status HTTP status.
 	 * @return WP_Error
@@ -381,7 +382,7 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * The error for a service that lacks a request of the plugin.
+	 * The error for a service that does not know a request of the plugin.
 	 *
 	 * @return WP_Error
 	 */

@@ -27,7 +27,7 @@ final class Imgproc_Local_Display {
 	 * Changes an image in the content of a post.
 	 *
 	 * @param string $tag           Tag of the image.
-	 * @param string $context       Where it stands.
+	 * @param string $context       The filter or function that prints it.
 	 * @param int    $attachment_id Attachment, or 0.
 	 * @return string
 	 */
@@ -129,7 +129,7 @@ final class Imgproc_Local_Display {
 	}
 
 	/**
-	 * Address of the copy of a file, if the browser accepts it and it is there.
+	 * Address of the copy of a file if there is one that the browser accepts, else that of the file itself.
 	 *
 	 * @param string $url           Address of the file.
 	 * @param int    $attachment_id Attachment.
@@ -153,8 +153,8 @@ final class Imgproc_Local_Display {
 	}
 
 	/**
-	 * Modern formats that may be sent. None to feeds, the REST interface and the admin, whose addresses are stored or
-	 * sent on.
+	 * Modern formats that the browser accepts. None for feeds, the REST interface and the admin: whoever receives their
+	 * addresses stores them or passes them on to other programs.
 	 *
 	 * @return string[] MIME types.
 	 */

@@ -18,22 +18,22 @@ final class Imgproc_Local_Encoder {
 	const AVIF_QUALITY = 60;
 
 	/**
-	 * Whether PHP can write a format, with WordPress or without.
+	 * Whether PHP can write a format, with WordPress’ image editor or without it.
 	 *
 	 * @param string $format webp or avif.
 	 * @return bool
 	 */
 	public static function can_write( $format ) {
-		return wp_image_editor_supports( array( 'mime_type' => 'image/' . $format ) ) || self::can_write_avif_alone( $format );
+		return wp_image_editor_supports( array( 'mime_type' => 'image/' . $format ) ) || self::can_write_avif_without_editor( $format );
 	}
 
 	/**
-	 * Whether PHP can write AVIF although WordPress before 6.5 does not know it.
+	 * Whether the format is AVIF and Imagick or GD can write it.
 	 *
 	 * @param string $format webp or avif.
 	 * @return bool
 	 */
-	private static function can_write_avif_alone( $format ) {
+	private static function can_write_avif_without_editor( $format ) {
 		return 'avif' === $format && ( ( class_exists( 'Imagick' ) && Imagick::queryFormats( 'AVIF' ) ) || function_exists( 'imageavif' ) );
 	}
 
@@ -48,7 +48,7 @@ final class Imgproc_Local_Encoder {
 	public static function encode( $source, $target, $format ) {
 		$mime = 'image/' . $format;
 		if ( ! wp_image_editor_supports( array( 'mime_type' => $mime ) ) ) {
-			return self::can_write_avif_alone( $format ) && self::encode_avif( $source, $target );
+			return self::can_write_avif_without_editor( $format ) && self::encode_avif( $source, $target );
 		}
 		$editor = wp_get_image_editor( $source, array( 'output_mime_type' => $mime ) );
 		if ( is_wp_error( $editor ) || ( $editor instanceof WP_Image_Editor_GD && self::is_palette_png( $source ) ) ) {
@@ -63,7 +63,7 @@ final class Imgproc_Local_Encoder {
 	}
 
 	/**
-	 * Encodes a file as AVIF without WordPress. Imagick is preferred, because GD drops the colour profile.
+	 * Encodes a file as AVIF without WordPress’ image editor. Imagick is preferred, because GD drops the colour profile.
 	 *
 	 * @param string $source Path of the file.
 	 * @param string $target Path of the new file.

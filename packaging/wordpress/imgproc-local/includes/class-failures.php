@@ -75,7 +75,7 @@ final class Imgproc_Local_Failures {
 	}
 
 	/**
-	 * Returns buttons for the page before and after.
+	 * Returns the number of the page between the buttons for the previous and the next page.
 	 *
 	 * @param int $page  From 1.
 	 * @param int $pages Number of pages.

@@ -55,7 +55,7 @@ final class Imgproc_Local_Queue {
 	 * Adds an attachment to the queue.
 	 *
 	 * @param int   $attachment_id Attachment.
-	 * @param array $args          texts_only: send for texts only; force: send again although it is done.
+	 * @param array $args          texts_only: send for texts only; force: send again although it is done; preview: replace no alt text.
 	 * @param int   $delay_s       Seconds until it may be sent.
 	 * @return true|WP_Error Error skipped if the file is of a type that is not processed.
 	 */

@@ -168,7 +168,7 @@ final class Imgproc_Local_Worker {
 		}
 		if ( empty( $state['args']['again'] ) ) {
 			if ( Imgproc_Local_Attachment::is_done( $id, $request, $state ) ) {
-				Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+				Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
 				return;
 			}
 			$twin = Imgproc_Local_Attachment::twin( $id, $request );
@@ -181,13 +181,13 @@ final class Imgproc_Local_Worker {
 				Imgproc_Local_Attachment::copy_files_of( $twin, $state );
 				if ( $twin['done_options'] === $request['options'] ) {
 					$state['texts'] = $twin['texts'];
-					Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
 					return;
 				}
 				$state['args']['texts_only'] = true; // The other attachment has other languages.
 				$request                     = Imgproc_Local_Source::request( $id, $state['args'], $state );
 				if ( is_wp_error( $request ) ) {
-					Imgproc_Local_Attachment::finish_again( $id, $client, $state );
+					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
 					return;
 				}
 			}
