@@ -20,6 +20,7 @@ MAX_SIDE_PX = 16383
 _DISPOSE_BACKGROUND = 1
 """Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
 PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
+_CHUNK_HEADER = struct.Struct("<4sI")
 KNOWN_CHUNKS = frozenset((b"VP8X", b"ICCP", b"ANIM", b"ANMF", b"EXIF", b"XMP ", *PICTURE_DATA))
 
 
@@ -48,10 +49,10 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
     for _ in range(limit):
         if offset + 8 > end:
             return
-        (length,) = unpack("<I", data, offset + 4, "chunk header")
+        kind, length = _CHUNK_HEADER.unpack_from(data, offset)
         if offset + 8 + length > end:
             raise BrokenImage(f"The WebP is damaged: a chunk ends after the end of its {whole}.")
-        yield Chunk(data[offset : offset + 4], offset + 8, offset + 8 + length)
+        yield Chunk(kind, offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
     raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if whole == 'frame' else ''}.")
 
