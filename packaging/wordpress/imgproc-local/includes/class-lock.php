@@ -1,6 +1,6 @@
 <?php
 /**
- * A lock that one background request at a time holds.
+ * The lock that lets only one process at a time work on the queue.
  *
  * @package Imgproc_Local
  */
@@ -8,8 +8,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * A row of the options table, read and written past the object cache, because another request has to see it at once.
- * It expires, so that a request that was killed stops the queue only for a while. If it expires during a long step,
+ * The lock is a row of the options table, read and written past the object cache, because other requests have to see it
+ * at once. It expires, so that a killed request blocks the queue only for a while. If it expires during a long step,
  * another request repeats the step when it is due again, with the same Idempotency-Key.
  */
 final class Imgproc_Local_Lock {
@@ -17,20 +17,20 @@ final class Imgproc_Local_Lock {
 	const OPTION = 'imgproc_local_lock';
 
 	/**
-	 * Seconds after which another request may take the lock. It is renewed before every request to the service, the
-	 * longest of which may take 60 seconds, and before every file that PHP encodes.
+	 * Seconds after which another request may take the lock. It is renewed before every request to the service, which has
+	 * a time-out of at most 60 seconds, and before every file that PHP encodes.
 	 */
 	const EXPIRES_S = 80;
 
 	/**
-	 * The lock that this request holds.
+	 * The lock that this request took last, even if it has lost or released it since.
 	 *
 	 * @var self|null
 	 */
 	private static $held = null;
 
 	/**
-	 * Value of the row while this request holds the lock.
+	 * Value of the row while this request holds the lock; empty otherwise.
 	 *
 	 * @var string
 	 */
@@ -60,7 +60,7 @@ final class Imgproc_Local_Lock {
 	/**
 	 * Extends the lock.
 	 *
-	 * @return bool False if another request took it, for example because this machine was asleep.
+	 * @return bool False if it was removed by a deactivation, or taken by another request after this machine was asleep.
 	 */
 	public function renew() {
 		$value = self::new_value();
@@ -73,16 +73,17 @@ final class Imgproc_Local_Lock {
 	}
 
 	/**
-	 * Extends the lock of this request, if it holds one. To be called before what takes long, and after it.
+	 * Extends the lock of this request, if it holds one. Call it before and after each long step.
 	 *
-	 * @return bool False if the lock was removed, because the plugin was deactivated: this request has to end.
+	 * @return bool False if the lock was just found to be gone and nobody holds it, as after a deactivation: this
+	 *              request has to end. True if another request has taken it.
 	 */
 	public static function renew_held() {
 		return ! self::$held || '' === self::$held->value || self::$held->renew() || self::is_held();
 	}
 
 	/**
-	 * Gives the lock back.
+	 * Releases the lock, if this request still holds it.
 	 */
 	public function release() {
 		global $wpdb;
@@ -116,7 +117,7 @@ final class Imgproc_Local_Lock {
 	}
 
 	/**
-	 * Time of expiry and something that no other request has.
+	 * Time of expiry, and random characters that identify the holder.
 	 *
 	 * @return string
 	 */

@@ -14,8 +14,8 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Queue {
 
 	/**
-	 * Post meta: everything about the attachment, its state, the time of its next step (only while it is queued),
-	 * whether a person has to write its alt text (1 or 0), and the bytes that its visitors save.
+	 * Keys of post meta. In this order: the array of state(); the name of its state, for queries; the time of its next
+	 * step, only while it is queued; whether a person has to write its alt text (1 or 0); the bytes that visitors save.
 	 */
 	const META            = '_imgproc_local';
 	const META_STATE      = '_imgproc_local_state';
@@ -24,7 +24,7 @@ final class Imgproc_Local_Queue {
 	const META_SAVED      = '_imgproc_local_saved';
 
 	/**
-	 * State in META_STATE of a waiting attachment that is just being sent.
+	 * Value of META_STATE while a waiting attachment is being sent. The array of state() still says waiting.
 	 */
 	const SENDING = 'sending';
 
@@ -34,7 +34,7 @@ final class Imgproc_Local_Queue {
 	const PAUSE = 'imgproc_local_pause';
 
 	/**
-	 * Errors that concern every picture: seconds of the first pause, and of the longest. Each is twice the one before.
+	 * Errors that concern every image, with the seconds of the first and the longest pause. Each pause doubles the last.
 	 */
 	const PAUSES = array(
 		'service_down'   => array( 15, 120 ),
@@ -47,7 +47,7 @@ final class Imgproc_Local_Queue {
 	);
 
 	/**
-	 * Reasons for which nothing is sent; jobs that the service has already are still finished.
+	 * Pauses that only stop sending: jobs that the service already has are still polled. All others stop both.
 	 */
 	const SENDING_PAUSES = array( 'no_credits', 'wrong_settings', 'queue_full' );
 
@@ -55,9 +55,9 @@ final class Imgproc_Local_Queue {
 	 * Adds an attachment to the queue.
 	 *
 	 * @param int   $attachment_id Attachment.
-	 * @param array $args          texts_only: send for texts only; force: send again although it is done; preview: replace no alt text.
-	 * @param int   $delay_s       Seconds until it may be sent.
-	 * @return true|WP_Error Error skipped if the file is of a type that is not processed.
+	 * @param array $args          texts_only: ask for texts only; force: send even if it is done; preview: replace no alt text.
+	 * @param int   $delay_s       Seconds until it may be sent; negative to put it ahead of others.
+	 * @return true|WP_Error The error of Imgproc_Local_Source::check().
 	 */
 	public static function add( int $attachment_id, array $args = array(), int $delay_s = 0 ) {
 		if ( Imgproc_Local_Worker::$working_on === $attachment_id ) {
@@ -79,7 +79,7 @@ final class Imgproc_Local_Queue {
 			return true;
 		}
 		if ( 'waiting' === $state['state'] && array() === $args && array() === $state['args'] && 0 === $state['attempts'] ) {
-			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is queued again when its metadata are generated.
+			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is added again whenever its metadata are generated.
 			Imgproc_Local_Background::start( $delay_s );
 			return true;
 		}
@@ -114,12 +114,11 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Removes from the queue what was not sent yet. Jobs that the service has are finished, because they are paid for.
+	 * Removes attachments that were not sent yet. Jobs that the service has are finished, because they are paid for.
 	 *
 	 * @param int $limit Largest number of attachments; a few hundred per request.
-	 * @return int How many were removed.
 	 */
-	public static function stop( int $limit = PHP_INT_MAX ): int {
+	public static function stop( int $limit = PHP_INT_MAX ) {
 		global $wpdb;
 		$ids = self::due( 'waiting', PHP_INT_MAX, $limit );
 		foreach ( $ids as $id ) {
@@ -135,22 +134,20 @@ final class Imgproc_Local_Queue {
 				self::forget( $id );
 			}
 		}
-		return count( $ids );
 	}
 
 	/**
-	 * Marks a waiting attachment as being sent. Then stop() leaves it alone, which would else remove a part of what is
-	 * stored when it has been sent.
+	 * Marks a waiting attachment as being sent, so that stop() does not delete its post meta meanwhile.
 	 *
 	 * @param int $id Attachment.
-	 * @return bool False if it was taken back meanwhile.
+	 * @return bool False if stop() has removed it from the queue.
 	 */
 	public static function claim( $id ) {
 		return self::change_state( $id, 'waiting', self::SENDING ) || self::SENDING === get_post_meta( $id, self::META_STATE, true );
 	}
 
 	/**
-	 * Changes META_STATE if it has a certain value.
+	 * Changes META_STATE atomically, if it has the expected value.
 	 *
 	 * @param int    $id   Attachment.
 	 * @param string $from Value that is expected.
@@ -167,7 +164,7 @@ final class Imgproc_Local_Queue {
 	/**
 	 * Counts of attachments by state, and why the queue is paused.
 	 *
-	 * @return array With waiting, running, done, failed, skipped, paused_reason, paused_message and paused_until.
+	 * @return array With waiting, running (at the service), done, failed, skipped, paused_reason, paused_message and paused_until.
 	 */
 	public static function status(): array {
 		global $wpdb;
@@ -189,10 +186,10 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * State of an attachment.
+	 * State of an attachment, without recorded copies that have a name which is_copy_name() refuses.
 	 *
 	 * @param int $attachment_id Attachment.
-	 * @return array With all fields; state is empty if the attachment was never queued.
+	 * @return array At least the fields below; the field state is empty if the attachment was never queued.
 	 */
 	public static function state( int $attachment_id ): array {
 		$stored = get_post_meta( $attachment_id, self::META, true );
@@ -219,11 +216,11 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Stores the state of an attachment, unless it was deleted meanwhile: its post meta would be left behind.
+	 * Stores the state of an attachment, unless the attachment was deleted: nobody would remove its post meta.
 	 *
 	 * @param int      $attachment_id Attachment.
 	 * @param array    $state         State.
-	 * @param int|null $due           Time of the next step; null leaves it as it is, 0 removes it from the queue.
+	 * @param int|null $due           Time of the next step; null keeps the stored time, 0 removes the attachment from the queue.
 	 */
 	public static function save( int $attachment_id, array $state, $due = null ) {
 		if ( ! self::exists( $attachment_id ) ) {
@@ -240,9 +237,9 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Removes due times of attachments that are not queued, as a request that was ended can leave them.
+	 * Removes due times of attachments that are not queued: a request that was killed can leave them behind.
 	 */
-	public static function drop_lost() {
+	public static function remove_orphaned_due() {
 		global $wpdb;
 		$wpdb->query( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- one query for all of them.
 			$wpdb->prepare(
@@ -287,7 +284,7 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * When the next step is due.
+	 * When the next step is due, not before the end of a pause that stops it.
 	 *
 	 * @return int|null Null if the queue is empty.
 	 */
@@ -307,7 +304,7 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Whether pictures may not be sent, although jobs may be polled.
+	 * Whether a pause of sending is in force, in which jobs may still be polled.
 	 *
 	 * @return bool
 	 */
@@ -319,8 +316,8 @@ final class Imgproc_Local_Queue {
 	/**
 	 * Pauses the whole queue.
 	 *
-	 * @param string   $code  Reason.
-	 * @param WP_Error $error Error with the message, and retry_after where the service named it.
+	 * @param string   $code  A key of PAUSES.
+	 * @param WP_Error $error Error with the message; its retry_after is used if the code is rate_limited.
 	 */
 	public static function begin_pause( $code, WP_Error $error ) {
 		list( $first_s, $longest_s ) = self::PAUSES[ $code ];
@@ -375,8 +372,8 @@ final class Imgproc_Local_Queue {
 	/**
 	 * Attachments in the queue, the one that has been due longest first.
 	 *
-	 * @param string $state  waiting or sent.
-	 * @param int    $before Time until which the step is due.
+	 * @param string $state  waiting (which includes SENDING) or sent.
+	 * @param int    $before Latest due time.
 	 * @param int    $limit  Largest number of attachments.
 	 * @return int[]
 	 */

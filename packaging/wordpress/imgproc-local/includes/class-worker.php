@@ -9,45 +9,45 @@ defined( 'ABSPATH' ) || exit;
 
 /**
  * Sends attachments and polls their jobs, one step at a time, for a bounded number of seconds. Every step can be
- * repeated. An error of the service, the key or the account pauses the queue and does not count as an attempt; what is
- * wrong with a picture concerns that picture only.
+ * repeated. An error of the service, the key or the account pauses the queue and does not count as an attempt; an error
+ * with one image counts as an attempt at that image only.
  */
 final class Imgproc_Local_Worker {
 
 	/**
-	 * Seconds that one background request works.
+	 * Seconds after which a background request begins no new step.
 	 */
 	const SLICE_S = 20;
 
 	/**
-	 * Jobs that the service has at a time. With ten it would treat them as a batch, which comes last.
+	 * Largest number of jobs at the service. It would treat ten or more as a batch, and run them after all others.
 	 */
 	const MAX_SENT = 4;
 
 	/**
-	 * Attempts per picture, and seconds after each of them.
+	 * Attempts per image, and seconds from the first and from a later attempt to the next.
 	 */
 	const MAX_ATTEMPTS = 3;
 	const RETRY_S      = array( 60, 300 );
 
 	/**
-	 * Seconds after which a job that is not final is given up.
+	 * Seconds after which a job that is still unfinished counts as failed.
 	 */
 	const MAX_JOB_S = DAY_IN_SECONDS;
 
 	/**
-	 * Longest wait for an answer to Prefer: wait.
+	 * Most seconds that a poll asks the service to wait for the job, with Prefer: wait.
 	 */
 	const MAX_WAIT_S = 10;
 
 	/**
-	 * A background request waits for the next step if it is due within these seconds, because WP-Cron may not come on a
+	 * A background request waits for the next step if that is due within these seconds, because WP-Cron does not run on a
 	 * site without visitors.
 	 */
 	const MAX_IDLE_S = 75;
 
 	/**
-	 * Attachment that this request works on.
+	 * Attachment that this request works on; 0 if none.
 	 *
 	 * @var int
 	 */
@@ -57,7 +57,7 @@ final class Imgproc_Local_Worker {
 	 * Works on the queue, unless another request does.
 	 *
 	 * @param int $seconds Seconds after which no new step is begun.
-	 * @return bool Whether this request had the lock until its end.
+	 * @return bool Whether this request got the lock and kept it to the end.
 	 */
 	public static function run( int $seconds = self::SLICE_S ): bool {
 		$lock = new Imgproc_Local_Lock();
@@ -88,7 +88,7 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Forgets cached options: another request may have changed the settings or ended a pause.
+	 * Drops or refreshes cached options: another request may have changed the settings or ended a pause.
 	 */
 	private static function read_options_again() {
 		if ( wp_using_ext_object_cache() ) {
@@ -103,7 +103,7 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Takes the next step that is due: sends a picture while the service has few, else polls a job.
+	 * Takes the next step: sends an image that is due if the service has fewer than MAX_SENT jobs, else polls a job.
 	 *
 	 * @param int $left_s Seconds that are left.
 	 */
@@ -115,11 +115,11 @@ final class Imgproc_Local_Worker {
 			$ids    = Imgproc_Local_Queue::due( 'sent', time(), 1 );
 			$wait_s = max( 0, min( self::MAX_WAIT_S, $left_s ) );
 		}
-		if ( ! $ids ) { // A picture waits, but the jobs of others are not due: poll them now.
+		if ( ! $ids ) { // An image is due, but the service has MAX_SENT jobs and none is due: poll one early.
 			$ids = Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, 1 );
 		}
 		if ( ! $ids ) {
-			Imgproc_Local_Queue::drop_lost();
+			Imgproc_Local_Queue::remove_orphaned_due();
 			return;
 		}
 		$id = (int) reset( $ids );
@@ -130,7 +130,7 @@ final class Imgproc_Local_Worker {
 			return;
 		}
 		$state = Imgproc_Local_Queue::state( $id );
-		// A request that was ended may have stored one of both only.
+		// A killed request may have stored only META or only META_STATE; the latter is what queued this step.
 		$state['state'] = 'sent' === get_post_meta( $id, Imgproc_Local_Queue::META_STATE, true ) ? 'sent' : 'waiting';
 		if ( $state['attempts'] >= self::MAX_ATTEMPTS ) {
 			$state['error'] = '' !== $state['error'] ? $state['error'] : __( 'PHP was ended repeatedly while it worked on this file.', 'imgproc-local' );
@@ -141,7 +141,7 @@ final class Imgproc_Local_Worker {
 			return;
 		}
 		self::$working_on = $id;
-		++$state['attempts']; // Stored before the work, so that a picture that ends PHP is not tried for ever.
+		++$state['attempts']; // Stored before the work, so that an image that crashes PHP is not tried for ever.
 		Imgproc_Local_Queue::save( $id, $state, time() + self::RETRY_S[ min( $state['attempts'], count( self::RETRY_S ) ) - 1 ] );
 		if ( 'sent' === $state['state'] ) {
 			self::poll( $id, $state, $wait_s );
@@ -184,7 +184,7 @@ final class Imgproc_Local_Worker {
 					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
 					return;
 				}
-				$state['args']['texts_only'] = true; // The other attachment has other languages.
+				$state['args']['texts_only'] = true; // The other attachment was processed with other options.
 				$request                     = Imgproc_Local_Source::request( $id, $state['args'], $state );
 				if ( is_wp_error( $request ) ) {
 					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
@@ -197,7 +197,7 @@ final class Imgproc_Local_Worker {
 		}
 		$answer = $client->send( $request['path'], $request['operation'], $request['fields'], $request['key'] );
 		if ( is_wp_error( $answer ) ) {
-			self::failed( $id, $state, $answer );
+			self::handle_error( $id, $state, $answer );
 			return;
 		}
 		Imgproc_Local_Queue::resume();
@@ -219,24 +219,24 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Polls a job, and applies it if it is final.
+	 * Polls a job, and applies its result if it has finished.
 	 *
 	 * @param int   $id     Attachment.
 	 * @param array $state  State.
-	 * @param int   $wait_s Seconds that the service may wait.
+	 * @param int   $wait_s Seconds that the service may wait for the job to finish.
 	 */
 	private static function poll( $id, array $state, $wait_s ) {
 		$client = new Imgproc_Local_Client();
 		if ( $state['sent_to'] !== $client->fingerprint() ) { // The address or the key was changed.
-			self::send_again( $id, $state );
+			self::requeue( $id, $state );
 			return;
 		}
 		$job = $client->job( $state['job_id'], $wait_s );
 		if ( is_wp_error( $job ) ) {
 			if ( 'not_found' === $job->get_error_code() ) {
-				self::send_again( $id, $state );
+				self::requeue( $id, $state );
 			} else {
-				self::failed( $id, $state, $job );
+				self::handle_error( $id, $state, $job );
 			}
 			return;
 		}
@@ -253,18 +253,18 @@ final class Imgproc_Local_Worker {
 		}
 		$result = Imgproc_Local_Attachment::apply_job( $id, $client, $job, $state );
 		if ( is_wp_error( $result ) ) {
-			self::failed( $id, $state, $result );
+			self::handle_error( $id, $state, $result );
 		}
 	}
 
 	/**
-	 * Puts an attachment back into the queue whose job is not at the service. The request has the same Idempotency-Key, so
-	 * that an account that has the job after all is not charged again.
+	 * Sets an attachment whose job is not at the service back to waiting. It is sent with the same Idempotency-Key, so that
+	 * an account that has the job after all is not charged again.
 	 *
 	 * @param int   $id    Attachment.
 	 * @param array $state State.
 	 */
-	private static function send_again( $id, array $state ) {
+	private static function requeue( $id, array $state ) {
 		$state['resent'] = isset( $state['resent'] ) ? $state['resent'] + 1 : 1;
 		if ( $state['resent'] > self::MAX_ATTEMPTS ) {
 			$state['error'] = __( 'The service has lost the job of this image repeatedly.', 'imgproc-local' );
@@ -278,18 +278,18 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * Decides what an error means: a pause of the queue, another attempt, or that this picture has failed.
+	 * Decides what follows from an error: a pause of the queue, another attempt, or that this image has failed.
 	 *
 	 * @param int      $id    Attachment.
 	 * @param array    $state State.
 	 * @param WP_Error $error Error.
 	 */
-	private static function failed( $id, array $state, WP_Error $error ) {
+	private static function handle_error( $id, array $state, WP_Error $error ) {
 		$code = $error->get_error_code();
 		$data = $error->get_error_data();
 		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) && ! isset( $data['retry_after'] ) ) {
-			sleep( 1 ); // A service that is just ending resets connections that it had accepted.
-			$health = ( new Imgproc_Local_Client() )->languages(); // Perhaps the service can’t answer for this picture only.
+			sleep( 1 ); // A service that is shutting down resets connections: wait until it is down.
+			$health = ( new Imgproc_Local_Client() )->languages(); // Is the service down, or is it only this image?
 			if ( is_wp_error( $health ) ) {
 				$code  = 'service_down';
 				$error = $health;
@@ -308,6 +308,6 @@ final class Imgproc_Local_Worker {
 			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
 			return;
 		}
-		Imgproc_Local_Queue::save( $id, $state );
+		Imgproc_Local_Queue::save( $id, $state ); // step() has set when the next attempt is due.
 	}
 }
