@@ -13,7 +13,8 @@ foreach ( array( 'settings', 'files', 'originals', 'lock', 'queue', 'background'
 }
 
 /**
- * Removes everything from one site: options, post meta, cron events and, if the settings say so, the files.
+ * Removes options, post meta and cron events from one site. If the settings say so, also removes its WebP and AVIF files
+ * and puts kept originals back.
  */
 function imgproc_local_uninstall_site() {
 	global $wpdb;

@@ -8,13 +8,13 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Replaces and adds files below the uploads folder. No published address ever changes: a replaced file has the name of
- * the old one, and a copy has its source's name with .webp or .avif appended.
+ * Replaces and adds files below the uploads folder. No published address ever changes: a replaced file keeps its name,
+ * and a copy has its source’s name with .webp or .avif appended, after a number if another file has that name.
  */
 final class Imgproc_Local_Files {
 
 	/**
-	 * Ending of a file that is being received.
+	 * Suffix of a file that is being downloaded.
 	 */
 	const PARTIAL = '.imgproc-local-partial';
 
@@ -24,8 +24,8 @@ final class Imgproc_Local_Files {
 	const FORMATS = array( 'webp', 'avif' );
 
 	/**
-	 * Replaces the published file by the optimized one where that is smaller. The smaller sizes stay as they are,
-	 * because WordPress has made them from the original; those that are missing are made before.
+	 * Replaces the published file with the optimized one if that has fewer bytes. WordPress’s smaller sizes are not
+	 * replaced. Missing ones are made first, while the published file is still the original.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client of the job.
@@ -77,9 +77,9 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Makes copies of the published file and its smaller sizes in the modern format, where they are smaller. The copy of
-	 * the published file is the service’s; those of the smaller sizes are written by WordPress, in WebP if it can’t write
-	 * AVIF.
+	 * Adds copies of the published file and its smaller sizes in the modern format, where the copy has fewer bytes. The
+	 * copy of the published file comes from the service; WordPress writes those of the smaller sizes, in WebP if it can’t
+	 * write AVIF.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client of the job.
@@ -91,9 +91,9 @@ final class Imgproc_Local_Files {
 		$published = get_attached_file( $attachment_id );
 		$folder    = trailingslashit( dirname( $published ) );
 		$meta      = wp_get_attachment_metadata( $attachment_id, true );
-		self::forget_stale( $folder, $state );
+		self::delete_stale( $folder, $state );
 
-		$is_modern = $image && in_array( $image['converted_format'], self::FORMATS, true ); // It becomes the ending of a file on this site.
+		$is_modern = $image && in_array( $image['converted_format'], self::FORMATS, true ); // The service’s answer becomes a file extension: allow no other.
 		if ( $is_modern && 'image/' . $image['converted_format'] !== get_post_mime_type( $attachment_id ) && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
 			$copy    = self::copy_name( $folder, wp_basename( $published ), $image['converted_format'], $state );
 			$partial = $folder . $copy . self::PARTIAL;
@@ -114,18 +114,18 @@ final class Imgproc_Local_Files {
 			if ( wp_basename( $name ) === $name && ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
 				Imgproc_Local_Lock::renew_held();
 				self::write_copy( $folder, $name, $format, $state );
-				Imgproc_Local_Queue::save( $attachment_id, $state ); // A request that is ended goes on with the next size.
+				Imgproc_Local_Queue::save( $attachment_id, $state ); // If PHP is ended, the next attempt skips this size.
 			}
 		}
 		return true;
 	}
 
 	/**
-	 * Path of the copy of a file, if it is there and its source was not replaced meanwhile.
+	 * Name of the copy to send instead of a file, if the browser accepts it and the file has not changed since.
 	 *
 	 * @param string $folder   Folder of the attachment’s files, with a slash at its end.
 	 * @param string $name     Name of the source.
-	 * @param array  $files    State of the attachment’s files.
+	 * @param array  $files    Field files of the attachment’s state: copy and bytes by the name of the source.
 	 * @param array  $accepted MIME types that the browser accepts.
 	 * @return string Name of the copy; empty if the source has to be sent.
 	 */
@@ -141,8 +141,8 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Whether a name is that of a copy of a file. What is recorded in post meta can come from an imported file, so that a
-	 * name that leads to another folder or has another ending is not used.
+	 * Whether a name is one that copy_name() gives. Post meta can come from an imported file: a recorded name that leads
+	 * to another folder or has another extension must not be used.
 	 *
 	 * @param string $copy Name of the copy.
 	 * @param string $name Name of its source.
@@ -181,7 +181,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Bytes that visitors save: the published file before, less the smallest file that is sent now.
+	 * Bytes that visitors save: the size of the original, less that of the published file or its copy if that is smaller.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State of the attachment.
@@ -206,7 +206,7 @@ final class Imgproc_Local_Files {
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State of the attachment.
-	 * @param bool  $even_shared   Whether files of other attachments are removed too.
+	 * @param bool  $even_shared   Remove them even if another attachment has the same file.
 	 */
 	public static function remove( $attachment_id, array $state, $even_shared = false ) {
 		if ( $even_shared || ! self::twins( $attachment_id ) ) {
@@ -215,7 +215,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Removes the copies and the kept original of a file.
+	 * Removes the copies, the partial downloads and the kept original of a file.
 	 *
 	 * @param string $published Path of the published file, which may be gone.
 	 * @param array  $state     State of its attachment.
@@ -268,7 +268,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Writes a copy of one size, which is removed again if it is not smaller.
+	 * Writes a copy of one size, and removes it again unless it has fewer bytes than its source.
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param string $name   Name of the source.
@@ -285,7 +285,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Name of a copy: the one that it has already, else one that no other file has.
+	 * Name for a copy: that of the recorded copy in this format, else one that no file has yet.
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param string $name   Name of the source.
@@ -307,7 +307,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Records a copy, and removes one in the other format.
+	 * Records a copy with the bytes of its source, and removes the copy recorded before if it has another name.
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param string $name   Name of the source.
@@ -326,12 +326,12 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Removes copies whose source is gone or was replaced by another file, or that are not of the format that is wanted.
+	 * Deletes copies whose source is gone or has changed, and all copies if the settings ask for no modern format.
 	 *
 	 * @param string $folder Folder of the files.
 	 * @param array  $state  State of the attachment; changed.
 	 */
-	private static function forget_stale( $folder, array &$state ) {
+	private static function delete_stale( $folder, array &$state ) {
 		clearstatcache();
 		foreach ( isset( $state['files'] ) ? $state['files'] : array() as $name => $file ) {
 			$is_current = file_exists( $folder . $name ) && filesize( $folder . $name ) === $file['bytes'] && file_exists( $folder . $file['copy'] );
@@ -343,7 +343,7 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Folder of the uploads with a slash at its end.
+	 * Uploads folder, with a slash at its end.
 	 *
 	 * @return string
 	 */

@@ -68,7 +68,7 @@ final class Imgproc_Local_Originals {
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State of the attachment.
-	 * @return bool Whether there was one.
+	 * @return bool Whether it was put back.
 	 */
 	public static function restore( $attachment_id, array $state ) {
 		$published = get_attached_file( $attachment_id );
@@ -81,7 +81,7 @@ final class Imgproc_Local_Originals {
 	}
 
 	/**
-	 * Removes the folder of the kept originals if no file is left in it.
+	 * Removes the empty folders below the folder of the kept originals, and that folder itself if it is empty then.
 	 */
 	public static function remove_empty_folders() {
 		$folder = Imgproc_Local_Files::base_dir() . self::FOLDER;
@@ -91,7 +91,7 @@ final class Imgproc_Local_Originals {
 		$inside = new RecursiveIteratorIterator( new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ), RecursiveIteratorIterator::CHILD_FIRST );
 		foreach ( $inside as $path ) {
 			if ( $path->isDir() ) {
-				@rmdir( $path->getPathname() ); // phpcs:ignore -- fails if it is not empty, which is meant.
+				@rmdir( $path->getPathname() ); // phpcs:ignore -- is meant to fail if the folder is not empty.
 			}
 		}
 		@rmdir( $folder ); // phpcs:ignore -- see above.
@@ -112,7 +112,7 @@ final class Imgproc_Local_Originals {
 	}
 
 	/**
-	 * Path of a kept original. Post meta can come from an imported file, so that a path out of the folder is not used.
+	 * Path of a kept original. Post meta can come from an imported file: a path outside the folder must not be used.
 	 *
 	 * @param array $kept Record of the original in the state of its attachment.
 	 * @return string Empty if it is not in the folder.

@@ -8,8 +8,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Stores the option imgproc_local_settings. The key can be set as the constant IMGPROC_LOCAL_KEY in wp-config.php
- * instead. It is never written to a page.
+ * Reads and checks the option imgproc_local_settings. The constant IMGPROC_LOCAL_KEY in wp-config.php takes precedence
+ * over the stored key. No page ever contains the key.
  */
 final class Imgproc_Local_Settings {
 
@@ -18,8 +18,8 @@ final class Imgproc_Local_Settings {
 	const MAX_LANGUAGES = 10;
 
 	/**
-	 * What a user needs to change the settings. The requests to the address are sent from inside the site’s own network; in
-	 * a network of sites, that is for its administrators and not for those of one site.
+	 * What a user needs to change the settings. Who sets the address makes this server send requests to it, which can
+	 * reach hosts that the internet can’t. In a multisite network, only network administrators may do that.
 	 *
 	 * @return string Capability.
 	 */
@@ -95,7 +95,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Checks what the form has sent. An empty key field leaves the stored key as it is.
+	 * Returns the settings with the valid fields of the form. An empty key field keeps the stored key.
 	 *
 	 * @param mixed $input Value of the option.
 	 * @return array
@@ -145,7 +145,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * The address without the path of the interface; empty if it can’t be used.
+	 * The address without /api/v1 at its end; empty if it can’t be used.
 	 *
 	 * @param string $address Address as it was entered.
 	 * @return string
@@ -159,9 +159,9 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Languages of the service, requested at most once a day, and once a minute while it does not answer.
+	 * Languages of the service, cached for a day, or a failed request for a minute.
 	 *
-	 * @return array Code => name; empty if the service has never been reached.
+	 * @return array Code => name; empty if the service could not be reached.
 	 */
 	public static function known_languages() {
 		$known = get_transient( 'imgproc_local_languages' );
@@ -175,11 +175,11 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Tests an address and a key in the order in which something can be wrong.
+	 * Tests whether the service answers, has a suitable version, accepts the key and has credits left, in this order.
 	 *
 	 * @param string|null $address Address; null for the stored one.
 	 * @param string|null $key     Key; null for the stored one.
-	 * @return array|WP_Error With balance; the first thing that is wrong.
+	 * @return array|WP_Error With balance; or the error of the first test that fails.
 	 */
 	public static function test( $address = null, $key = null ) {
 		$client    = new Imgproc_Local_Client( $address, $key );

@@ -13,7 +13,7 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Source {
 
 	/**
-	 * Types of files that the service writes alt texts for. WordPress 6.5 also accepts AVIF, which is only made smaller.
+	 * MIME types that the service writes alt texts for. AVIF, which WordPress 6.5 accepts, is only optimized.
 	 */
 	const TYPES = array( 'image/jpeg', 'image/png', 'image/gif', 'image/webp' );
 
@@ -44,7 +44,7 @@ final class Imgproc_Local_Source {
 	 * @param int   $attachment_id Attachment.
 	 * @param array $args          Arguments of Imgproc_Local_Queue::add().
 	 * @param array $state         State of the attachment.
-	 * @return array|WP_Error With path, operation, fields, options (a hash of both without the context), sha256, key (for idempotency), published_bytes and published_sha256.
+	 * @return array|WP_Error With path, operation, fields, options (a hash of operation and fields without the context), sha256, key (the Idempotency-Key), published_bytes and published_sha256.
 	 */
 	public static function request( $attachment_id, array $args, array $state ) {
 		$check = self::check( $attachment_id );
@@ -65,7 +65,7 @@ final class Imgproc_Local_Source {
 			return new WP_Error( 'skipped', __( 'The settings ask for nothing that can be done with this file.', 'imgproc-local' ) );
 		}
 		$kept = Imgproc_Local_Originals::find( $published, $state );
-		$path = '' === $kept ? $published : $kept; // A result is never compressed a second time.
+		$path = '' === $kept ? $published : $kept; // Send the original: a result must not be compressed again.
 
 		$fields = array();
 		if ( in_array( $operation, array( 'analyze', 'process' ), true ) ) {
@@ -97,7 +97,7 @@ final class Imgproc_Local_Source {
 	}
 
 	/**
-	 * The operation that does what the settings ask for. Only the operation “process” does more than one thing.
+	 * The operation that does what the settings ask for. For two tasks or more that is “process”, which does all three.
 	 *
 	 * @param int  $attachment_id Attachment.
 	 * @param bool $texts_only    Whether only texts are to be written.
@@ -125,7 +125,7 @@ final class Imgproc_Local_Source {
 	}
 
 	/**
-	 * Languages of the request, the attachment’s own first.
+	 * Languages of the request separated by commas, that of the attachment first.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return string
@@ -136,7 +136,7 @@ final class Imgproc_Local_Source {
 	}
 
 	/**
-	 * Title and excerpt (or beginning) of the post that the image belongs to, at most 500 characters; empty for protected posts.
+	 * Title and excerpt (or beginning) of the post that the image belongs to, at most 500 characters; empty for drafts never saved and posts with a password.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return string
