@@ -1,6 +1,6 @@
 <?php
 /**
- * The filters of the media library, the bulk page and WP-CLI. Here, a filter is a selection of images and no WordPress hook.
+ * The filters of the media library, the bulk page and WP-CLI. Here, a filter is a selection of images, not a WordPress hook.
  *
  * @package Imgproc_Local
  */
@@ -31,7 +31,7 @@ final class Imgproc_Local_Images {
 	/**
 	 * Returns the arguments of a WP_Query for the images of a filter.
 	 *
-	 * @param string $filter A key of filters(); any other name lists all images.
+	 * @param string $filter A key of filters(); any other name, such as `all`, lists all images.
 	 * @return array<string, mixed>
 	 */
 	public static function query_args( string $filter ): array {
@@ -130,7 +130,7 @@ final class Imgproc_Local_Images {
 	/**
 	 * Returns the ids of the next images that a filter lists, in ascending order.
 	 *
-	 * A page begins after an id and not at an offset, because an image that is processed can leave the list meanwhile.
+	 * A page begins after an id and not at an offset, because processed images can leave the list between two pages.
 	 *
 	 * @param string $filter A key of filters(), or `all`.
 	 * @param int    $after  Only ids greater than this one.

@@ -1,8 +1,8 @@
 <?php
 /**
- * The media library: columns, the filter by the state of the alt text, row and bulk actions, for the list and the grid.
+ * The media library: columns, row and bulk actions in the list; the filters of class-images.php in the list and the grid.
  *
- * What the cells say is in class-cells.php, the panel of a single image in class-panel.php.
+ * The contents of the cells are in class-cells.php, the panel of a single image in class-panel.php.
  *
  * @package Imgproc_Local
  */
@@ -40,7 +40,7 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Loads the script on the screens that list or edit attachments without the media modal.
+	 * Loads the script and the style on the screens that list or edit attachments outside the media modal.
 	 *
 	 * @param string $hook The current admin page.
 	 */
@@ -86,7 +86,7 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Makes the list sortable by the bytes saved, largest first.
+	 * Makes the list sortable by the bytes saved; the first click sorts the largest first.
 	 *
 	 * @param array $columns Query variables by the name of the column.
 	 * @return array
@@ -151,7 +151,7 @@ final class Imgproc_Local_Library {
 	/**
 	 * Orders a query by the bytes saved, without leaving out the attachments that were not processed.
 	 *
-	 * The clause that is ordered by has to be the one with NOT EXISTS: only its join is limited to this meta key.
+	 * Order by the NOT EXISTS clause: WordPress restricts only that clause’s join to this meta key.
 	 *
 	 * @param WP_Query $query The query of the page.
 	 */
@@ -191,9 +191,9 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Adds the remark of an image to what the grid and the modal know of it.
+	 * Adds an image’s remark (its state or problem, see class-cells.php) to its data for the grid and the modal.
 	 *
-	 * @param array   $response   The attachment as JavaScript reads it.
+	 * @param array   $response   The attachment’s data for JavaScript.
 	 * @param WP_Post $attachment The attachment.
 	 * @return array
 	 */
@@ -250,7 +250,7 @@ final class Imgproc_Local_Library {
 	/**
 	 * Adds the chosen images to the queue.
 	 *
-	 * The media library has verified the nonce. A list has at most 999 rows, so one request adds at most as many.
+	 * The media library has verified the nonce. A list has at most 999 rows, so one request adds no more than that.
 	 *
 	 * @param string $location Where the browser is sent afterwards.
 	 * @param string $action   The chosen bulk action.
@@ -266,7 +266,7 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Lets WordPress remove the number of added images from the address.
+	 * Lets WordPress remove the number of added images from the URL.
 	 *
 	 * @param string[] $names Query variables.
 	 * @return string[]

@@ -1,6 +1,6 @@
 <?php
 /**
- * What is wrong now, shown in the admin: why the queue is paused, and which images failed.
+ * Notices in the admin: that the setup is incomplete, why the queue is paused, and how many images failed.
  *
  * @package Imgproc_Local
  */
@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Prints notices, and says why the queue is paused.
+ * Prints the notices, and words errors and pauses for the bulk page, WP-CLI and the REST API.
  */
 final class Imgproc_Local_Notices {
 
@@ -28,8 +28,8 @@ final class Imgproc_Local_Notices {
 	/**
 	 * Prints the notices of the current screen.
 	 *
-	 * The pause is shown where images or the settings are worked with. The media library and the bulk page show it with
-	 * their progress, see class-bulk.php. The failed images are shown in the media library.
+	 * The media library and the bulk page show a pause with their progress instead, see class-bulk.php. The number of
+	 * failed images is shown in the media library.
 	 */
 	public static function print_notices(): void {
 		$screen = get_current_screen();
@@ -50,7 +50,7 @@ final class Imgproc_Local_Notices {
 	}
 
 	/**
-	 * Prints that the plugin does nothing before it has a key.
+	 * Prints that the plugin does nothing until it has a key and a task.
 	 *
 	 * @param string $screen The id of the screen.
 	 */
@@ -74,14 +74,14 @@ final class Imgproc_Local_Notices {
 	}
 
 	/**
-	 * Prints how many images failed, until the user dismisses it or more of them fail.
+	 * Prints how many images failed. Once dismissed, the notice returns only when more have failed.
 	 *
 	 * @param int $failed Number of failed images.
 	 */
 	private static function print_failed( int $failed ): void {
 		$dismissed = (int) get_user_meta( get_current_user_id(), self::DISMISSED, true );
 		if ( $failed < $dismissed ) {
-			update_user_meta( get_current_user_id(), self::DISMISSED, $failed ); // Images were repaired: the next failure is new.
+			update_user_meta( get_current_user_id(), self::DISMISSED, $failed ); // Fewer have failed now: show the next failure.
 		}
 		if ( $failed <= $dismissed ) {
 			return;
@@ -117,8 +117,8 @@ final class Imgproc_Local_Notices {
 	}
 
 	/**
-	 * Returns why the queue is paused or slow, how many images wait, and when it goes on; an empty string if nothing is
-	 * wrong.
+	 * Returns why the queue is paused, how many images wait and when it is tried again, or why it is slow; an empty string
+	 * if nothing is wrong or no image waits.
 	 *
 	 * @param array $status As returned by Imgproc_Local_Queue::status().
 	 * @return string
@@ -142,9 +142,9 @@ final class Imgproc_Local_Notices {
 	}
 
 	/**
-	 * Returns an error of the client with an HTTP status for the REST API.
+	 * Returns an error of the client or the queue as one of the REST API, with an HTTP status.
 	 *
-	 * @param WP_Error $error An error of the client.
+	 * @param WP_Error $error An error of the client or the queue.
 	 * @return WP_Error
 	 */
 	public static function rest_error( WP_Error $error ): WP_Error {

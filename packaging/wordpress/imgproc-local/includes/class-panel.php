@@ -1,6 +1,6 @@
 <?php
 /**
- * The panel of one image: what was done to it, the proposed alt texts to accept, and writing them again.
+ * The panel of one image: its state, the proposed alt texts to accept, and buttons to process it or write them again.
  *
  * It is shown in the attachment details of the grid and of the media modal, on the screen that edits an attachment, and
  * in the list of the media library.
@@ -16,7 +16,7 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_Panel {
 
 	/**
-	 * The delay of an image that somebody waits for. The queue is ordered by time, and this one is earlier than all others.
+	 * Delay of an image that somebody waits for. It is negative: the queue is ordered by time, and this puts it first.
 	 */
 	const AHEAD_S = -YEAR_IN_SECONDS;
 
@@ -105,7 +105,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Returns the proposed text of one language.
+	 * Returns the text of one language: the alt text in use, or the proposal with a button to accept it.
 	 *
 	 * @param int    $id       The attachment.
 	 * @param string $language ISO 639-1.
@@ -138,7 +138,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Returns the name of a language in the language itself, or its code if the languages were not read today.
+	 * Returns the name of a language in the language itself, or its code if the service’s list is not cached.
 	 *
 	 * @param string $language ISO 639-1.
 	 * @return string
@@ -270,7 +270,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Has the texts written again. They are only proposed: an alt text in use stays until another one is accepted.
+	 * Has the texts written again as proposals: an alt text in use stays until another one is accepted.
 	 *
 	 * @param WP_REST_Request $request With `id`.
 	 * @return WP_REST_Response|WP_Error
@@ -303,7 +303,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Writes a reviewed text into the attachment.
+	 * Stores a reviewed text with the attachment.
 	 *
 	 * @param WP_REST_Request $request With `id`, `language` and `alt`.
 	 * @return WP_REST_Response|WP_Error
@@ -318,7 +318,7 @@ final class Imgproc_Local_Panel {
 	}
 
 	/**
-	 * Returns what the script shows after each request.
+	 * Returns the answer to each request: what the script then shows.
 	 *
 	 * @param int $id The attachment.
 	 * @return WP_REST_Response

@@ -62,14 +62,14 @@ final class Imgproc_Local_Settings_Page {
 	}
 
 	/**
-	 * Adds the page to the menu Settings.
+	 * Adds the page to the Settings menu.
 	 */
 	public static function add_page() {
 		add_options_page( __( 'Imgproc Local', 'imgproc-local' ), __( 'Imgproc Local', 'imgproc-local' ), Imgproc_Local_Settings::capability(), Imgproc_Local_Settings::PAGE, array( __CLASS__, 'show_page' ) );
 	}
 
 	/**
-	 * Adds a link to the page to the list of plugins.
+	 * Adds a link to this page in the list of plugins.
 	 *
 	 * @param array $links Links of the plugin.
 	 * @return array
@@ -193,7 +193,7 @@ final class Imgproc_Local_Settings_Page {
 	}
 
 	/**
-	 * Prints the languages of the service; a text field if the service can’t be reached.
+	 * Prints checkboxes for the service’s languages, or a text field if the service can’t be reached.
 	 */
 	public static function show_languages() {
 		$chosen = Imgproc_Local_Settings::get( 'languages' );
@@ -260,7 +260,7 @@ final class Imgproc_Local_Settings_Page {
 	}
 
 	/**
-	 * Prints what happens to files.
+	 * Prints the choices about originals and about files after the plugin is deleted.
 	 */
 	public static function show_files() {
 		self::show_checkboxes(
@@ -273,7 +273,7 @@ final class Imgproc_Local_Settings_Page {
 	}
 
 	/**
-	 * Prints checkboxes, with a hidden field each, so that an empty box is sent too.
+	 * Prints checkboxes, each after a hidden field that sends 0 if the box is not checked.
 	 *
 	 * @param string $legend Name of the group.
 	 * @param array  $boxes  Setting => label.
