@@ -77,7 +77,7 @@ class _Failed(Exception):
 
 
 class _LocalFile(Struct, frozen=True):
-    """A result before it is written to the target, where its name is that of the picture with `ending`."""
+    """A result before it is written to the target, under the `archive_name` of the picture with `ending`."""
 
     kind: Literal["optimized", "converted", "sidecar"]
     file: Path
@@ -228,7 +228,7 @@ def _write(
 ) -> Row:
     """Write the results to the target in place of earlier ones, and return the row with them.
 
-    Earlier results remain if there is no new file to replace them. Raises: StorageFailed.
+    Earlier results remain if the picture failed without any new file. Raises: StorageFailed.
     """
     key = PurePosixPath(pending.picture.key)
     analyzed = results.get(StageName.ANALYZE)
@@ -249,7 +249,10 @@ def _write(
             size_bytes = result.file.stat().st_size
             written[result.kind] = ResultFile(encodable_text(path), sha256, size_bytes, result.format)
         else:
-            message = f"{path} exists, and is not a result of this archive. Rename it, and run the command again."
+            message = (
+                f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command"
+                " again."
+            )
             problems.append(Problem(None, message))
             failure = failure or "target"
     return structs.replace(

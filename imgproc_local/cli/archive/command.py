@@ -95,7 +95,7 @@ def command(
             raise
         raise Refused(HOW_TO_INSTALL) from error
     except OSError as error:
-        if is_disk_full(error) or isinstance(error, PermissionError):  # every command reports these in the same way
+        if is_disk_full(error) or isinstance(error, PermissionError):  # reported in the same way for every command
             raise
         file = f"{error.filename}: " if error.filename else ""
         raise click.ClickException(

@@ -1,7 +1,7 @@
 """The report of an archive: one HTML file that loads nothing and runs no script.
 
-Its own policy allows nothing but its style and thumbnails. It names pictures by their path below SOURCE, and neither
-SOURCE nor TARGET, because TARGET may be public.
+Its Content Security Policy allows only its style and thumbnails. It names pictures by their path below SOURCE, and
+neither SOURCE nor TARGET, because TARGET may be public.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_totals_and_sizes_are_those_of_the_rows() -> None:
     for expected in (
         "Pictures done 2",
         "Failed 1",
-        "No pictures, skipped 1",
+        "Not pictures, skipped 1",
         "Optimized, in 1 file 3.9 kB → 2.9 kB −25 %",
         "Converted, in 2 files 9.8 kB → 2.0 kB −80 %",
         "together 3 s",
@@ -167,7 +167,7 @@ def test_samples_are_of_many_formats_and_the_same_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("run", "statement"),
     [
-        (RUN, "No vision model is in use, so the run made the texts without one, as facts"),
+        (RUN, "No vision model is in use, so the run made the texts without one, from the captions"),
         (structs.replace(RUN, unused_model="tiny aa+bb"), "No worker has the vision model tiny, so the run made"),
         (
             structs.replace(RUN, model="tiny aa+bb"),
