@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 IN_FLIGHT_PER_THREAD = 3
-"""More than two per thread, because Dask then queues the others on the scheduler: a death affects one task only."""
+"""Dask queues tasks on the scheduler only if there are more than two per thread. A death affects no queued tasks."""
 DEATHS_IN_GROUP = 2
 """A picture is processed alone after this many workers died while processing it."""
 DEATHS_ALONE = 2
-"""It is recorded as failed after this many more."""
+"""A picture that is processed alone is recorded as failed after this many more deaths."""
 MAX_ATTEMPTS = 3
 """Attempts of a task that fails as a whole, for example because the disk of a worker is full."""
 MAX_UNBEGUN = 10
@@ -48,8 +48,8 @@ class SchedulerLost(Exception):
 class Attempt(Struct, frozen=True):
     """An attempt to process a group of pictures as one task of Dask.
 
-    `failures` counts the earlier attempts that failed, `unbegun` those whose worker died before the first picture.
-    `name` is that of the part and the mark; it is given at the submission.
+    `failures` counts the attempts in a row before this one that failed, `unbegun` those whose worker died before the
+    first picture. `name` is that of the task's part and mark; it is "" until the attempt is submitted.
     """
 
     pictures: tuple[PendingPicture, ...]
@@ -108,7 +108,7 @@ class Submitter:
             raise SchedulerLost from error
 
     def forget_in_flight(self) -> None:
-        """After `SchedulerLost`: report the tasks that have stored their part, and forget the others."""
+        """After `SchedulerLost`: report the tasks that have stored their part, and forget all of them."""
         attempts = list(self._in_flight.values())
         self._in_flight.clear()
         with ManifestProcess() as process:
@@ -137,7 +137,7 @@ class Submitter:
         client.cancel([future for future in futures if future.key not in running])
 
     def _following(self, future: Future[list[PictureSummary]], attempt: Attempt) -> Iterator[Attempt]:
-        """The attempts that a task which has ended makes necessary; none if it finished."""
+        """The attempts to submit after one has ended; none if it finished."""
         from distributed import KilledWorker
 
         error: BaseException | None
@@ -173,6 +173,7 @@ class Submitter:
             yield Attempt(attempt.pictures, attempt.failures + 1)
 
     def _after_death(self, attempt: Attempt) -> Iterator[Attempt]:
+        """The attempts to submit after a worker died; none if it had stored the part of its task."""
         with ManifestProcess() as process:
             is_stored = self._report_stored(process, attempt)
         if is_stored:
@@ -221,9 +222,9 @@ def record_killed(target: Store, options: str, pending: PendingPicture, name: st
 
 
 def killed_row(options: str, picture: SourceObject, earlier: Row | None, target: Store) -> Row:
-    """The row of a picture that no worker could process, with those results of an earlier run that are still there.
+    """The row of a picture that no worker could process, with the results of an earlier run that are still there.
 
-    A worker that was killed may have replaced some of them, so their content is compared.
+    A worker that was killed may have replaced some of them, so their SHA-256 is compared.
     """
     row = Row(
         source=encodable_text(picture.key),

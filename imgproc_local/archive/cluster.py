@@ -1,7 +1,7 @@
 """The cluster that tasks run on: workers of this machine, or the scheduler at an address.
 
 The workers of this machine are children of a process in a session of its own, so that Ctrl+C in a terminal reaches only
-the client. They end when the client does, because the pipe between them is closed then.
+the client. That process serves until its standard input is closed, so it ends with the client, and the workers with it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SETTINGS = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
 }
-"""A worker gets one task at a time, and the client is told of the first death. Dask neither spills nor pauses for
-memory: results are small, and each picture has a limit of its own.
+"""A worker gets one task at a time, and the first death of a worker is reported to the client. Dask does not limit the
+memory of workers: what tasks return is small, and the processes that handle a picture have limits of their own.
 """
 STOP_S = 10.0
 """How long the workers may take to end before they are killed."""

@@ -1,7 +1,7 @@
 """Connects the client to a cluster, and says in one sentence what is wrong where that fails.
 
-The connection is tried once without a client of Dask, because Dask reports neither a refused certificate nor the reason
-of another failure, and leaves threads behind.
+Each attempt first connects without a client of Dask, because one that fails reports neither a refused certificate nor
+another reason, and leaves threads behind.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ WITHOUT_TLS = "WRONG_VERSION_NUMBER"
 
 
 class NotConnected(Exception):
-    """The run was stopped before there was a cluster, or the connection was lost at once."""
+    """The run was stopped before there was a worker, or the connection was lost before its version was checked."""
 
 
 @contextmanager
 def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator[Client]:
     """A client of the scheduler at `address`, which has at least one worker.
 
-    Raises: ServiceError, if there is none after `timeout_s`, or at once if waiting can't help; NotConnected, if `stop`
-    is set meanwhile, or the connection is lost.
+    Raises: ServiceError, if there is no worker after `timeout_s`, or at once if waiting can't help; NotConnected, if
+    `stop` is set meanwhile, or the connection is lost.
     """
     from distributed import Client
 
@@ -68,21 +68,21 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
     for name in ("distributed", "distributed.client"):  # their warnings are handled or reported here
         logging.getLogger(name).setLevel(logging.CRITICAL)
     deadline_s = time.monotonic() + timeout_s
-    tls_arguments = _tls(address)
+    tls_arguments = _tls_arguments(address)
     known_problem = ""
     open_client: Callable[..., Client] = QuietClient
     while True:
         problem = _problem(address, tls_arguments, stop)
         if problem is None:
             try:
-                # the time-out also applies when the scheduler is lost: the tasks are cancelled after it
+                # if the scheduler is lost later, Dask cancels the tasks after the same time-out
                 client = open_client(address, set_as_default=False, timeout=TRY_S)
                 break
             except (OSError, TimeoutError) as error:
                 problem = _reason(error)
         if not known_problem:
             log.warning("Waiting up to %.0f s for a scheduler at %s.", timeout_s, address)
-        if problem != NO_ANSWER or not known_problem:  # an attempt that was too short says less than one before
+        if problem != NO_ANSWER or not known_problem:  # a time-out says less than an earlier error
             known_problem = problem
         if time.monotonic() > deadline_s:
             tls_hint = "" if tls_arguments.get("ssl_context") else " If it uses TLS, its address begins with tls://."
@@ -116,8 +116,8 @@ def dashboard_link(client: Client) -> str | None:
     return None if WITHOUT_BOKEH in content else link
 
 
-def _tls(address: str) -> dict[str, Any]:
-    """The arguments of a connection. Raises: ServiceError, without the certificates that `address` needs."""
+def _tls_arguments(address: str) -> dict[str, Any]:
+    """Dask's arguments for a connection. Raises: ServiceError, without the certificates that `address` needs."""
     from distributed.security import Security
 
     try:
@@ -174,7 +174,7 @@ async def _try(address: str, tls: dict[str, Any], stop: threading.Event) -> None
 
 
 def _tls_error(error: BaseException | None) -> str | None:
-    """The message of the error of TLS that is the cause of an error; None if there is none."""
+    """The message of the TLS error that caused `error`; None if no TLS error did."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error.reason or str(error)
@@ -212,7 +212,7 @@ def _wait_for_worker(client: Client, address: str, deadline_s: float, stop: thre
 
 
 def _require_same_version(client: Client) -> None:
-    """Raises: ServiceError, if a worker has another version of this program. One without it fails at its first task."""
+    """Raises: ServiceError, if a worker has another version. A worker without this program fails at its first task."""
     found: Any = client.get_versions(packages=[PACKAGE])
     own = found["client"]["packages"][PACKAGE]
     versions = {worker: each["packages"][PACKAGE] for worker, each in found["workers"].items() if each}

@@ -1,7 +1,7 @@
 """Sends pictures to the workers that have the vision model, before other workers make their files.
 
-Each of these workers has one task at a time. Dask would send it more, because it queues no tasks that need a resource,
-and all of them would seem to have failed if the worker died.
+Each of these workers is sent one task at a time. Dask does not queue tasks that need a resource: it would send several
+to a worker, and if that died, each of them would count as the cause.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def count_vision_workers(client: Client) -> int:
 
 
 class DescribingPool:
-    """Adds the results of the analyze stage to pictures. `workers` of the cluster have the vision model."""
+    """Adds the results of the analyze stage to pictures. `workers` is how many workers have the vision model."""
 
     def __init__(self, client: Client, spec: RunSpec, workers: int) -> None:
         self._client = client
@@ -54,7 +54,7 @@ class DescribingPool:
         self._numbers = itertools.count(1)
 
     def described(self, pictures: Iterable[PendingPicture]) -> Iterator[PendingPicture]:
-        """The pictures with these results, in the order in which they arrive. Raises: what a worker raised."""
+        """The pictures with these results, in the order in which tasks end. Raises: what a worker raised."""
         remaining = iter(pictures)
         running: set[Future[list[PendingPicture]]] = set()
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="describing")

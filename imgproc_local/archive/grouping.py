@@ -12,13 +12,13 @@ from imgproc_local.archive.worker import PictureSummary
 TASK_S = 30.0
 """Long compared with the overhead of a task in Dask, and short enough that little is lost when a worker is killed."""
 MAX_PICTURES = 500
-"""The most pictures of a task."""
+"""The most pictures in a task."""
 FIRST_PICTURES = 4
-"""The pictures of a task before any duration is known."""
+"""The number of pictures in a task before any duration is known."""
 MIN_PICTURE_S = 0.05
 """The shortest estimate for a picture; a file that is not a picture takes this long."""
 ALL = ""
-"""The key of the durations of all pictures, for an extension that has none yet."""
+"""The key of the durations of all pictures, which are used for an extension that has none yet."""
 
 
 class Durations:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 COPY_BYTES = 1024 * 1024
 """The bytes of one read."""
 UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
-"""The folder of files that are being written. A killed worker leaves them behind."""
+"""The folder of files that are being written. A worker that is killed leaves such files behind."""
 
 
 class LocalStore:
@@ -121,7 +121,7 @@ class LocalStore:
 
     @contextmanager
     def _copied(self, file: Path) -> Iterator[Path]:
-        """A copy of a local file on the disk of the root; deleted at the end of the block, unless it was renamed."""
+        """Copy `file` to the disk of the root. The copy is deleted at the end of the block, unless it was renamed."""
         folder = self._root / UNFINISHED_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         copy = folder / f"{secrets.token_hex(8)}.part"

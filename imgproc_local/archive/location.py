@@ -13,7 +13,7 @@ from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
 from imgproc_local.system.files import is_disk_full
 
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
-"""A URL with a colon or a slash too few; an absolute path of Windows has one letter before its colon."""
+"""A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
 WRITE_TEST = f"{STATE_FOLDER}/write-test"
 
 
@@ -81,13 +81,13 @@ def open_store(location: str) -> Store:
 
 
 def require_folder(source: str) -> None:
-    """Raises: InvalidRequest, if the source is a path without a folder. A URL is tried when it is listed."""
+    """Raises: InvalidRequest, if the source is a path and no folder is there. A URL is checked when it is listed."""
     if not is_url(source) and not Path(source).is_dir():
         raise InvalidRequest({"source": [f"Expected a folder or a URL as SOURCE, but there is no folder {source}."]})
 
 
 def require_originals(source: str) -> None:
-    """Raises: InvalidRequest, if the source has the results of an earlier run; OSError."""
+    """Raises: InvalidRequest, if the source is a target of `archive`, or a local folder inside one; OSError."""
     if is_url(source):
         target: str | Path | None = source if open_store(source).keys(f"{STATE_FOLDER}/parts") else None
     else:

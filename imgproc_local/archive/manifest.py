@@ -1,9 +1,10 @@
-"""The manifest of an archive: parts in Parquet, each with the rows of one task, in the hidden folder of the target.
+"""The manifest of an archive: parts in Parquet, in the hidden folder of the target. A task stores one part.
 
-A part is written in one step and never changed. Its name begins with the number of the run, so that of two parts the
-later one has the later name. The columns `KEY_COLUMNS` of all parts say what is done (`manifest_index`); `tables` makes
-`archive.parquet` and `alt.csv` from the parts at the end, and merges them into larger ones. The functions that load
-PyArrow are called by workers, and by the client in a process of its own (`manifest_process`).
+A part is written in one step and never changed. Its name begins with the number of the run, so that the parts of a
+later run sort after those of an earlier one. The columns `KEY_COLUMNS` of all parts say what is done
+(`manifest_index`); `tables` makes `archive.parquet` and `alt.csv` from the parts at the end, and merges them into
+larger ones. The functions that load PyArrow are called by workers, and by the client in a process of its own
+(`manifest_process`).
 
 The parts of several runs, and of tasks that were repeated after a worker was lost, may have several rows of a picture.
 The tables have one, which `ManifestIndex` chooses. The row of a picture that failed names the results of an earlier run
@@ -30,12 +31,12 @@ TABLE_NAME, TEXTS_NAME, REPORT_NAME = "archive.parquet", "alt.csv", "report.html
 KEY_COLUMNS = ("source", "version", "options", "outcome")
 """The columns by which a later run finds out whether a picture is new or changed."""
 MERGED = "sorted"
-"""What follows the number of the run in the names of merged parts. In the names of other parts hexadecimal digits
-follow, so that these sort before, and a merged part is read after those that it replaces.
+"""What follows the number of the run in the names of the parts that `tables` merges. In other names a hexadecimal digit
+follows, which sorts before an `s`, so that a merged part is read after those that it replaces.
 """
 
 PART_ROWS = 5000
-"""The rows of a merged part."""
+"""The most rows of a part that `tables` merges, and the number from which `merging` merges parts during a run."""
 
 
 def part_key(name: str) -> str:
@@ -43,7 +44,7 @@ def part_key(name: str) -> str:
 
 
 def merged_key(last: str) -> str:
-    """The key of a part that replaces `last` and parts before it while the run goes on. It is after all of them."""
+    """The key of a part that replaces `last` and parts before it during a run. It sorts after all of them."""
     return f"{last.removesuffix('.parquet')}m.parquet"
 
 
@@ -59,7 +60,7 @@ def run_name(number: int, token: str) -> str:
 
 
 def is_merged(part: str) -> bool:
-    """Whether the key is that of a part that `tables` has merged."""
+    """Whether the key is that of a part that `tables` has merged, not of one that `merging` has."""
     return f"-{MERGED}-" in _after_folder(part)
 
 

@@ -1,7 +1,7 @@
 """An index of the manifest by source, with which the client finds out which pictures are new or changed.
 
-It is a temporary SQLite file, so that the memory of the client does not grow with the archive. Client and manifest
-process open it in turns.
+It is a temporary SQLite file, so that the memory of the client does not grow with the archive. The client and
+the manifest process use it in turns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CACHE_KB = 4 * 1024
 
 
 class ManifestIndex:
-    """Where the current row of each source is, and what it says of version, options and outcome. It is in `file`."""
+    """Where the current row of each source is, with its version, options and outcome. Stored in `file`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -46,7 +46,7 @@ class ManifestIndex:
         return [key for (key,) in self._database.execute("SELECT key FROM parts ORDER BY key")]
 
     def every_nth_source(self, number: int) -> list[str]:
-        """In sorted order, the sources that have `number`, 2 × `number` and so on others before them."""
+        """The sources at the positions `number`, 2 × `number` and so on, counted from 0, in sorted order."""
         sources = self._database.execute("SELECT source FROM rows ORDER BY source")
         return [source for (source,) in islice(sources, number, None, number)]
 

@@ -1,7 +1,7 @@
 """A child process of the client that calls functions which load PyArrow, so that their memory is given back.
 
-PyArrow and the rows that it holds would otherwise stay in the client for the whole run. The child has neither network
-nor credentials to use: the client reads and writes the stores, and gives it the content of parts and the names of local
+PyArrow and the rows that it holds would otherwise stay in the client for the whole run. The child uses neither network
+nor credentials: the client reads and writes the stores, and gives it the content of parts and the names of local
 files. What is sent is pickled, because both ends are the same program.
 """
 
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 COMMAND = "archive-manifest"
 CALL_S = 600.0
-"""The longest that a call may take which handles one part; the start of the child belongs to the first call."""
+"""The longest that a call may take for each part that it handles. The first call includes the start of the child."""
 POLL_S = 0.2
-"""How long Ctrl+C waits on Windows, where it does not end a wait."""
+"""How soon Ctrl+C is noticed on Windows, where it does not interrupt a wait."""
 
 
 class ManifestProcess:
-    """The child, which is started for the first call and ended with the block."""
+    """The child, which is started by the first call and killed at the end of the block."""
 
     def __init__(self) -> None:
         self._child: PipedChild | None = None
@@ -48,7 +48,7 @@ class ManifestProcess:
             self._child.kill()
 
     def call(self, function: Callable[..., T], *arguments: Any, parts: int = 1) -> T:
-        """The result of a function at the top level of a module, which handles so many parts.
+        """The result of a function at the top level of a module. `parts` is the number of parts that it handles.
 
         Raises: OSError, as the function does; ServiceError, if the child can't be started, ends early or takes too
         long; RuntimeError with the traceback of any other exception.
@@ -62,7 +62,7 @@ class ManifestProcess:
             while (frame := self._child.receive(POLL_S)) is None:
                 if time.monotonic() > ends_s:
                     raise ServiceError(
-                        f"Expected an answer of the process for the manifest within {timeout_s:,.0f} s. Run the same"
+                        f"Expected an answer from the process for the manifest within {timeout_s:,.0f} s. Run the same"
                         " command again to continue."
                     )
         except ChildEnded as ended:
@@ -93,7 +93,7 @@ def require_pyarrow() -> None:
 
 
 def run() -> None:
-    """Run the child: answer requests until the client ends it, or ends."""
+    """Run the child: answer requests until the client kills it or ends."""
     requests = Requests()
     # the client decides when a run ends, also if a service manager sends its signal to all processes
     for number in (signal.SIGINT, signal.SIGTERM):

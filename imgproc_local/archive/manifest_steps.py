@@ -22,7 +22,7 @@ from imgproc_local.batch.alt_table import alt_rows, csv_bytes
 if TYPE_CHECKING:
     import pyarrow
 
-TEXT_ROWS = 500
+BATCH_ROWS = 500
 """The rows that are converted to Python objects at a time."""
 
 
@@ -40,7 +40,7 @@ def append_rows(file: Path, content: bytes) -> None:
 def distribute_rows(
     index: Path, part: str, content: bytes, files: Sequence[Path], first_sources: Sequence[str]
 ) -> None:
-    """Append each current row of a part to one of `files`. All but the first begin with one of `first_sources`."""
+    """Append each current row of a part to the file for its source. `first_sources` bound the files after the first."""
     table = decode_table(content)
     rows = table.filter(_opened(index).are_current(part, table["source"].to_pylist())).sort_by("source")
     sources = rows["source"].to_pylist()
@@ -68,7 +68,7 @@ def write_tables(files: Sequence[Path], table: Path, texts: Path, summary: Summa
         for file in files:
             rows = _sorted_rows(file)
             writer.write_table(rows)
-            for batch in rows.to_batches(max_chunksize=TEXT_ROWS):
+            for batch in rows.to_batches(max_chunksize=BATCH_ROWS):
                 decoded = table_rows(batch)
                 lines.write(csv_bytes(_alt_rows(decoded), with_head=False))
                 for row in decoded:

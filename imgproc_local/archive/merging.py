@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class PartMerger:
-    """Merges parts as soon as they have `PART_ROWS` rows together. No picture may be in two of them."""
+    """Merges parts as soon as they have `PART_ROWS` rows together. No two parts may have a row of the same picture."""
 
     def __init__(self, target: Store) -> None:
         self._target = target
@@ -29,7 +29,7 @@ class PartMerger:
         self._rows = 0
 
     def add(self, part: str, rows: int) -> None:
-        """Take a part that was stored, with the number of its rows."""
+        """Add a part that was stored, with the number of its rows, and merge the parts if they have enough."""
         self._parts.append(part)
         self._rows += rows
         if self._rows < PART_ROWS:
@@ -38,12 +38,12 @@ class PartMerger:
         self.forget()
         try:
             self._merge(parts)
-        except (OSError, ServiceError) as error:  # the tables are made from small parts too
+        except (OSError, ServiceError) as error:  # the tables can be made from small parts too
             reason = error.message if isinstance(error, ServiceError) else error.strerror or error
             log.warning("Small parts of the manifest could not be merged (%s).", reason)
 
     def forget(self) -> None:
-        """Do not merge the parts that were added and not merged yet, because the index has read them meanwhile."""
+        """Never merge the parts added so far. Called before the index reads them: it must not name deleted ones."""
         self._parts, self._rows = [], 0
 
     def _merge(self, parts: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """An object store as a `Store`, by the fsspec plug-in of its URL: `s3://`, `gs://`, `az://` and others.
 
-Credentials come from the environment of each process, in the way of the plug-in. They are in no argument, because
+Credentials come from the environment of each process, as its plug-in documents. They are in no argument, because
 arguments of tasks are stored in the memory of the scheduler. S3 is listed page by page with its own API, because fsspec
 would hold the whole listing in memory.
 """
@@ -21,11 +21,11 @@ from imgproc_local.codecs.picture.formats import FORMATS
 
 log = logging.getLogger(__name__)
 
-MAX_ATTEMPTS = 2
-"""The attempts of botocore for a request. s3fs repeats these 5 times, so a store that always throttles gets 10."""
+BOTOCORE_ATTEMPTS = 2
+"""The attempts of botocore for a call. s3fs makes 5 calls, so a store that always throttles gets 10 requests."""
 S3_OPTIONS: dict[str, Any] = {
     "use_listings_cache": False,
-    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": MAX_ATTEMPTS}},
+    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": BOTOCORE_ATTEMPTS}},
 }
 UPLOAD_PART_BYTES = 16 * 1024 * 1024
 """The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
@@ -34,7 +34,7 @@ READ_BYTES = 8 * 1024 * 1024
 MAX_FETCHES = 3
 """Attempts to fetch a picture that is replaced while it is read."""
 ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
-"""Names of plug-ins for what changes with the content of an object."""
+"""The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
@@ -134,7 +134,7 @@ class ObjectStore:
         return digest.hexdigest()
 
     def _chunks(self, key: str) -> Iterator[bytes]:
-        """The content of an object. Each request names its ETag, so that chunks of two versions are never mixed."""
+        """The content of an object. s3fs sends its ETag with each request, so that no two versions are mixed."""
         with _os_errors():
             opened = self._fs.open(self._path(key), "rb", block_size=READ_BYTES, cache_type="none")
         with opened as source:
@@ -184,7 +184,7 @@ class ObjectStore:
             request["ContinuationToken"] = answer["NextContinuationToken"]
 
     def _listed(self) -> Iterator[SourceObject]:
-        """Every object, folder by folder. Of the target of an earlier run, only those of its state folder."""
+        """Every object, folder by folder. Of the target of an earlier run, only its state folder."""
         for folder, folders, files in self._fs.walk(self._root, detail=True, on_error="raise"):
             if STATE_FOLDER in folders:
                 details = folders[STATE_FOLDER]
@@ -206,7 +206,7 @@ def _target_of(key: str) -> str | None:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Inside the block, turn other errors of the plug-in into OSError, such as those of network and credentials."""
+    """Inside the block, turn errors of the plug-in, such as those of network and credentials, into OSError."""
     try:
         yield
     except (OSError, ImportError, MemoryError):

@@ -1,7 +1,7 @@
-"""The results of `process` in a folder that is searched: they are no pictures of the archive.
+"""The results of `process` in the source of an archive, where they are left out.
 
-They are known from the manifests of their output folders. Their paths are in a temporary SQLite file, because a
-manifest may have half a million records.
+They are found by the manifests of their output folders. Their paths are in a temporary SQLite file, because a manifest
+may have half a million records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CACHE_KB = 1024
 
 
 class ProcessResults:
-    """The paths of all results that the manifests which were added name."""
+    """The paths of the results that the manifests of the added folders name."""
 
     def __init__(self) -> None:
         # the empty name is that of a temporary file; a generator may be closed by another thread than its own

@@ -12,10 +12,10 @@ from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 
 Outcome = Literal["done", "failed", "skipped"]
-"""`skipped` is an object that is not a picture."""
+"""An object is `skipped` if it is not a picture."""
 FailureKind = Literal["", "picture", "source", "target", "worker"]
 """What failed: a stage or the picture itself (`picture`), reading it (`source`), writing its results (`target`), or
-every worker that processed it; "" if nothing did.
+every worker that processed it (`worker`); "" if nothing did.
 """
 
 
@@ -29,10 +29,10 @@ class Problem(Struct, frozen=True):
 class Row(Struct, frozen=True, kw_only=True):
     """What the last run that processed a picture did.
 
-    `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and time of the file.
-    `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that are in the
-    picture and not in a result. A text that a person has to write is empty. The row of a picture that failed has the
-    results of an earlier run, if these were not replaced. The duration of a stage is None if it was not run.
+    `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and modification time
+    of the file. `options` is the `options_hash` of the `BatchRequest`. `removed` are the kinds of private data that the
+    results leave out. A text that a person has to write is empty. The row of a picture that failed has the results of
+    an earlier run, if these were not replaced. The duration of a stage is None if it was not run.
 
     `format` is that of the picture itself, None if it was not read. `cpu_s` is the CPU time of the worker and its
     processes, None if it was not measured.

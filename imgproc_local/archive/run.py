@@ -1,6 +1,6 @@
 """One run of `archive`: lists the source, submits what is new or changed, and writes the tables.
 
-If the scheduler is lost, the run continues with another one, which is a new local cluster or at the same address. The
+If the scheduler is lost, the run continues with another one, a new local cluster or one at the same address. The
 parts of the manifest say what was done until then.
 """
 
@@ -57,7 +57,7 @@ ReportPage = Callable[[Summary, Sequence[Sample], LastRun], bytes]
 CONNECT_S = 60.0
 """How long to wait for a scheduler and its first worker."""
 RECONNECT_S = 600.0
-"""The same after a scheduler was lost, which its supervisor has to start again."""
+"""The same after a scheduler was lost, because a supervisor may have to start it again."""
 POLL_S = 1.0
 """How often `_counted` looks for the first result."""
 MAX_LOSSES = 5
@@ -88,7 +88,8 @@ class Counts(Struct):
     `failures` counts the failed ones by `FailureKind`. `listed` is the number of objects of the source; None
     until all have been counted, and in a run with a limit. `saw_all` is set when the run has compared all of them.
     `dashboard` is the address of Dask's dashboard, None if there is none. `result_folders` are the first folders of the
-    source in which results of earlier runs were found. `failed_pictures` are the first that failed, with their reasons.
+    source in which results of earlier runs were found. `before_bytes` is the size of the pictures with an optimized
+    file, and `after_bytes` that of these files. `failed_pictures` are the first that failed, with their reasons.
     """
 
     done: int = 0
@@ -106,7 +107,7 @@ class Counts(Struct):
     result_folders: list[str] = field(default_factory=list)
 
     def report_results(self, folder: str) -> None:
-        """Log once that a folder of the source has results, which are left out."""
+        """Log once that results in a folder of the source are left out, for the first `MAX_REPORTED_FOLDERS`."""
         if folder not in self.result_folders and len(self.result_folders) < MAX_REPORTED_FOLDERS:
             self.result_folders.append(folder)
             where = "SOURCE itself" if folder == "." else folder

@@ -1,7 +1,7 @@
 """A few pictures with their results as thumbnails, for the report.
 
 They are the only pictures that the client reads. Each is opened in a sandboxed worker process of the engine, and its
-thumbnail is made from the samples alone, without metadata.
+thumbnail is made from the pixels alone, without metadata.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class SourceObject(Struct, frozen=True):
     """A file or an object that may be a picture.
 
     `key` is its path below the root, with `/` between the parts. `version` changes when the content does: the ETag of
-    an object, or the size and time of a file.
+    an object, or the size and modification time of a file.
     """
 
     key: str
@@ -28,7 +28,7 @@ class SourceObject(Struct, frozen=True):
 
 
 def ignore(_: str) -> None:
-    """For a listing of which nothing is reported."""
+    """The default `on_results` of `Store.pages`: reports nothing."""
 
 
 def in_pages(objects: Iterator[SourceObject]) -> Iterator[list[SourceObject]]:
@@ -40,7 +40,7 @@ def in_pages(objects: Iterator[SourceObject]) -> Iterator[list[SourceObject]]:
 class Store(Protocol):
     """The objects below one root, by key. Every call blocks.
 
-    Every method raises OSError, and FileNotFoundError where the object does not exist.
+    Every method may raise OSError: FileNotFoundError if an object to be read does not exist.
     """
 
     def pages(

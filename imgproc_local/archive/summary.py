@@ -23,11 +23,11 @@ MAX_MESSAGE_CHARS = 500
 
 
 class LastRun(Struct, frozen=True):
-    """The run that writes the report. `processed` counts the objects that it had processed.
+    """The run that writes the report. `processed` counts the objects that it has processed.
 
     `is_complete` says that it has seen the whole source. `model` is the identity of the vision model, "" if the texts
-    are made without one; `unused_model` is one that the client has and no worker. `makes_texts` is False if the run was
-    asked for files only.
+    are made without one; `unused_model` is one that the client has, but no worker. `makes_texts` is False if the run
+    was asked for files only.
     """
 
     ended_at: datetime
@@ -126,7 +126,7 @@ class Summary(Struct):
         return chosen[:MAX_SAMPLES]
 
     def _add_candidate(self, row: Row) -> None:
-        # a heap begins with its lowest item, so the digest is inverted: the highest one is the first to be removed
+        # a heap begins with its lowest item, so the digest is inverted: the highest SHA-256 is the first to be removed
         digest = bytes(255 - byte for byte in hashlib.sha256(row.source.encode()).digest())
         rows = self.candidates.setdefault(row.format or "", [])
         if len(rows) < MAX_SAMPLES:

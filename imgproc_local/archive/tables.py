@@ -34,7 +34,7 @@ from imgproc_local.archive.summary import Summary
 log = logging.getLogger(__name__)
 
 REPORT_MARK = b'content="imgproc-local archive"'
-"""What the first 512 bytes of a report contain. Another file of its name belongs to the user."""
+"""What the first 512 bytes of a report contain. A file of its name without this belongs to the user."""
 
 
 class Report(Struct, frozen=True):
@@ -84,7 +84,7 @@ def finish(target: Store, index: ManifestIndex, run: int, report: Report) -> Non
 def _distribute(
     process: ManifestProcess, target: Store, index: ManifestIndex, parts: list[str], folder: Path
 ) -> list[Path]:
-    """Write each current row to a file by its source. Returns the files in order; each has `PART_ROWS` sources."""
+    """Write each current row to a file by its source. Returns them in order; each has at most `PART_ROWS` rows."""
     first_sources = index.every_nth_source(PART_ROWS)
     files = [folder / f"{number}.arrows" for number in range(len(first_sources) + 1)]
     for part in parts:

@@ -64,7 +64,7 @@ class RunSpec(Struct, frozen=True):
 class PictureSummary(Struct, frozen=True):
     """What the client receives about a picture; the rest is in the manifest.
 
-    `key` is that of the source. `reason` is the first problem of a picture that failed.
+    `key` is the `source` of its row. `reason` is the first problem of a picture that failed.
     """
 
     key: str
@@ -86,8 +86,8 @@ def shared_settings(config: Config) -> dict[str, Any]:
 def run_task(spec: RunSpec, pictures: Sequence[PendingPicture], name: str) -> list[PictureSummary]:
     """Process pictures, store their rows as the part `name`, and return a summary of each.
 
-    A process runs one task at a time. Raises: SettingInvalid; StorageFailed, if the disk or the target is full, or the
-    rows of an earlier run can't be read. Then no part is stored.
+    A process must run one task at a time: `--nthreads 1`. Raises: SettingInvalid; StorageFailed, if the disk or the
+    target is full, or the rows of an earlier run can't be read. Then no part is stored.
     """
     tools = _tools(spec)
     target = tools.target

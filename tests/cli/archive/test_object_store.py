@@ -14,7 +14,7 @@ from msgspec import structs
 
 from imgproc_local.archive import object_store
 from imgproc_local.archive import store as store_module
-from imgproc_local.archive.object_store import MAX_ATTEMPTS, ObjectStore
+from imgproc_local.archive.object_store import BOTOCORE_ATTEMPTS, ObjectStore
 from imgproc_local.archive.store import Store
 from tests.cli.archive.test_picture import JPEG, KEY, Bench
 
@@ -232,7 +232,7 @@ def test_a_store_that_throttles_gets_a_bounded_number_of_requests(
         else:
             with pytest.raises(OSError, match="rate"):
                 store.replace("one", b"1")
-        assert Throttling.requests == min(refusals + 1, MAX_ATTEMPTS * S3FS_ATTEMPTS)
+        assert Throttling.requests == min(refusals + 1, BOTOCORE_ATTEMPTS * S3FS_ATTEMPTS)
     finally:
         server.shutdown()
         server.server_close()
