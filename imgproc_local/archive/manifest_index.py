@@ -66,7 +66,7 @@ class ManifestIndex:
         self._database.executemany(
             "INSERT INTO rows VALUES (?, ?, ?, ?, ?) ON CONFLICT (source) DO UPDATE SET version = excluded.version,"
             " options = excluded.options, outcome = excluded.outcome, part = excluded.part"
-            " WHERE excluded.outcome <> 'failed' OR rows.version <> excluded.version"
+            " WHERE excluded.outcome <> 'failed' OR rows.outcome = 'failed' OR rows.version <> excluded.version"
             " OR rows.options <> excluded.options",
             ((*row, part) for row in rows),
         )

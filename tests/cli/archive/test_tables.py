@@ -14,7 +14,7 @@ from imgproc_local.archive import manifest_steps, merging, tables
 from imgproc_local.archive.local_store import LocalStore
 from imgproc_local.archive.manifest_index import new_index
 from imgproc_local.archive.manifest_process import ManifestProcess
-from imgproc_local.archive.row import Row
+from imgproc_local.archive.row import Problem, Row
 from imgproc_local.archive.store import SourceObject
 from imgproc_local.archive.summary import Summary
 from imgproc_local.batch.files import ResultFile
@@ -106,6 +106,14 @@ def test_the_row_of_the_last_run_is_in_the_tables(target: LocalStore, tokens: tu
         ("b.jpg", "one", "done"),
     ]
     assert next_run(target.keys(PARTS_FOLDER)) == 3
+
+
+def test_the_last_failure_of_a_picture_is_in_the_tables(target: LocalStore) -> None:
+    for run, message in enumerate(("The target is full.", "It can't be read."), 1):
+        failed = structs.replace(row("a.jpg", outcome="failed"), problems=(Problem(None, message),))
+        store_part(target, run, 0, [failed])
+        finish(target, run)
+    assert table(target)[0].problems == (Problem(None, "It can't be read."),)
 
 
 class Killed(BaseException):
