@@ -1,9 +1,10 @@
 """The OpenAPI 3.1 document: every operation with its parameters, bodies and responses. It is one long file, because it
 is one table.
 
-It is not derived from the signatures of the handlers, because errors are part of the interface too. A test compares it
-with the routes. Schemas are in `openapi_schemas`, what operations share in `openapi_parts`. The document stays simple
-enough for client generators: `tests.ordeals.generated_clients` runs three of them.
+It is not derived from the signatures of the handlers, because these do not name the errors. A test compares it with the
+routes. “Local addition” marks operations that the published interface does not have (api/README.md). Schemas are in
+`openapi_schemas`, what operations share in `openapi_parts`. The document stays simple enough for client generators:
+`tests.ordeals.generated_clients` runs three of them.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def _file_content(media_type: str) -> dict[str, Any]:
 
 def _download(summary: str, operation_id: str) -> dict[str, Any]:
     missing = json_response(
-        bodies.ErrorBody, "message: no such image, or its file was removed or is damaged; error: its stage is not done"
+        bodies.ErrorBody,
+        "with `message`: no such image, or its file was removed or is damaged; with `error`: its stage is not done",
     )
     missing["content"]["application/json"]["schema"] = {
         "title": "NoFileBody",
@@ -164,11 +166,11 @@ def _export() -> dict[str, Any]:
     export["description"] = (
         "The archive is sent while it is made. The same request for the same data gives the same bytes."
     )
-    export["requestBody"] = _json_request(ExportFields, required=False)
+    export["requestBody"] = _json_request_body(ExportFields, required=False)
     return export
 
 
-def _json_request(struct: type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
+def _json_request_body(struct: type[msgspec.Struct], *, required: bool = True) -> dict[str, Any]:
     return {"required": required, "content": {"application/json": {"schema": schema_of(struct)}}}
 
 
@@ -214,7 +216,7 @@ def _translation_paths() -> dict[str, Any]:
             "422": json_response(bodies.ValidationErrorBody, "a field is invalid, or none was sent"),
         },
     )
-    edit["requestBody"] = _json_request(bodies.TranslationEdit)
+    edit["requestBody"] = _json_request_body(bodies.TranslationEdit)
     no_version = {"409": json_response(bodies.ErrorBody, "there is no such version; nothing was changed")}
     regenerate = _translation(
         "regenerate_translation",
@@ -272,7 +274,7 @@ def _paths() -> dict[str, Any]:
                     query("needs_text", "only jobs with an alt text that a person has to write", ONLY_TRUE),
                     query(
                         "language_missing",
-                        "only jobs without a text in this language, or whose text in it a person has to write",
+                        "only jobs that have no text in this language, or one that a person has to write",
                         LANGUAGE_CODE,
                     ),
                     query(
@@ -422,7 +424,7 @@ def _paths() -> dict[str, Any]:
                 "responses": {
                     "200": json_response(bodies.HealthBody, "the service works"),
                     "503": json_response(
-                        bodies.ErrorBody, "the data folder can't be written, or no stages are processed"
+                        bodies.ErrorBody, "the data folder can't be written, or some stages are not processed"
                     ),
                 },
             },
@@ -433,7 +435,7 @@ def _paths() -> dict[str, Any]:
 @cache
 def build(status_set: wire.StatusSet = "A") -> bytes:
     """The document as JSON, with the status words of `status_set`."""
-    document = msgspec.json.encode(
+    in_set_a = msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {
@@ -456,8 +458,9 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
             },
         }
     )
+    # schemas list the status words of set A; wherever this list occurs, it is replaced by the configured one
     set_a, configured = (msgspec.json.encode(wire.status_words(each)) for each in ("A", status_set))
-    return document.replace(set_a, configured)
+    return in_set_a.replace(set_a, configured)
 
 
 @get("/openapi.json", guards=[refuse_trailing_slash])
