@@ -1,12 +1,13 @@
 """Tests a built program end to end, in a clean environment without a network.
 
-    python packaging/smoke.py [--corpus DIR] BINARY
+    python packaging/smoke.py [--corpus DIR] [--with-network] BINARY
 
 BINARY is the program of a one-folder build (with `_internal` beside it) or of a one-file build. It is first copied to a
 folder with a non-ASCII name. A name without a folder is a command on PATH, and several words are a command line; these
-are not copied. Everything runs with an empty environment, in a network namespace that has only loopback, on a data
-folder with a non-ASCII name. For each check a line with its duration is printed. The first failed check ends the test
-with exit status 1, after the output of the server. Only the standard library is needed.
+are not copied. Everything runs with an empty environment, on a data folder with a non-ASCII name, and on Linux, unless
+`--with-network` is given, in a network namespace that has only loopback. For each check a line with its duration is
+printed. If a check fails, the output of the server is printed, and the test ends with exit status 1. Only the standard
+library is needed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CORPUS_KINDS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 BAD_FOLDER = "bad"
 """Pictures below a folder of this name in a corpus may be refused or fail."""
 MAX_UNEXPECTED_FAILURES = 0.05
-"""The largest share of the other pictures that may be refused or fail."""
+"""How many of the other pictures may be refused or fail, as a share of all pictures of the corpus."""
 
 Note = Callable[[str], None]
 
@@ -68,7 +69,7 @@ def expect(condition: object, message: object) -> None:
 
 
 class Smoke:
-    """All checks, in order, of one program on one data folder below `folder`."""
+    """All checks of one program, in order. Its data folders and results are below `folder`."""
 
     def __init__(self, program: Program, folder: Path, corpus: Path | None) -> None:
         self._program, self._folder, self._corpus = program, folder, corpus
@@ -83,7 +84,7 @@ class Smoke:
             with check("start to the first response"):
                 client = Client(server.wait_ready(), key)
             self._public_interface(client)
-            with check("no secret is printed to a file"):
+            with check("neither a key nor a sign-in link is written to the output file"):
                 expect(not server.printed_secret(), server.output())
             self._operations(client)
             if self._corpus is not None:
@@ -152,11 +153,11 @@ class Smoke:
             )
             expect(
                 client.upload("process", "a.jpg", b"not a picture").status == 422,
-                "a text as image is not answered with 422",
+                "a file that is not a picture is not answered with 422",
             )
 
     def _operations(self, client: Client) -> None:
-        """Run each of the four operations on all formats that it accepts. It makes the WebP and AVIF by converting."""
+        """Run each of the four operations on all formats that it accepts. The WebP and AVIF are made from the PNG."""
         webp, avif = (self._convert(client, wanted) for wanted in ("webp", "avif"))
         scenes = {"png": self._png, "gif": self._gif, "webp": pictures.padded_webp(webp)}
         with check("process JPEG"):
@@ -189,7 +190,7 @@ class Smoke:
             return client.get(f"/api/v1/images/{image['id']}/converted").body
 
     def _pictures_of_corpus(self, client: Client, corpus: Path) -> None:
-        """Process all pictures of a corpus at once; outside its folder `bad`, at most 5 % may be refused or fail."""
+        """Process all pictures of a corpus at once. Of those not in a folder `bad`, few may be refused or fail."""
         files = sorted(file for file in corpus.rglob("*") if file.suffix.lower() in CORPUS_KINDS)
         with check(f"{len(files)} pictures of the corpus") as note:
             jobs: dict[str, Path] = {}
@@ -338,7 +339,7 @@ def _wait_for_running_job(client: Client, job_ids: list[str]) -> None:
     _wait(running, "a job is running")
 
 
-def place(words: list[str], folder: Path) -> Program:
+def prepare_program(words: list[str], folder: Path) -> Program:
     """The program to test; if `words` is the path of a file, a copy below `folder`. Raises `SystemExit` if missing."""
     if len(words) > 1:
         return Program((shutil.which(words[0]) or words[0], *words[1:]), Path.cwd())
@@ -376,7 +377,7 @@ def namespace_command() -> list[str]:
 
 
 def raise_loopback() -> None:
-    """Bring up this namespace's loopback, and check that no other address can be reached. Source: netdevice(7)."""
+    """Bring up this namespace's loopback, and check that connecting to another address fails. Source: netdevice(7)."""
     import fcntl
 
     get_flags, set_flags, up = 0x8913, 0x8914, 0x1
@@ -418,7 +419,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="smoke-", ignore_cleanup_errors=True) as scratch:
         folder = Path(scratch) / NON_ASCII_NAME
         folder.mkdir()
-        smoke = Smoke(place(arguments.program, folder), folder, arguments.corpus)
+        smoke = Smoke(prepare_program(arguments.program, folder), folder, arguments.corpus)
         try:
             smoke.run()
         except Exception as error:  # whatever failed, the server's output helps to find out why
