@@ -3,7 +3,7 @@
 Half of the direct calls run before the jobs and half after them, so that other load on the machine affects both. Half
 of the jobs optimize, half convert to WebP. A task that wakes up every millisecond shows stalls of the event loop.
 
-`python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS]`
+`python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS] [--blame]`
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from tests.codecs.operations import to_webp
 
 MAX_PIXELS = 200_000_000
 TICK_S = 0.001
-REPORT_OVER_S = 0.02
+STALL_S = 0.02
+"""A tick that is late by more than this is a stall, whose stack `--blame` shows."""
+MAX_STALL_MS = 50
 LEAST_THROUGHPUT = 0.97
 """The least throughput of the engine, as a share of that of the direct calls on threads."""
 Call = tuple[Operation, Path]
@@ -46,13 +48,14 @@ def direct(calls: list[Call], threads: int) -> tuple[float, float]:
         (optimize_file if operation is Operation.OPTIMIZE else to_webp)(file, info, lambda: None)
 
     started_at, cpu_before = time.perf_counter(), _cpu_s()
-    with ThreadPoolExecutor(threads, initializer=_engine_priority) as pool:
+    with ThreadPoolExecutor(threads, initializer=_lower_priority) as pool:
         for _ in pool.map(run, calls):
             pass
     return time.perf_counter() - started_at, _cpu_s() - cpu_before
 
 
-def _engine_priority() -> None:
+def _lower_priority() -> None:
+    """Give this thread the priority of the engine's worker processes. On Linux only."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
@@ -66,7 +69,10 @@ class Stall(NamedTuple):
 
 
 class Ticker:
-    """Records how late a task of the loop wakes up and, with `blame`, what the loop's thread did meanwhile."""
+    """Records how late a task of the loop wakes up and, with `blame`, what the loop's thread did meanwhile.
+
+    It must be created on the loop's thread.
+    """
 
     def __init__(self, blame: bool) -> None:
         self.late_s: list[float] = []
@@ -76,7 +82,7 @@ class Ticker:
         self._loop_thread = threading.get_ident()
         self._statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
         self._stack_while_late = ""
-        self._ends = threading.Event()
+        self._ended = threading.Event()
 
     async def tick(self) -> None:
         waited_s = self._waited_s()
@@ -87,7 +93,7 @@ class Ticker:
             self.late_s.append(late_s)
             if self._blame:
                 before_s, waited_s = waited_s, self._waited_s()
-                if late_s > REPORT_OVER_S:
+                if late_s > STALL_S:
                     self.stalls.append(Stall(late_s, waited_s - before_s, self._stack_while_late))
                 self._stack_while_late = ""
 
@@ -97,12 +103,12 @@ class Ticker:
 
     def watch(self) -> None:
         """Records the stack of the loop's thread while a tick is late. Runs on a separate thread."""
-        while not self._ends.wait(0.004):
-            if time.perf_counter() - self._ticked_at > REPORT_OVER_S:
+        while not self._ended.wait(0.004):
+            if time.perf_counter() - self._ticked_at > STALL_S:
                 self._stack_while_late = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
 
     def end(self) -> None:
-        self._ends.set()
+        self._ended.set()
 
 
 async def through_engine(calls: list[Call], threads: int, folder: Path, blame: bool) -> tuple[float, float, Ticker]:
@@ -150,15 +156,15 @@ def main() -> None:
     parser.add_argument("--blame", action="store_true", help="show what blocked the loop longest (Linux)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        files = sorted(arguments.folder.glob("*.jp*g")) if arguments.folder else jpegs(place, 6)
+        folder = Path(name)
+        files = sorted(arguments.folder.glob("*.jp*g")) if arguments.folder else jpegs(folder, 6)
         picked = shuffled(files, arguments.jobs)
         calls = [(Operation.OPTIMIZE if n % 2 else Operation.CONVERT, file) for n, file in enumerate(picked)]
         direct(calls[:4], arguments.threads)  # loads the libraries
         half = len(calls) // 2
         first = direct(calls[:half], arguments.threads)
         engine_s, engine_cpu_s, ticker = asyncio.run(
-            through_engine(calls, arguments.threads, place / "data", arguments.blame)
+            through_engine(calls, arguments.threads, folder / "data", arguments.blame)
         )
         second = direct(calls[half:], arguments.threads)
     direct_s, direct_cpu_s = first[0] + second[0], first[1] + second[1]
@@ -175,13 +181,13 @@ def main() -> None:
                 "met" if throughput >= LEAST_THROUGHPUT else f"MISSED, at least {LEAST_THROUGHPUT}",
             ),
             ("CPU time, direct and engine", f"{direct_cpu_s:.1f} and {engine_cpu_s:.1f} s", ""),
-            ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), 50, "ms")),
+            ("longest stall of the event loop", f"{max(late_ms):.1f} ms", verdict(max(late_ms), MAX_STALL_MS, "ms")),
             ("99.9 % of ticks are late by at most", f"{percentile(late_ms, 99.9):.1f} ms", ""),
             ("ticks", f"{len(late_ms)}", ""),
         ],
     )
     for stall in sorted(ticker.stalls, reverse=True)[:6]:
-        print(f"\nlate by {stall.late_s * 1000:.1f} ms, without a core {stall.without_core_s * 1000:.1f} ms of them")
+        print(f"\nlate by {stall.late_s * 1000:.1f} ms, of which {stall.without_core_s * 1000:.1f} ms without a core")
         print(stall.stack)
 
 

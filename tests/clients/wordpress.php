@@ -1,6 +1,6 @@
 <?php
-// The functions of WordPress that the example calls, with curl. Prints what update_post_meta or
-// wp_schedule_single_event receives.
+// Replaces the functions of WordPress that the example in imgproc_local/api/plugins.md calls. Requests are sent with curl.
+// update_post_meta and wp_schedule_single_event print what they receive as JSON.
 $actions = [];
 
 function add_action(string $name, callable $action): void
@@ -43,7 +43,7 @@ function wp_remote_get(string $url, array $options): array
 
 function wp_remote_post(string $url, array $options): array
 {
-    return wp_remote_get($url, $options);
+    return wp_remote_get($url, $options); // curl sends a request that has a body as POST
 }
 
 function wp_remote_retrieve_body(array $answer): string

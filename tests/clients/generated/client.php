@@ -1,5 +1,6 @@
 <?php
-// process, poll, download and every kind of error with openapi-generator's PHP client and Guzzle.
+// Runs process, poll, download, a list, an edited text, exports and each type of error body, with the PHP client of
+// openapi-generator and Guzzle.
 declare(strict_types=1);
 
 use OpenAPI\Client\Api\AccountApi;
@@ -27,7 +28,7 @@ spl_autoload_register(function (string $class): void {
     require __DIR__ . '/lib/' . str_replace('\\', '/', substr($class, strlen('OpenAPI\\Client\\'))) . '.php';
 });
 
-/** @return array<string, mixed> the arguments of an API class */
+/** @return array<string, mixed> the arguments of the constructor of an API class */
 function arguments(string $key): array
 {
     $config = (new Configuration())->setHost(getenv('BASE_URL'))->setApiKey('X-API-Key', $key);
@@ -89,8 +90,8 @@ check($archive instanceof SplFileObject && $archive->fread(2) === 'PK');
 $account = new AccountApi(...arguments('imgp_wrong'));
 check(refusal(401, ErrorBody::class, fn() => $account->balance())->getMessage() === 'Unauthenticated.');
 $languages = ['en', 'de', 'fr', 'es', 'it', 'nl', 'pl', 'pt', 'sv', 'da'];
-$poor = fn() => $images->process($picture(), languages: $languages);
-check(refusal(402, InsufficientCreditsBody::class, $poor)->getShortfall() > 0);
+$unaffordable = fn() => $images->process($picture(), languages: $languages);
+check(refusal(402, InsufficientCreditsBody::class, $unaffordable)->getShortfall() > 0);
 refusal(413, ErrorBody::class, fn() => $images->optimize(new SplFileObject(getenv('LARGE_FILE'))));
 $invalid = refusal(422, ValidationErrorBody::class, fn() => $images->optimize(new SplFileObject(__FILE__)));
 check(count($invalid->getErrors()['image']) === 1);
@@ -98,9 +99,9 @@ $limited = new AccountApi(...arguments(getenv('LIMITED_KEY')));
 $limited->balance();
 check(refusal(429, RateLimitBody::class, fn() => $limited->balance())->getRetryAfter() > 0);
 refusal(404, ErrorBody::class, fn() => $jobs->getJob(str_repeat('0', 26)));
-$only = $jobs->getJob($images->analyze($picture())->getData()->getJobId())->getData();
-$absent = refusal(404, NoFileBody::class, fn() => $images->optimized($only->getImage()->getId()));
+$analyzed = $jobs->getJob($images->analyze($picture())->getData()->getJobId())->getData();
+$absent = refusal(404, NoFileBody::class, fn() => $images->optimized($analyzed->getImage()->getId()));
 check($absent->getError() !== '');
 
-// a repeated dispatch
+// the same Idempotency-Key again gives the same job
 check($upload()->getData()->getJobId() === $jobId);
