@@ -23,7 +23,7 @@ import imgproc_local
 
 _LENGTH = struct.Struct("<I")
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""A longer answer means that the child no longer follows the protocol. The longest, a picture for OCR, has 12 MiB."""
+"""A longer answer breaks the protocol. The longest of a worker, the pixels of a picture for OCR, has 12 MiB."""
 EXIT_WAIT_S = 1.0
 """How long a child that closed its pipe may take to end, before it is killed."""
 MAX_ERROR_BYTES = 4096
@@ -81,12 +81,12 @@ class PipedChild:
             return self._process.poll() is not None
 
     def send(self, frame: bytes) -> None:
-        """Raises: ChildEnded."""
+        """Send one frame. Raises: ChildEnded."""
         assert self._process.stdin is not None
         try:
             _write_frame(self._process.stdin.fileno(), frame)
         except OSError:
-            raise self._ended() from None
+            raise self._end() from None
 
     def receive(self, timeout_s: float) -> bytes | None:
         """The next frame, None if there is none within the timeout. Raises: ChildEnded."""
@@ -95,7 +95,7 @@ class PipedChild:
         except queue.Empty:
             return None
         if frame is None:
-            raise self._ended()
+            raise self._end()
         return frame
 
     def kill(self) -> None:
@@ -110,7 +110,8 @@ class PipedChild:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
 
-    def _ended(self) -> ChildEnded:
+    def _end(self) -> ChildEnded:
+        """Wait for the end of the child, kill it if it is late, and return the error to raise."""
         with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(EXIT_WAIT_S)  # its own status is wanted, not that of the kill
         self.kill()
@@ -153,7 +154,10 @@ class Requests:
         self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def start_reading(self) -> None:
-        """Start the thread that reads. Call it after `sandbox.restrict_to`, which binds this and later threads."""
+        """Start the thread that reads.
+
+        Call it after `sandbox.restrict_to`, which restricts only the calling thread and threads started later.
+        """
         threading.Thread(target=self._read, name="imgproc-requests", daemon=True).start()
 
     def next(self) -> bytes:
@@ -164,12 +168,14 @@ class Requests:
 
     def _read(self) -> None:
         with os.fdopen(self._requests, "rb", buffering=0) as stream:
+            # the parent is trusted: 2**32 is no limit, because a length has 32 bits
             while (frame := _read_frame(stream, 2**32)) is not None:
                 self._received.put(frame)
         os._exit(0)
 
 
 def _creation_flags() -> int:
+    """How Windows starts the child: not reached by Ctrl+C, without a console window, with a lower priority."""
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
         return flags | subprocess.BELOW_NORMAL_PRIORITY_CLASS

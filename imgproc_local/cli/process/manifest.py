@@ -110,7 +110,7 @@ class Manifest:
             raise
 
     def append(self, record: Record) -> None:
-        """Store `record`, which is on the disk when this returns. Blocks. Raises: OSError.
+        """Append `record` to the file and sync it to the disk. Blocks. Raises: OSError.
 
         A text that a person has to write is stored empty: its placeholder is only for the output of this run.
         """
@@ -122,7 +122,7 @@ class Manifest:
         if len(line) > MAX_LINE_BYTES:
             raise OSError(f"The record of {record.source} has {len(line)} bytes; at most {MAX_LINE_BYTES} are read.")
         if self._size_bytes + len(line) > MAX_BYTES:
-            # `compact` may make room for the next run
+            # not final: `compact` drops records that were replaced, so the next run may have room
             raise OSError(errno.EFBIG, f"its manifest would have more than {MAX_BYTES:,} bytes")
         self._size_bytes += len(line)
         view = memoryview(line)

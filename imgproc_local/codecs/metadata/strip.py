@@ -1,11 +1,11 @@
 """Decides which metadata of a picture is published, that is, written into results.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
-description, title, headline, caption, keywords, persons, event), place names down to the city, how it was made
-(DigitalSourceType), a panorama's projection, colour profiles other than sRGB. Removed: GPS, serial numbers, e-mail
-addresses, thumbnails, maker notes, dates, software and its history, identifiers, content credentials (their signature
-would no longer hold), and texts that hold data instead of words. What is preserved is chosen by name, so an unknown
-field is removed; each preserved text passes `clean_text`.
+description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
+default down to the city), how it was made (DigitalSourceType), a panorama's projection, colour profiles other than
+sRGB. Removed: GPS, serial numbers, e-mail addresses, thumbnails, maker notes, dates, software and its history,
+identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of words. What
+is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 
@@ -42,17 +42,18 @@ from imgproc_local.domain.privacy import Removed
 _ARRAYS = {xmp.DC + "creator": "Seq", xmp.DC + "subject": "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", xmp.DC + "description", xmp.DC + "rights", xmp.RIGHTS + "UsageTerms")
 _MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
-"""A segment holds 65,533 bytes, of which the first name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
+"""What one segment may hold after the bytes that name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
 
 _MAX_COMPARISONS = 16
-"""Offsets in a text at which another is compared with it, letter by letter."""
+"""At most at this many offsets of a text another one is compared with it, character by character."""
 
 
 class Published(Struct, frozen=True):
-    """The metadata of a file that may be published, cleaned, and the kinds of what was removed.
+    """Those metadata of a file that may be published, after cleaning, and the kinds of what was removed.
 
     `exif` holds the fields of IFD0 by tag, `xmp` the properties by name, `stored_xmp` the packet before it was cleaned.
-    `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields.
+    `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields, and UNREADABLE
+    if texts or properties were left out because they exceed the bounds.
     """
 
     exif: dict[int, bytes]
@@ -102,7 +103,7 @@ def blocks_for(
     style: xmp.PacketStyle = xmp.PacketStyle.PLAIN,
     below: int = xmp_fields.RANKS,
 ) -> Blocks:
-    """The blocks that an output of format `target` carries; the profile unless it is sRGB.
+    """The blocks that an output of format `target` carries.
 
     Within a format each block is preserved as such. Another format gets one XMP packet into which IPTC, EXIF and texts
     are merged, and EXIF's copyright, artist and caption.
@@ -194,14 +195,17 @@ def _has_more(blocks: Blocks, published: Published, preserved: Blocks) -> bool:
 
 
 def _has_bytes_outside(data: bytes | mmap, blocks: Blocks, write: Callable[[Blocks, bool], bytes]) -> bool:
-    """Whether a file holds bytes beside its picture and its blocks, so that writing just these makes it shorter."""
+    """Whether a file holds bytes beside its picture and its blocks, so that writing just these makes it shorter.
+
+    Where the file has its XMP compressed, these are written in their shortest form.
+    """
     # searched in a copy: in a mapped file the search takes quadratic time where a long packet repeats itself
     compressed = blocks.xmp is not None and bytes(data).find(blocks.xmp) < 0
     return len(write(blocks, compressed)) < len(data)
 
 
 def _clean_texts(texts: Iterable[TextBlock], clean: TextCleaner) -> tuple[TextBlock, ...]:
-    """The PNG texts and GIF comments that a person wrote, cleaned; the container encodes changed ones again."""
+    """The PNG texts and GIF comments that a person wrote, cleaned. Changed ones have no `raw` bytes any more."""
     found = []
     for text in texts:
         words = clean(text.text)
@@ -235,7 +239,7 @@ def _merged(published: Published) -> xmp.Properties:
     """The XMP properties, missing ones filled from IPTC, then from texts, then from EXIF.
 
     Creators, rights and credits that only IPTC or a text names are added to those of XMP, and so are the authors that
-    Windows wrote into EXIF; EXIF's artist and copyright are not.
+    Windows wrote into EXIF. EXIF's artist and copyright are not: the output has them in its EXIF.
     """
     found = dict(published.xmp)
     datasets, fields, texts = iptc.read(published.iptc), published.exif, texts_by_property(published.texts)
@@ -270,7 +274,8 @@ def _merged(published: Published) -> xmp.Properties:
 def _missing(texts: Iterable[str], others: Iterable[str]) -> list[str]:
     """Those of the `others` that neither one of the texts nor an earlier one of the others contains.
 
-    On both sides, `MAX_COMPARED_CHARACTERS` are compared; what follows counts as absent.
+    On each side only the first `MAX_COMPARED_CHARACTERS` are compared: the rest of the texts is not searched, and later
+    others are not returned.
     """
     present, missing = [], []
     characters_left = MAX_COMPARED_CHARACTERS
@@ -297,8 +302,8 @@ def _comparable(text: str) -> str:
 def _holds(text: str, other: str, longest: str) -> bool:
     """Whether a text contains another, in which question marks stand for any letter.
 
-    IPTC may have lost the end of such a text, and letters that its encoding lacks. `longest` is the longest part of the
-    other between question marks.
+    The other may come from IPTC, which cuts long texts and replaces letters that its encoding lacks. `longest` is the
+    longest part of the other between question marks.
     """
     offset, at = other.index(longest), -1
     for _ in range(_MAX_COMPARISONS):

@@ -44,7 +44,7 @@ class RemoteFile(Struct, frozen=True):
 
 
 class Hub:
-    """The hub at HF_ENDPOINT. Raises: ModelUnusable, if huggingface_hub is not installed or HF_ENDPOINT is no URL."""
+    """The hub at HF_ENDPOINT. Raises: ModelUnusable, if huggingface_hub is missing or HF_ENDPOINT is no http(s) URL."""
 
     def __init__(self) -> None:
         self._library = _load_library()
@@ -108,7 +108,10 @@ class Hub:
 
 
 class _Sink:
-    """The file object to which huggingface_hub writes a download. Raises: StorageFailed, for errors of the disk."""
+    """The file object to which huggingface_hub writes a download.
+
+    Raises: StorageFailed, for errors of the disk; ModelUnusable, if more bytes are sent than the hub reported.
+    """
 
     def __init__(self, file: IO[bytes], remote: RemoteFile, folder: Path, progress: Progress) -> None:
         self._file = file
@@ -170,7 +173,7 @@ def _load_library() -> ModuleType:
 
 
 def _transport_error() -> type[Exception]:
-    """The base class of errors in the HTTP library of huggingface_hub: httpx, or httpx2 in newer versions of it."""
+    """The base class of errors in the HTTP library of huggingface_hub: httpx, or httpx2 in its newer versions."""
     from huggingface_hub import errors
 
     return cast("type[Exception]", errors.HfHubHTTPError.__bases__[0])

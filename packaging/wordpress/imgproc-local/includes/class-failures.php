@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Shows one page of the list.
+ * Makes the HTML of one page of the list.
  */
 final class Imgproc_Local_Failures {
 
@@ -75,7 +75,7 @@ final class Imgproc_Local_Failures {
 	}
 
 	/**
-	 * Returns the number of the page between the buttons for the previous and the next page.
+	 * Returns the buttons for the previous and the next page, and between them which page this is.
 	 *
 	 * @param int $page  From 1.
 	 * @param int $pages Number of pages.
