@@ -37,7 +37,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
 
     Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
     """
-    limit, whole = (MAX_WEBP_CHUNKS, "file") if end is None else (MAX_CHUNKS_IN_FRAME, "frame")
+    limit, parent = (MAX_WEBP_CHUNKS, "file") if end is None else (MAX_CHUNKS_IN_FRAME, "frame")
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -51,10 +51,10 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
             return
         kind, length = _CHUNK_HEADER.unpack_from(data, offset)
         if offset + 8 + length > end:
-            raise BrokenImage(f"The WebP is damaged: a chunk ends after the end of its {whole}.")
+            raise BrokenImage(f"The WebP is damaged: a chunk ends after the end of its {parent}.")
         yield Chunk(kind, offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
-    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if whole == 'frame' else ''}.")
+    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if parent == 'frame' else ''}.")
 
 
 def _u24(data: Data, offset: int) -> int:
@@ -80,7 +80,7 @@ def matches(head: bytes) -> bool:
 
 
 def read_header(data: Data) -> ImageInfo:
-    """The picture's properties, read from the VP8X header or else the bitstream, and from the frame headers and EXIF.
+    """The picture's properties. Its size is in the VP8X header, or without one in the bitstream.
 
     Raises: BrokenImage.
     """
@@ -98,10 +98,8 @@ def read_header(data: Data) -> ImageInfo:
             duration_ms += played_delay_ms(_u24(data, chunk.payload + 12))
         elif chunk.kind == b"EXIF" and not orientation:
             orientation = exif.orientation(_exif(data, chunk))
-    if canvas is None and bitstream is None:
+    if bitstream is None and (canvas is None or not frames):
         raise BrokenImage("The WebP holds no picture.")
-    if frames == 0 and bitstream is None:
-        raise BrokenImage("The WebP is declared as an animation but has no frames.")
     if canvas and bitstream and not frames and canvas != bitstream[:2]:
         raise BrokenImage(
             f"The WebP is damaged: its header says {canvas[0]}×{canvas[1]} pixels, its picture has"
@@ -151,10 +149,11 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
-    """The file with these metadata blocks and no others; the frames are copied bit for bit.
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+    """The file with these metadata blocks and no others; the picture data is copied bit for bit.
 
-    WebP can't store IPTC-IIM: `blocks.iptc` is not written.
+    A block has only one form in WebP, so `shortest` has no effect. WebP can't store IPTC-IIM: `blocks.iptc` is not
+    written.
     """
     info = read_header(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
@@ -250,7 +249,10 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
 
 
 def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
-    """A frame, then a transparent one for each further delay; the last has the frame's disposal method."""
+    """A frame, then a transparent one for each further delay.
+
+    The last has the frame's disposal method, and the area of the frame if that is to be cleared.
+    """
     flags = frame[15]
     if len(delays_ms) == 1:
         return [frame]
