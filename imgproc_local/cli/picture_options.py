@@ -11,7 +11,16 @@ from msgspec import Struct
 
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.names import checked_name
-from imgproc_local.domain.plan import MAX_SIDE_PX
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import (
+    DEFAULT_PROJECT_NAME,
+    MAX_CONTEXT_CHARS,
+    MAX_LANGUAGES,
+    MAX_SIDE_PX,
+    Operation,
+    Plan,
+)
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
 
 if TYPE_CHECKING:
@@ -36,10 +45,8 @@ class PictureFlags(Struct, frozen=True):
     context: str
 
 
-def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+def _limited_language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
     """A click callback: `language_codes`, with the API's maximum number of languages per picture."""
-    from imgproc_local.domain.plan import MAX_LANGUAGES
-
     codes = language_codes(ctx, parameter, value)
     if len(codes) > MAX_LANGUAGES:
         raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
@@ -48,8 +55,6 @@ def _language_codes(ctx: click.Context, parameter: click.Parameter, value: str) 
 
 def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
     """A click callback: the text without surrounding whitespace, with the API's maximum length."""
-    from imgproc_local.domain.plan import MAX_CONTEXT_CHARS
-
     value = value.strip()
     if len(value) > MAX_CONTEXT_CHARS:
         raise click.BadParameter(f"expected at most {MAX_CONTEXT_CHARS} characters, received {len(value)}.")
@@ -76,7 +81,7 @@ _OPTIONS = (
     click.option(
         "--languages",
         metavar="CODES",
-        callback=_language_codes,
+        callback=_limited_language_codes,
         default="en",
         show_default=True,
         help="Write alt texts in these languages, such as en,de. The file names are in the first one.",
@@ -154,12 +159,12 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
-    """The request for these options. Warns if no vision model reads the context. Raises: click.UsageError."""
+    """The request for these options; for `archive_names` see `BatchRequest`.
+
+    Warns if no vision model reads the context. Raises: click.UsageError.
+    """
     from imgproc_local.batch.request import make_request
     from imgproc_local.compose import used_model_status
-    from imgproc_local.domain.image import Format
-    from imgproc_local.domain.job import StageName
-    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Operation, Plan
 
     plan = Plan(
         Operation.PROCESS,

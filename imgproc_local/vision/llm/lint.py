@@ -61,11 +61,14 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
 
 
 def alt_text_problems(text: str, language: str, *, original_filename: str = "", notes: str = "") -> Iterator[str]:
-    """All complaints about an alt text, the most important first; see `alt_text_problem`."""
+    """The complaints about an alt text, the most important first; see `alt_text_problem`.
+
+    A text that is too long gets only that complaint.
+    """
     if len(text) > MAX_ALT_CHARS:
         yield f"it was longer than {MAX_ALT_CHARS} characters"
         return
-    unquoted = without_quotations(text, "•")
+    unquoted = without_quotations(text, "•")  # no letter, so that the words around a quotation stay apart
     # words with a capital in the notes
     names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
@@ -173,7 +176,7 @@ def repeats_itself(text: str, language: str) -> bool:
 
 
 def _stutters(lower: str, language: str) -> bool:
-    """Whether a sequence of characters occurs three times in a row, or a letter five times.
+    """Whether a sequence of characters with a letter occurs three times in a row, or a letter five times.
 
     The sequence has at least three characters, in languages without spaces two: elsewhere two may occur three times in
     a row in a word, as in Danish "genererer".
@@ -196,7 +199,7 @@ def _max_occurrences(units: Sequence[str], length: int) -> int:
 
 
 def _repeats_sentence(lower: str, language: str) -> bool:
-    """Whether two sentences have at least 80 % of their words in common."""
+    """Whether two sentences of three words or more have at least 80 % of their words in common; see `_units`."""
     sentences = [set(_units(part, language)) for part in re.split(r"[.!?。！？।;]\s*", lower)]
     return any(
         min(len(one), len(other)) > 2 and len(one & other) >= 0.8 * len(one | other)
