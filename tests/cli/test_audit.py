@@ -1,4 +1,4 @@
-"""The audit log: what is written to it, by a server and by commands beside it, and that it holds identifiers only."""
+"""The audit log: what a server and commands beside it write to it, and that it holds no secrets and no names."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def test_the_audit_log_is_private(program: Program) -> None:
     assert (program.data / "logs" / "audit.log").stat().st_mode & 0o077 == 0
 
 
-def test_without_a_file_the_audit_log_is_silent() -> None:
+def test_audit_lines_go_to_no_other_log() -> None:
     audit = logging.getLogger("imgproc_local.audit")
     assert not audit.propagate

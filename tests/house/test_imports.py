@@ -1,4 +1,7 @@
-"""The layers of the package: a room imports only from floors below its own, and no imports form a circle."""
+"""The layers of the package: a room imports only from floors below its own, and no imports form a circle.
+
+Three more rules are checked: what the domain may import, how pyvips is imported, and how long a file may be.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ FLOORS = {
 
 
 def imported(file: Path) -> set[str]:
-    """Every module of the package that a file imports: anywhere in it, relative or absolute, for types only too."""
+    """The dotted names in the package that a file imports, including those imported in functions and only for types.
+
+    Not all are modules: `from a import b` gives `a` and `a.b`.
+    """
     found = set()
     here = ("imgproc_local", *file.relative_to(PACKAGE).with_suffix("").parts)
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -45,7 +51,7 @@ def imported(file: Path) -> set[str]:
 
 
 def module_of(file: Path) -> str:
-    """The dotted name of a module in the package, without the package: `codecs.png.optimize`."""
+    """The dotted name of a module without that of the package, such as `codecs.png.optimize`."""
     parts = file.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -140,4 +146,6 @@ def test_no_file_is_long_without_a_reason() -> None:
         if len(lines) <= 420:
             continue
         opening = ast.get_docstring(ast.parse("\n".join(lines))) or ""
-        assert re.search(r"one (long )?file", opening), f"{file} has {len(lines)} lines and gives no reason for it"
+        assert re.search(r"one (long )?file", opening), (
+            f"{file} has {len(lines)} lines: split it, or say in its docstring why it is one file"
+        )

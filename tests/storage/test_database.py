@@ -1,9 +1,10 @@
-"""Transactions, and the phrases for what SQLite refuses."""
+"""Transactions, the statements of queries.sql, the mode of a new database, and which errors become StorageFailed."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sqlite3
 import stat
 from importlib import resources
@@ -13,8 +14,7 @@ import pytest
 
 from imgproc_local import storage
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage import database as module
-from imgproc_local.storage.database import QUERIES, open_database
+from imgproc_local.storage.database import QUERIES, Database, open_database
 
 AT = "2026-11-01T00:00:00.000Z"
 
@@ -24,7 +24,7 @@ def test_no_two_statements_have_one_name() -> None:
     assert len(QUERIES) == text.count("-- name: ")
 
 
-async def accounts(database: module.Database) -> int:
+async def count_accounts(database: Database) -> int:
     async with database.reading() as read:
         return len(await read._connection.execute_fetchall("SELECT 1 FROM accounts"))  # type: ignore[arg-type]
 
@@ -36,7 +36,7 @@ async def test_a_failing_transaction_leaves_nothing(tmp_path: Path) -> None:
             async with database.transaction() as tx:
                 await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
                 raise RuntimeError
-        assert await accounts(database) == 0
+        assert await count_accounts(database) == 0
     finally:
         await database.close()
 
@@ -44,24 +44,24 @@ async def test_a_failing_transaction_leaves_nothing(tmp_path: Path) -> None:
 async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(tmp_path: Path) -> None:
     database = await open_database(tmp_path / "d.db")
     try:
-        for delay in range(30):
+        for turns in range(30):
 
-            async def write(name: str = f"cancelled-{delay}") -> None:
+            async def write(name: str = f"cancelled-{turns}") -> None:
                 async with database.transaction() as tx:
                     await tx.run("insert_account", {"id": name, "name": name, "at": AT})
                     await tx.run("account_by_name", {"name": name})
 
-            before = await accounts(database)
+            before = await count_accounts(database)
             task = asyncio.create_task(write())
-            for _ in range(delay):
+            for _ in range(turns):  # of the event loop
                 await asyncio.sleep(0)
             task.cancel()
-            if delay % 2:  # once more, while the first cancellation is being cleaned up
+            if turns % 2:  # once more, while the first cancellation is being cleaned up
                 await asyncio.sleep(0)
                 task.cancel()
             async with database.transaction() as tx:
-                await tx.run("insert_account", {"id": f"n{delay}", "name": f"n{delay}", "at": AT})
-            after = await accounts(database)
+                await tx.run("insert_account", {"id": f"n{turns}", "name": f"n{turns}", "at": AT})
+            after = await count_accounts(database)
             assert after - before in (1, 2), "the cancelled write is whole or absent, the next one succeeds"
     finally:
         await database.close()
@@ -80,7 +80,7 @@ async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> Non
     try:
         tasks = [write(f"t{number}", fail=number % 2 == 0) for number in range(20)]
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert await accounts(database) == 10
+        assert await count_accounts(database) == 10
     finally:
         await database.close()
 
@@ -96,28 +96,28 @@ async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
     try:
         for name, sql in QUERIES.items():
             async with database.reading() as read:
-                parameters = dict.fromkeys(module.re.findall(r":(\w+)", sql))
+                parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
                 rows = await read._connection.execute_fetchall(f"EXPLAIN {sql}", parameters)
                 assert rows, name
     finally:
         await database.close()
 
 
-async def test_a_broken_constraint_is_a_programming_error_and_not_reported_as_storage(tmp_path: Path) -> None:
+async def test_a_broken_constraint_is_a_programming_error_and_not_storage_failed(tmp_path: Path) -> None:
     database = await open_database(tmp_path / "d.db")
     try:
         with pytest.raises(sqlite3.IntegrityError):
             async with database.transaction() as tx:
                 await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
                 await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
-        assert await accounts(database) == 0
+        assert await count_accounts(database) == 0
     finally:
         await database.close()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
 async def test_a_new_database_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also with a umask that takes nothing away, before the first byte, and in the files beside the database."""
+    """Even if the umask is 0: the file has its mode before its first byte is written, and -wal and -shm have it too."""
 
     def modes() -> set[int]:
         return {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}

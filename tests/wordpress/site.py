@@ -169,9 +169,9 @@ class Site:
         return ids
 
     def requests(self) -> list[dict[str, Any]]:
-        """Every request of WordPress' HTTP client: `at`, `method`, `url`, `blocking`, `status`, `error`, `key`.
+        """The requests of WordPress to this machine: `at`, `method`, `url`, `blocking`, `status`, `error`, `key`.
 
-        Those of the plugin to other machines were refused and have only `refused`, their address.
+        Those to other machines were refused; of these, the plugin's are included, with only `refused`, their address.
         """
         log = self.base / "requests.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []

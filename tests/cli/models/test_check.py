@@ -1,4 +1,4 @@
-"""`models check` with the project's tiny model, and where its grades are shown."""
+"""`models check` with the project's tiny model: grades, where they are shown, and the user's own pictures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.grading.probes import PROBES
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
-from tests.contract.test_person_alt_text import picture
+from tests.contract.test_person_alt_text import picture as picture_with_alt_text
 from tests.support import pictures
 from tests.support.installed import install
 from tests.support.tiny import MMPROJ, TEXT
@@ -28,7 +28,7 @@ from tests.support.tiny import MMPROJ, TEXT
 
 @pytest.fixture
 def models(program: Program) -> ModelStore:
-    """The tiny model, installed by `models import`."""
+    """The models folder, with the tiny model installed by `models import`."""
     result = program.in_process("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert result.exit_code == 0, result.stderr
     return ModelStore(program.data / "models")
@@ -84,7 +84,7 @@ def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelS
     ],
 )
 def test_invalid_arguments_are_refused(program: Program, arguments: list[str], message: str) -> None:
-    install(ModelStore(program.data / "models"), "tiny")
+    install(ModelStore(program.data / "models"), "tiny")  # llama.cpp can't load it, and it is not loaded
     result = program.in_process("models", "check", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -92,7 +92,7 @@ def test_invalid_arguments_are_refused(program: Program, arguments: list[str], m
 
 def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
     models = ModelStore(program.data / "models")
-    install(models, "broken")
+    install(models, "broken")  # llama.cpp can't load it
     result = program.in_process("models", "check", "broken", "--languages", "en")
     assert result.exit_code == 2
     assert "does not work here" in result.stderr
@@ -143,7 +143,7 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
-def test_ctrl_c_ends_it_at_once_and_saves_no_grade(program: Program, models: ModelStore) -> None:
+def test_ctrl_c_ends_the_command_and_saves_no_grade(program: Program, models: ModelStore) -> None:
     with program.start("models", "check", "tiny") as process:
         assert process.stderr is not None
         assert "describes" in process.stderr.readline()
@@ -167,7 +167,7 @@ def album(tmp_path: Path) -> Path:
     folder = tmp_path / "album"
     (folder / "more").mkdir(parents=True)
     (folder / "a.png").write_bytes(pictures.png(96, 64))
-    (folder / "more" / "b.jpg").write_bytes(picture("jpeg", OWN_TEXT))
+    (folder / "more" / "b.jpg").write_bytes(picture_with_alt_text("jpeg", OWN_TEXT))
     (folder / "more" / "cut.jpg").write_bytes(pictures.jpeg(96, 64)[:300])
     (folder / "notes.txt").write_text("no picture")
     return folder

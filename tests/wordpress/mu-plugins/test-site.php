@@ -1,6 +1,7 @@
 <?php
-// A must-use plugin of the test site: records every request that WordPress sends, refuses those to other machines, and
-// ends PHP before it finishes a picture whose file name contains the words in the file "die-on" of the test folder.
+// A must-use plugin of the test site. It records the requests that WordPress sends to this machine, refuses those to
+// other machines, of which it records the plugin's, and ends PHP before the state of a picture becomes "done" if the
+// picture's path contains the text in the file "die-on" of the test folder.
 defined( 'ABSPATH' ) || exit;
 
 /**
