@@ -1,4 +1,4 @@
-"""Every setting, in one frozen struct: defaults < TOML file < IMGPROC_* environment < command-line flags.
+"""Every setting, in one frozen struct. Later sources win: defaults, TOML file, IMGPROC_* variables, command-line flags.
 
 Nothing is read at import. `load` reads the sources once and remembers, for `config show`, where each value came from.
 """
@@ -126,13 +126,13 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
     first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
     retention_jobs_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days until finished jobs are removed with their files; 0 is never")
+        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs, with files; 0 is never")
     ] = 0
     retention_originals_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days until the uploaded files of finished jobs are removed; 0 is never")
+        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs' originals; 0 is never")
     ] = 0
     retention_results_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days until the result files of finished jobs are removed; 0 is never")
+        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs' results; 0 is never")
     ] = 0
     pixel_texts: Annotated[
         bool,
@@ -270,7 +270,7 @@ class Loaded(Struct, frozen=True):
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
     """The settings in effect. `flags` are those of the command line; None is a flag that was not given.
 
-    Raises: SettingInvalid, for an unusable file, an unknown setting, a wrong value or a contradiction; says which.
+    Raises: SettingInvalid, naming the unusable file, the unknown setting, the wrong value or the contradiction.
     """
     environ = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -294,7 +294,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     config = msgspec.convert(values, Config, strict=False, dec_hook=_to_type)
     try:
         config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
-        _ = config.models_folder
+        _ = config.models_folder  # only to find out whether it raises
     except RuntimeError as error:
         raise SettingInvalid(f"A folder begins with ~, but that home folder is not known ({error}).") from error
     refuse_contradictions(config)
@@ -352,6 +352,7 @@ _TYPE_NAMES = {
     str: "text",
     Path: "a folder",
     Secret: "printable ASCII text",
+    KeepLocation: " or ".join(repr(kept.value) for kept in KeepLocation),
 }
 
 

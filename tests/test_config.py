@@ -49,6 +49,7 @@ def test_the_environment_can_name_another_settings_file(tmp_path: Path, config_f
         ({"IMGPROC_PORT": "99999"}, "port .IMGPROC_PORT"),
         ({"IMGPROC_PORT": "many"}, "expected a whole number from 0 to 65535, received 'many'"),
         ({"IMGPROC_STATUS_SET": "C"}, "expected 'A' or 'B', received 'C'"),
+        ({"IMGPROC_KEEP_LOCATION": "street"}, "expected 'none' or 'city' or 'all', received 'street'"),
         ({"IMGPROC_QUEUE_LIMIT": "0"}, "queue_limit"),
         ({"IMGPROC_PROT": "1"}, "Unknown setting in the environment: IMGPROC_PROT"),
         ({"IMGPROC_DATA_DIR": ""}, "data_dir"),
