@@ -40,7 +40,7 @@ def test_a_new_key_is_printed_once(program: Program) -> None:
 
 def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: Program) -> None:
     key = program.in_process_json("keys", "create", "--name", "shop")
-    assert program.in_process("keys", "revoke", key["id"].upper()).exit_code == 0
+    assert program.in_process("keys", "revoke", key["id"].upper()).exit_code == 0  # the case does not matter
     assert program.in_process_json("keys", "list")[0]["revoked_at"] is not None
     assert "revoked" in program.in_process("keys", "list").stdout
     again = program.in_process("keys", "revoke", key["id"])

@@ -1,4 +1,4 @@
-"""Clients as people have them, each with `languages` in its own spelling: process, poll, download."""
+"""curl, requests, fetch and PHP do the main job: process, poll, download. They spell `languages` in three ways."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ HERE = Path(__file__).parent
 TIMEOUT_S = 120
 
 
-def command(*candidates: str) -> str:
-    """The path of the first that is installed; the test is skipped where none is."""
-    found = next((path for name in candidates if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"{candidates[0]} is not installed")
-    return found
+def command(name: str) -> str:
+    """The path of an installed program; the test is skipped where it is missing."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
 
 
-def require_fetch() -> str:
+def node_with_fetch() -> str:
     """The path of a Node that has fetch and FormData; the test is skipped without one."""
     node = command("node")
     version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
@@ -37,7 +37,7 @@ def require_fetch() -> str:
     return node
 
 
-def require_php_curl() -> str:
+def php_with_curl() -> str:
     """The path of a PHP that has the curl extension; the test is skipped without one."""
     php = command("php")
     has_curl = subprocess.run([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"], timeout=30, check=False)
@@ -92,8 +92,8 @@ def test_requests_completes_the_main_job(service: Running, tmp_path: Path) -> No
 
 
 def test_fetch_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    run_client(service, tmp_path, require_fetch(), str(HERE / "fetch_client.mjs"))
+    run_client(service, tmp_path, node_with_fetch(), str(HERE / "fetch_client.mjs"))
 
 
 def test_php_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    run_client(service, tmp_path, require_php_curl(), str(HERE / "client.php"))
+    run_client(service, tmp_path, php_with_curl(), str(HERE / "client.php"))

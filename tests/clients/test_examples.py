@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.clients.test_clients import TIMEOUT_S, command, require_fetch, require_php_curl
+from tests.clients.test_clients import TIMEOUT_S, command, node_with_fetch, php_with_curl
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
@@ -69,9 +69,9 @@ def program(name: str, service: Running) -> tuple[str, str]:
         command("jq")
         return command("sh"), code
     if name == "php":
-        return require_php_curl(), "<?php\n" + code
+        return php_with_curl(), "<?php\n" + code
     if name == "javascript":
-        return require_fetch(), READ_FILE + code
+        return node_with_fetch(), READ_FILE + code
     require_requests()
     return sys.executable, code
 
@@ -118,7 +118,7 @@ def test_the_shell_example_has_the_results_of_the_picture_that_is_there(service:
 
 
 def test_php(service: Running, folder: Path) -> None:
-    php = require_php_curl()
+    php = php_with_curl()
     (folder / "example.php").write_text("<?php\n" + example("php", service), encoding="utf-8")
     run(folder, php, "example.php")
     (converted,) = folder.glob("*.webp")
@@ -136,7 +136,7 @@ def test_shell(service: Running, folder: Path) -> None:
 
 
 def test_wordpress(service: Running, folder: Path) -> None:
-    php = require_php_curl()
+    php = php_with_curl()
     functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
     code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
     (folder / "example.php").write_text(code, encoding="utf-8")
@@ -147,7 +147,7 @@ def test_wordpress(service: Running, folder: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"a letter", pictures.broken_jpeg()], ids=["refused", "failed"])
 def test_wordpress_logs_a_failure_and_does_not_ask_again(service: Running, folder: Path, content: bytes) -> None:
-    php = require_php_curl()
+    php = php_with_curl()
     (folder / "photo.jpg").write_bytes(content)
     functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
     code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
@@ -160,7 +160,7 @@ def test_wordpress_logs_a_failure_and_does_not_ask_again(service: Running, folde
 
 
 def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> None:
-    php = require_php_curl()
+    php = php_with_curl()
     describer = GatedDescriber()
     describer.open.clear()
     functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
@@ -177,7 +177,7 @@ def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> 
 
 
 def test_javascript(service: Running, folder: Path) -> None:
-    node = require_fetch()
+    node = node_with_fetch()
     (folder / "example.mjs").write_text(READ_FILE + example("javascript", service), encoding="utf-8")
     alt_text, _, size = run(folder, node, "example.mjs").strip().rpartition(" ")
     assert CAPTION in alt_text
