@@ -4,9 +4,10 @@ It applies to system calls, and so to every library: `socket` and `connect` fail
 What is open already stays usable: a listening socket, the connections that it accepts, pipes. The filter can't be
 removed.
 
-Invariant: every system call that creates a socket or connects one is refused. Besides `socket` and `connect`, these are
-`io_uring_setup`, because io_uring can do both; sending with the TCP flag that also connects; and all system calls of
-other architectures, which have other numbers. Pairs of Unix sockets (`socketpair`) are allowed.
+Invariant: every system call that creates a socket or connects one is refused, except `accept`, and `socketpair` for
+Unix sockets, which are connected only to each other. Besides `socket` and `connect`, refused are `io_uring_setup`,
+because io_uring can do both; `sendto`, `sendmsg` and `sendmmsg` with the flag MSG_FASTOPEN, which also connects; and
+all system calls of other architectures, which have other numbers.
 Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
 """
 
@@ -67,8 +68,10 @@ def block_sockets() -> None:
         raise SeccompUnavailable(f"{platform.system()} has no seccomp filters")
     machine = platform.machine()
     architecture = _ARCHITECTURES.get(machine)
-    if architecture is None or sys.maxsize < 2**32:
+    if architecture is None:
         raise SeccompUnavailable(f"the filter does not support {machine or 'this processor'}")
+    if sys.maxsize < 2**32:
+        raise SeccompUnavailable("the filter does not support 32-bit programs")
     instructions = _filter(architecture)
     program = _Program(len(instructions) // 8, instructions)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -85,7 +88,8 @@ def block_sockets() -> None:
 
 
 def _filter(calls: _Architecture) -> bytes:
-    fast_open = ((calls.sendto, 3), (calls.sendmsg, 2), (calls.sendmmsg, 3))
+    # the system calls that send, with the index of their argument `flags`
+    sending = ((calls.sendto, 3), (calls.sendmsg, 2), (calls.sendmmsg, 3))
     return b"".join(
         [
             _step(_LOAD, _ARCHITECTURE_OFFSET),
@@ -105,12 +109,12 @@ def _filter(calls: _Architecture) -> bytes:
             *(
                 _when(
                     call,
-                    _argument(flags),
+                    _argument(flags_index),
                     _step(_IF_ANY_BIT, _MSG_FASTOPEN, otherwise=1),
                     _step(_RETURN, _REFUSE),
                     _step(_RETURN, _ALLOW),
                 )
-                for call, flags in fast_open
+                for call, flags_index in sending
             ),
             _step(_RETURN, _ALLOW),
         ]

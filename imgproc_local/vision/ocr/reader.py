@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 IDLE_S = 60.0
 """The process is ended after this long without a picture."""
 START_TIMEOUT_S, READ_TIMEOUT_S = 60.0, 60.0
-"""How long loading the networks and reading one picture may take."""
+"""How long loading the networks may take, and how long reading one picture may take."""
 MAX_MEMORY_BYTES = 500_000_000
 """The process is ended above this much memory; 300 MB are the most that was measured."""
 RETRY_S = 300.0
 """How long no new attempt is made after a process could not be started."""
 POLL_S = 0.05
-"""How often the cancellation, the deadline and the memory are checked."""
+"""How often `check_stop` is called and the time and the memory are checked, while an answer is awaited."""
 
 T = TypeVar("T")
 
@@ -47,7 +47,8 @@ class TextReader:
     """Reads text in pictures. One thread at a time may call `read`; `close` may be called from any thread.
 
     `find_networks` is called for each picture and returns the folder of the networks; None if they are not installed.
-    `work_folder` is the only folder that the process can write in. `command` starts the process.
+    `work_folder` is the only folder that the process can write in. `command` starts the process, with `environment` as
+    its environment variables.
     """
 
     def __init__(
@@ -88,8 +89,8 @@ class TextReader:
     def read(self, pixels: Pixels, check_stop: CheckStop) -> tuple[ReadLine, ...]:
         """The lines of text in a picture, in reading order; empty if they could not be read, which is logged.
 
-        Also empty, without a log message, if the networks are not installed and during `RETRY_S`. Raises: what
-        `check_stop` raises; the process is ended then.
+        Also empty, without a log message, if the networks are not installed, and for `RETRY_S` after the process could
+        not be started. Raises: what `check_stop` raises; the process is ended then.
         """
         networks = self._find_networks()
         if networks is None or time.monotonic() < self._retry_at_s:
@@ -113,7 +114,7 @@ class TextReader:
             return answer.lines
 
     def close(self) -> None:
-        """End the process. A picture that is being read is not finished."""
+        """End the process. The text of a picture that is being read is lost, as after a crash."""
         timer, child = self._timer, self._child
         if timer is not None:
             timer.cancel()

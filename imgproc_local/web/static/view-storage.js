@@ -14,7 +14,7 @@ const KINDS = [
   ["logs", "Logs", ""],
   ["temporary", "In progress", "uploads and pictures that are being worked on"],
 ];
-const ONLY = [
+const ONLY = [ // what to remove: the value of `only` in a request, and its label
   ["jobs", "Pictures, with all their files and texts"],
   ["originals", "Only the originals; texts and results stay"],
   ["results", "Only the results; texts and originals stay"],
@@ -26,11 +26,12 @@ const COUNT_DELAY_MS = 300; // from the last change of the plan to the request t
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function StorageView({ app }) {
   const [plan, setPlan] = useState({ days: "90", only: "jobs" });
+  // while the days are not valid, any number will do: what it would remove is not shown
   const query = useDelayed(`older_than_days=${validDays(plan.days) ?? 90}&only=${plan.only}`);
   const { data, problem, reload } = useLoaded(() => app.local("GET", `/storage?${query}`), [query]);
   return html`
     <${Panel} title="Storage" columns=${true} problem=${problem} loading=${!data}
-      intro="Everything that this service stores is in one folder on this machine, and the models in another.">
+      intro="Everything that this service stores is in one folder on this machine. The models can be in another.">
       ${data && html`
         <${Use} data=${data} />
         <${Prune} app=${app} data=${data} plan=${plan} setPlan=${setPlan} reload=${reload} />`}
@@ -103,7 +104,7 @@ function Prune({ app, data, plan, setPlan, reload }) {
   const action = useAction(async () => {
     const total = { only: plan.only, jobs: 0, files: 0, size_bytes: 0 };
     for (let isComplete = false; !isComplete; ) {
-      // pictures that have finished since they were counted are not removed
+      // with counted_at, pictures that have finished since the count are not removed
       const part = await app.local("POST", "/storage/prune", { older_than_days: days, only: plan.only, counted_at: data.counted_at });
       for (const count of ["jobs", "files", "size_bytes"]) total[count] += part[count];
       isComplete = part.is_complete;
@@ -124,7 +125,7 @@ function Prune({ app, data, plan, setPlan, reload }) {
   const ages = Object.entries(data.retention_days).filter(([, limit]) => limit > 0);
   return html`
     <section aria-labelledby="prune-title" class="group">
-      <h3 id="prune-title">Free space</h3>
+      <h3 id="prune-title">Free up space</h3>
       <form class="sheet prune" onSubmit=${submit}>
         <fieldset class="field"><legend>What to remove</legend>
           ${ONLY.map(([only, label]) => html`

@@ -58,7 +58,8 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues a processed image whose file was replaced. Notes that an attachment no longer lacks an alt text.
+	 * Queues a processed image again when WordPress’s editor or another plugin has given it another file. Notes that an
+	 * attachment no longer lacks an alt text.
 	 *
 	 * @param int    $meta_id       Identifier of the row.
 	 * @param int    $attachment_id Attachment.
@@ -78,7 +79,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Removes the files of an attachment that is deleted. WordPress removes its post meta.
+	 * Removes the copies and the kept original of an attachment that is deleted. WordPress removes its post meta.
 	 *
 	 * @param int $attachment_id Attachment.
 	 */
@@ -90,6 +91,7 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Applies the results of a job with a final status: first the texts, then the files. It can be repeated after an error.
+	 * Stages of the job that failed are no error here: the attachment becomes failed, with their messages.
 	 *
 	 * @param int                  $attachment_id Attachment.
 	 * @param Imgproc_Local_Client $client        Client of the job.
@@ -130,8 +132,9 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Whether nothing has changed since the attachment was processed. The published file must be the one that was left
-	 * then: WordPress overwrites it when it makes the sizes of a scaled image again.
+	 * Whether nothing has changed since the attachment was processed: the options are the same, all copies are there, and
+	 * the published file has the content that it had afterwards. WordPress overwrites that file when it makes the sizes
+	 * of a scaled image again.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $request       Request of Imgproc_Local_Source.
@@ -158,7 +161,7 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * State of another attachment with the same file that was processed or is being processed.
+	 * State of another attachment with the same file, if it was processed or is being processed.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $request       Request of Imgproc_Local_Source.
@@ -176,12 +179,12 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Copies what is known of a file to the state of another attachment with the same file.
+	 * Copies the fields that describe a file to the state of another attachment with the same file.
 	 *
 	 * @param array $from State of the other attachment.
 	 * @param array $to   State; changed.
 	 */
-	public static function copy_files_of( array $from, array &$to ) {
+	public static function copy_file_fields( array $from, array &$to ) {
 		foreach ( array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options', 'done_sha256' ) as $field ) {
 			if ( isset( $from[ $field ] ) ) {
 				$to[ $field ] = $from[ $field ];
@@ -225,10 +228,11 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Alt text to show for an image that was inserted into a post before its alt text was written.
+	 * Alt text to show for an image that was inserted into a post before its alt text was written: in the language of the
+	 * page if there is one, else the one that is stored with the attachment.
 	 *
 	 * @param int $attachment_id Attachment.
-	 * @return string Empty if the attachment had an alt text of its own before, or has none now.
+	 * @return string Empty if the attachment already had an alt text when it was first processed, or has none now.
 	 */
 	public static function alt_for_display( $attachment_id ) {
 		$state = Imgproc_Local_Queue::state( $attachment_id );
@@ -238,7 +242,8 @@ final class Imgproc_Local_Attachment {
 		}
 		$language = strtolower( substr( determine_locale(), 0, 2 ) );
 		$is_ours  = isset( $state['alt_written'] ) && $state['alt_written'] === $alt;
-		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language; // In its own language, the stored text may be a proposal that nobody has accepted.
+		// In the attachment’s own language, the text in the state may be a proposal of a preview that nobody has accepted.
+		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language;
 		if ( $is_ours && $is_other && isset( $state['texts'][ $language ] ) && ! $state['texts'][ $language ]['needs_text'] && '' !== $state['texts'][ $language ]['alt'] ) {
 			return $state['texts'][ $language ]['alt'];
 		}
@@ -264,7 +269,7 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Writes the attachment’s alt text if it was always empty, or is the one that the plugin has written. One that a person
-	 * has written or removed stays as it is, and a preview replaces none.
+	 * has written or removed stays as it is, and a preview replaces none. Notes whether a person has to write one.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State; changed.

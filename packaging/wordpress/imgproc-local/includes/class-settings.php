@@ -18,8 +18,9 @@ final class Imgproc_Local_Settings {
 	const MAX_LANGUAGES = 10;
 
 	/**
-	 * What a user needs to change the settings. Who sets the address makes this server send requests to it, which can
-	 * reach hosts that the internet can’t. In a multisite network, only network administrators may do that.
+	 * The capability that a user needs to change the settings. Whoever sets the address makes this server send requests
+	 * to it, and the server can reach hosts that can’t be reached from the internet. In a multisite network, only network
+	 * administrators may do that.
 	 *
 	 * @return string Capability.
 	 */
@@ -78,7 +79,8 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Language of the alt text that is stored with an attachment: the first of the settings.
+	 * Language of the alt text that is stored with an attachment: the first language of the settings, unless the filter
+	 * names another.
 	 *
 	 * @param int $attachment_id Attachment.
 	 * @return string
@@ -95,7 +97,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Returns the settings with the valid fields of the form. An empty key field keeps the stored key.
+	 * Returns the stored settings, changed by the valid fields of the form. An empty key field keeps the stored key.
 	 *
 	 * @param mixed $input Value of the option.
 	 * @return array
@@ -159,7 +161,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Languages of the service, cached for a day, or a failed request for a minute.
+	 * Languages of the service, cached for a day. A failed request is repeated after a minute at the earliest.
 	 *
 	 * @return array Code => name; empty if the service could not be reached.
 	 */
@@ -179,7 +181,7 @@ final class Imgproc_Local_Settings {
 	 *
 	 * @param string|null $address Address; null for the stored one.
 	 * @param string|null $key     Key; null for the stored one.
-	 * @return array|WP_Error With balance; or the error of the first test that fails.
+	 * @return array|WP_Error The field balance has the credits; or the error of the first test that fails.
 	 */
 	public static function test( $address = null, $key = null ) {
 		$client    = new Imgproc_Local_Client( $address, $key );

@@ -178,7 +178,7 @@ final class Imgproc_Local_Worker {
 				return;
 			}
 			if ( 'done' === $twin['state'] ) {
-				Imgproc_Local_Attachment::copy_files_of( $twin, $state );
+				Imgproc_Local_Attachment::copy_file_fields( $twin, $state );
 				if ( $twin['done_options'] === $request['options'] ) {
 					$state['texts'] = $twin['texts'];
 					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
