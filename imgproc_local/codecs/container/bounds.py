@@ -48,8 +48,8 @@ MAX_GIF_BLOCKS = 50_000
 MAX_GIF_SUB_BLOCKS = 1_000_000
 """Sub-blocks of a GIF. A 25 MB file has about 100,000, because all but the last of a block have 255 bytes."""
 
-MAX_WEBP_CHUNKS = 21_000
-"""Chunks of a WebP: one for each of `MAX_FRAMES`, and others."""
+MAX_WEBP_CHUNKS = 50_000
+"""Chunks of a WebP; an animation has one for each frame."""
 
 MAX_CHUNKS_IN_FRAME = 8
 """Chunks in a frame of a WebP, which has one or two."""
