@@ -123,6 +123,10 @@ def test_any_text_in_any_language_gives_an_ascii_slug_within_the_limits(language
     assert slug.count("-") < MAX_WORDS
 
 
+def test_an_ending_that_is_repeated_without_end_is_romanised_at_most_once() -> None:
+    assert make_slug("قطة " + "ليل" + "\u064b\u0627" * 3000, "ar") == "qitta"
+
+
 def test_composed_and_decomposed_letters_give_the_same_slug() -> None:
     text = "Größe Åre Дёмый й café"
     for language in LANGUAGES:

@@ -101,6 +101,14 @@ def _words(text: str, language: str) -> str:
 
 
 def _lookup(word: str, language: str, table: dict[str, str]) -> str:
+    """The romanisation of a word or name in the table, also of an adverb that is made of it; else ""."""
+    latin = _lookup_base(word, language, table)
+    adverb = None if latin else _ADVERB.fullmatch(word)
+    stem = _lookup_base(adverb[1], language, table) if adverb else ""
+    return stem + "an" if stem else latin
+
+
+def _lookup_base(word: str, language: str, table: dict[str, str]) -> str:
     """The romanisation of a word or name in the table, also with a prefix or a suffix of the language; else ""."""
     plain = _normalised(word)
     if plain in table:
@@ -113,9 +121,7 @@ def _lookup(word: str, language: str, table: dict[str, str]) -> str:
         rest = plain.removesuffix(suffix)
         if rest != plain and rest in table:
             return table[rest] + latin
-    adverb = _ADVERB.fullmatch(word)
-    stem = _lookup(adverb[1], language, table) if adverb else ""
-    return stem and stem + "an"
+    return ""
 
 
 def _letter_by_letter(word: str, language: str) -> str:
