@@ -424,7 +424,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(None if exif == _NO_EXIF else exif, None if xmp == _NO_XMP else xmp, None, found.get("icc"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
+def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
     """The file with its EXIF and its XMP replaced by those of `blocks`, or emptied.
 
     Thumbnails and other items of metadata are emptied; private boxes and free space are removed. A block for which the

@@ -162,7 +162,7 @@ def _with_one_sub_block(data: Data, start: int, at: int) -> bytes:
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
-def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # there is one form
+def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
     """The file with these metadata blocks and no others; frames, delays and loop count are copied bit for bit.
 
     GIF can't store EXIF, IPTC-IIM or a profile in a way that programs read: only the XMP packet and comments are
