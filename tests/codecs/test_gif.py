@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from imgproc_local.codecs import gif
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -66,6 +67,15 @@ def test_an_animation_without_a_loop_count_plays_once(tmp_path: Path) -> None:
     out = optimized(tmp_path, source)
     assert out is not None
     assert container.read_timing(out) == ([100, 100, 100], 1)
+
+
+def test_a_loop_count_whose_identifier_has_another_length_is_dropped_and_no_frame_with_it() -> None:
+    loop = b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0"
+    damaged = gif_of_whole_frames([50, 70, 90]).replace(loop, b"\x21\xff\x10NETSCAPE2.0\x03\x01\0\0\x05\0")
+    assert container.read_timing(damaged) == ([50, 70, 90], 1)
+    cleaned = container.with_blocks(damaged, Blocks())
+    assert container.read_timing(cleaned) == ([50, 70, 90], 1)
+    assert len(frames_of(cleaned)) == 3
 
 
 def test_full_frames_are_reduced_to_their_changes(tmp_path: Path) -> None:

@@ -20,14 +20,16 @@ from imgproc_local.domain.errors import BrokenImage
 Data = bytes | mmap.mmap
 
 
-def unpack(layout: str, data: Data, offset: int, where: str) -> tuple[int, ...]:
-    """The integers of a `struct` layout at `offset`.
+def unpack(layout: str, data: Data, offset: int, where: str, limit: int | None = None) -> tuple[int, ...]:
+    """The integers of a `struct` layout at `offset`, in a part of the file that ends before `limit`.
 
-    Raises: BrokenImage if the file ends before they do; its message names the part of the file, `where`.
+    Raises: BrokenImage if the file or the part ends before they do; its message names the part, `where`.
     """
     end = offset + struct.calcsize(layout)
     if offset < 0 or end > len(data):
         raise BrokenImage(f"The picture is cut off: it ends at byte {len(data)}, inside its {where}.")
+    if limit is not None and end > limit:
+        raise BrokenImage(f"The picture is damaged: its {where} ends at byte {limit}, but needs {end - limit} more.")
     return struct.unpack(layout, data[offset:end])
 
 

@@ -35,7 +35,7 @@ def frames(data: Data) -> list[Frame]:
     ranges: list[list[tuple[int, int]]] = []
     for chunk in png.chunks(data):
         if chunk.kind == b"fcTL":
-            controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame control chunk"))
+            controls.append(unpack(">IIIIHHBB", data, chunk.payload + 4, "frame header", chunk.end))
             ranges.append([])
         elif ranges and chunk.kind in (b"IDAT", b"fdAT"):
             # fdAT begins with a sequence number; an IDAT before the first fcTL is no frame

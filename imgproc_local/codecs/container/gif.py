@@ -23,7 +23,7 @@ _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
 
 class Block(Struct, frozen=True):
-    """`kind` is the introducer byte, `label` an extension's label, `name` an application's identifier.
+    """`kind` is the introducer byte, `label` an extension's label, `name` an application's identifier of 11 bytes.
 
     The block is `data[start:end]`; `body` is the offset of its first sub-block.
     """
@@ -43,13 +43,13 @@ def _colour_table_bytes(flags: int) -> int:
 def _after_sub_blocks(data: Data, at: int, limit: int) -> tuple[int, int]:
     """The offset after the block terminator, and the number of sub-blocks that remain of `limit`."""
     size = len(data)
-    for number in range(limit):
-        if at >= size:
-            raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
+    while limit and at < size:
         length = data[at]
-        at += 1 + length
+        at, limit = at + 1 + length, limit - 1
         if length == 0:
-            return at, limit - number - 1
+            return at, limit
+    if limit:
+        raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
     raise BrokenImage(f"The GIF has more than {MAX_GIF_SUB_BLOCKS:,} sub-blocks.")
 
 
@@ -64,20 +64,19 @@ def blocks(data: Data) -> Iterator[Block]:
             at = found.start() if found else len(data)
         if at >= len(data) or data[at] == TRAILER:
             return
-        start, kind = at, data[at]
+        start, kind, label, name = at, data[at], 0, b""
         if kind == IMAGE:
             (flags,) = unpack("<B", data, at + 9, "frame header")
             body = at + 10 + _colour_table_bytes(flags) + 1
-            at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
-            yield Block(kind, 0, b"", start, body, at)
         elif kind == EXTENSION:
             (label,) = unpack("<B", data, at + 1, "extension")
-            name = data[at + 3 : at + 14] if label == APPLICATION else b""
             body = at + 2
-            at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
-            yield Block(kind, label, name, start, body, at)
+            if label == APPLICATION and data[body : body + 1] == b"\x0b":
+                name = data[body + 1 : body + 12]
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
+        at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
+        yield Block(kind, label, name, start, body, at)
     raise BrokenImage(f"The GIF has more than {MAX_GIF_BLOCKS:,} blocks.")
 
 

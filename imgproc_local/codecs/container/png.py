@@ -89,14 +89,14 @@ def read_header(data: Data) -> ImageInfo:
         if number == 0:
             if chunk.kind != b"IHDR":
                 raise BrokenImage("The PNG does not begin with its header chunk.")
-            width, height, bits, colour = unpack(">IIBB", data, chunk.payload, "header")
+            width, height, bits, colour = unpack(">IIBB", data, chunk.payload, "header", chunk.end)
             alpha = colour in (4, 6)
         elif chunk.kind == b"tRNS":
             alpha = True
         elif chunk.kind == b"acTL":
-            frames = max(1, unpack(">I", data, chunk.payload, "animation header")[0])
+            frames = max(1, unpack(">I", data, chunk.payload, "animation header", chunk.end)[0])
         elif chunk.kind == b"fcTL":
-            delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header")
+            delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header", chunk.end)
             duration_ms += played_delay_ms(round(1000 * delay / (per_second or 100)))
         elif chunk.kind == b"eXIf" and not orientation:
             orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
@@ -122,9 +122,9 @@ def read_timing(data: Data) -> tuple[list[int], int]:
     delays, plays = [], 0
     for chunk in chunks(data):
         if chunk.kind == b"acTL":
-            (plays,) = unpack(">I", data, chunk.payload + 4, "animation header")
+            (plays,) = unpack(">I", data, chunk.payload + 4, "animation header", chunk.end)
         elif chunk.kind == b"fcTL":
-            delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header")
+            delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header", chunk.end)
             delays.append(played_delay_ms(round(1000 * delay / (per_second or 100))))
     return delays, plays
 

@@ -57,19 +57,19 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
     raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if parent == 'frame' else ''}.")
 
 
-def _u24(data: Data, offset: int) -> int:
-    low, high = unpack("<HB", data, offset, "header")
+def _u24(data: Data, offset: int, end: int) -> int:
+    low, high = unpack("<HB", data, offset, "header", end)
     return low | high << 16
 
 
 def _bitstream_header(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
     """Width, height and whether there is alpha, from a VP8 or VP8L chunk."""
     if chunk.kind == b"VP8L":
-        signature, bits = unpack("<BI", data, chunk.payload, "picture data")
+        signature, bits = unpack("<BI", data, chunk.payload, "picture data", chunk.end)
         if signature != 0x2F:
             raise BrokenImage("The WebP is damaged: its lossless picture data has no signature.")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1, bool(bits >> 28 & 1)
-    start, width, height = unpack("<3sHH", data, chunk.payload + 3, "picture data")
+    start, width, height = unpack("<3sHH", data, chunk.payload + 3, "picture data", chunk.end)
     if start != b"\x9d\x01\x2a":  # type: ignore[comparison-overlap]  # `3s` gives bytes
         raise BrokenImage("The WebP is damaged: its picture data has no start code.")
     return width & 0x3FFF, height & 0x3FFF, False
@@ -89,13 +89,13 @@ def read_header(data: Data) -> ImageInfo:
     flags, frames, duration_ms, orientation = 0, 0, 0, 0
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
-            (flags,) = unpack("<B", data, chunk.payload, "header")
-            canvas = _u24(data, chunk.payload + 4) + 1, _u24(data, chunk.payload + 7) + 1
+            (flags,) = unpack("<B", data, chunk.payload, "header", chunk.end)
+            canvas = _u24(data, chunk.payload + 4, chunk.end) + 1, _u24(data, chunk.payload + 7, chunk.end) + 1
         elif chunk.kind in (b"VP8 ", b"VP8L") and bitstream is None:
             bitstream = _bitstream_header(data, chunk)
         elif chunk.kind == b"ANMF":
             frames += 1
-            duration_ms += played_delay_ms(_u24(data, chunk.payload + 12))
+            duration_ms += played_delay_ms(_u24(data, chunk.payload + 12, chunk.end))
         elif chunk.kind == b"EXIF" and not orientation:
             orientation = exif.orientation(_exif(data, chunk))
     if bitstream is None and (canvas is None or not frames):
@@ -119,9 +119,9 @@ def read_timing(data: Data) -> tuple[list[int], int]:
     delays, plays = [], 0
     for chunk in chunks(data):
         if chunk.kind == b"ANIM":
-            (plays,) = unpack("<H", data, chunk.payload + 4, "animation header")
+            (plays,) = unpack("<H", data, chunk.payload + 4, "animation header", chunk.end)
         elif chunk.kind == b"ANMF":
-            delays.append(played_delay_ms(_u24(data, chunk.payload + 12)))
+            delays.append(played_delay_ms(_u24(data, chunk.payload + 12, chunk.end)))
     return delays, plays
 
 
@@ -190,7 +190,7 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  #
             parts.append(new)
             new = b""
         elif chunk.kind == b"VP8X" and number == 0:
-            flags = unpack("<B", data, chunk.payload, "header")[0] | XMP_FLAG
+            flags = unpack("<B", data, chunk.payload, "header", chunk.end)[0] | XMP_FLAG
             parts.append(_chunk(b"VP8X", bytes((flags,)) + data[chunk.payload + 1 : chunk.end]))
         else:
             parts.append(_chunk(chunk.kind, data[chunk.payload : chunk.end]))
@@ -231,7 +231,7 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
         if chunk.kind != b"ANMF":
             out.append((chunk.kind, payload))
             continue
-        shown_ms, merged_ms = _u24(payload, 12), list(delays_ms[used : used + 1])
+        shown_ms, merged_ms = _u24(data, chunk.payload + 12, chunk.end), list(delays_ms[used : used + 1])
         while sum(merged_ms) < shown_ms and used + len(merged_ms) < len(delays_ms):
             merged_ms.append(delays_ms[used + len(merged_ms)])
         if sum(merged_ms) != shown_ms:
@@ -261,7 +261,7 @@ def _split_frame(frame: bytes, delays_ms: Sequence[int]) -> list[bytes]:
     for delay in delays_ms[1:-1]:
         frames.append(bytes(12) + struct.pack("<I", delay)[:3] + b"\0" + _transparent(1, 1))
     place = frame[:12] if flags & _DISPOSE_BACKGROUND else bytes(12)
-    width, height = _u24(place, 6) + 1, _u24(place, 9) + 1
+    width, height = _u24(place, 6, len(place)) + 1, _u24(place, 9, len(place)) + 1
     last = struct.pack("<I", delays_ms[-1])[:3] + bytes((flags & _DISPOSE_BACKGROUND,))
     return [*frames, place + last + _transparent(width, height)]
 

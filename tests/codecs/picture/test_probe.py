@@ -19,6 +19,7 @@ from imgproc_local.domain.errors import BrokenImage, StageFailed, TooManyPixels,
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from tests.codecs import pictures
+from tests.faults.floods import webp_chunk
 from tests.faults.hostile import hostile_files
 
 MAX_PIXELS = 10**9
@@ -181,6 +182,27 @@ def test_damaged_headers_give_a_result_or_a_domain_error(tmp_path: Path, whole: 
                 probe(pictures.write(tmp_path, data), MAX_PIXELS)
             except (BrokenImage, UnsupportedImage, TooManyPixels):
                 continue
+
+
+def webp(*chunks: bytes) -> bytes:
+    body = b"WEBP" + b"".join(chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        webp(webp_chunk(b"VP8X", b"\x02\0\0\0")),
+        webp(webp_chunk(b"VP8X", b"\x02" + bytes(9)), webp_chunk(b"ANMF", bytes(4))),
+        webp(webp_chunk(b"VP8L", b"\x2f")),
+        pictures.with_png_chunks(pictures.saved(pictures.photo(), "PNG"), pictures.chunk(b"acTL", b"\0\0")),
+        pictures.with_png_chunks(pictures.saved(pictures.photo(), "PNG"), pictures.chunk(b"fcTL", bytes(20))),
+    ],
+    ids=["VP8X", "ANMF", "VP8L", "acTL", "fcTL"],
+)
+def test_a_field_is_never_read_from_the_next_part_of_the_file(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(BrokenImage, match=r"damaged: its .* ends at byte \d+, but needs \d+ more"):
+        probe(pictures.write(tmp_path, data + bytes(20)), MAX_PIXELS)
 
 
 def test_the_error_for_a_missing_file_does_not_contain_its_path(tmp_path: Path) -> None:
