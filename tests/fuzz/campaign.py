@@ -2,7 +2,8 @@
 
 With the package atheris the search is guided by coverage; without it, mutations of the seeds are tried at random.
 Printed at the end: executions, inputs that were accepted, crashes, hangs, the slowest input, memory and coverage.
-Inputs that crash or hang are written to the folder `--findings`.
+Inputs that crash or hang are written to the folder `--findings`; `TARGET --replay FILE` runs one of them again. The
+inputs that reached new code are kept in the folder `--corpus`, where a later run begins with them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import importlib.util
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +26,10 @@ from pathlib import Path
 from typing import Any
 
 MAX_INPUT_S = 2.0
-"""An input that takes more CPU time counts as a hang."""
+"""An input that takes more CPU time counts as a hang.
+
+Counting coverage makes the code up to ten times slower: an input that takes longer with it is timed again without it.
+"""
 ALARM_S = 20
 """An input that takes this much CPU time is interrupted."""
 GRACE_S = 600
@@ -54,10 +59,11 @@ class Campaign:
     def __init__(self, target: str, seconds: float, seed: int, findings: Path) -> None:
         self.target, self.seed, self.findings = target, seed, findings
         self.seconds, self.end_s = seconds, 0.0
-        self.executions = self.accepted = self.hangs = 0
+        self.executions = self.accepted = self.hangs = self.slow_with_coverage = 0
         self.crashes: dict[str, int] = {}
         self.slowest_s, self.slowest = 0.0, b""
         self.engine = "random mutations"
+        self.counts_coverage = False
 
     def begin(self) -> None:
         """Starts the time limit. Called when everything is imported and the seeds are made."""
@@ -85,8 +91,20 @@ class Campaign:
         if took_s > self.slowest_s:
             self.slowest_s, self.slowest = took_s, data
         if took_s > MAX_INPUT_S:
-            self.hangs += 1
-            self.store("hang", data)
+            path = self.store("hang", data)
+            if self.counts_coverage:
+                took_s = self.replay_s(path)
+            if took_s > MAX_INPUT_S:
+                self.hangs += 1
+            else:
+                self.slow_with_coverage += 1
+                path.unlink()
+
+    def replay_s(self, path: Path) -> float:
+        """The CPU time in seconds that the input takes in a process of its own, without coverage."""
+        command = [sys.executable, "-m", "tests.fuzz.campaign", self.target, "--replay", str(path)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=GRACE_S)
+        return float(ended.stdout.split()[0]) if ended.stdout else ALARM_S
 
     def record(self, what: str, data: bytes) -> None:
         key = what.partition(": ")[0]
@@ -106,7 +124,8 @@ class Campaign:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         return (
             f"{self.target}: seed {self.seed}, {self.engine}: {self.executions:,} executions,"
-            f" {self.accepted:,} accepted, {len(self.crashes)} kinds of crashes, {self.hangs} hangs,"
+            f" {self.accepted:,} accepted, {len(self.crashes)} kinds of crashes, {self.hangs} hangs"
+            f" ({self.slow_with_coverage} inputs slow only while coverage is counted),"
             f" slowest {self.slowest_s:.2f} s ({len(self.slowest):,} bytes), peak memory {peak} MiB,"
             f" CPU {time.process_time():.0f} s"
         )
@@ -134,7 +153,7 @@ def by_random(campaign: Campaign) -> None:
     print(campaign.summary(), flush=True)
 
 
-def by_coverage(campaign: Campaign) -> None:
+def by_coverage(campaign: Campaign, kept_corpus: Path | None) -> None:
     """Lets libFuzzer choose the mutations by the code that they reach. Does not return: libFuzzer ends the process."""
     import atheris
 
@@ -143,15 +162,18 @@ def by_coverage(campaign: Campaign) -> None:
     from tests.fuzz.mutate import mutated
     from tests.fuzz.seeds import seeds
 
-    campaign.engine = "atheris"
-    folder = Path(tempfile.mkdtemp(prefix="imgproc-local-corpus-"))
+    campaign.engine, campaign.counts_coverage = "atheris", True
+    corpus = kept_corpus or Path(tempfile.mkdtemp(prefix="imgproc-local-corpus-"))
+    corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(campaign.target)):
-        (folder / f"seed-{number}").write_bytes(seed)
+        (corpus / f"seed-{number}").write_bytes(seed)
 
     def execute(data: bytes) -> None:
         if campaign.is_over:
             print(campaign.summary(), flush=True)
-            os._exit(0)
+            if kept_corpus is None:
+                shutil.rmtree(corpus)
+            os._exit(bool(campaign.crashes or campaign.hangs))
         campaign.execute(data)
 
     def mutate(data: bytes, max_bytes: int, seed: int) -> bytes:
@@ -164,7 +186,7 @@ def by_coverage(campaign: Campaign) -> None:
     campaign.begin()
     options = [f"-seed={campaign.seed}", "-max_len=262144", "-timeout=86400", "-rss_limit_mb=4096", "-verbosity=1"]
     options.append(f"-artifact_prefix={campaign.findings}{os.sep}")  # inputs that libFuzzer itself finds slow
-    atheris.Setup(["fuzz", *options, str(folder)], execute, custom_mutator=mutate, internal_libfuzzer=True)
+    atheris.Setup(["fuzz", *options, str(corpus)], execute, custom_mutator=mutate, internal_libfuzzer=True)
     atheris.Fuzz()
 
 
@@ -174,6 +196,7 @@ def run_all(arguments: argparse.Namespace) -> int:
     for name in NAMES:
         command = [sys.executable, "-m", "tests.fuzz.campaign", name, "--seconds", str(arguments.seconds / len(NAMES))]
         command += ["--seed", str(arguments.seed), "--findings", str(arguments.findings)]
+        command += ["--corpus", str(arguments.corpus / name)] if arguments.corpus else []
         command += ["--random"] if arguments.random else []
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = ended.stderr.splitlines()
@@ -185,16 +208,32 @@ def run_all(arguments: argparse.Namespace) -> int:
     return failed
 
 
+def replay(target: str, data: bytes) -> int:
+    from tests.fuzz import targets
+
+    started_s = time.process_time()
+    try:
+        accepted = targets.run(target, data)
+    finally:
+        print(f"{time.process_time() - started_s:.2f} s", flush=True)
+    print("accepted" if accepted else "refused")
+    return 0
+
+
 def main(arguments: Any = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.campaign", description=__doc__)
     parser.add_argument("target", choices=[*NAMES, "all"])
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--findings", type=Path, default=Path(tempfile.gettempdir()) / "imgproc-local-findings")
+    parser.add_argument("--corpus", type=Path, help="default: a temporary folder, removed at the end")
     parser.add_argument("--random", action="store_true", help="do not use atheris")
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="run this input, and print its CPU time in seconds")
     options = parser.parse_args(arguments)
     if options.target == "all":
         return run_all(options)
+    if options.replay:
+        return replay(options.target, options.replay.read_bytes())
     faulthandler.dump_traceback_later(options.seconds + GRACE_S, exit=True)
 
     def interrupt(*_: object) -> None:
@@ -204,7 +243,10 @@ def main(arguments: Any = None) -> int:
     campaign = Campaign(options.target, options.seconds, options.seed, options.findings)
     guided = not options.random and importlib.util.find_spec("atheris") is not None
     with contextlib.suppress(KeyboardInterrupt):
-        (by_coverage if guided else by_random)(campaign)
+        if guided:
+            by_coverage(campaign, options.corpus)
+        else:
+            by_random(campaign)
     return bool(campaign.crashes or campaign.hangs)
 
 
