@@ -11,7 +11,7 @@ DIR (`dist/` by default):
 
 Intermediate files are in a work folder outside the repository (--work, by default below the user's cache folder): one
 virtual environment per lock and interpreter, reused by later runs. With --reuse-llama-cpp, the environment gets the
-llama.cpp of the interpreter that runs this script, instead of compiling it for four to eight minutes, if it has the
+llama.cpp of the interpreter that runs this script, instead of compiling it for three to five minutes, if it has the
 locked version and no instruction newer than AVX2; the tests use this.
 
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,8 @@ EARLIEST_TIME = 315532800
 EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice", "_webp_chroma")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
+LLAMA_CPP = BUILD / "llama_cpp.cmake"
+"""A setting that has no option: what need not be compiled."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """The files and folders from which the project's own package is built."""
 
@@ -110,12 +113,12 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
     """The interpreter of a virtual environment with the locked packages, created if there is none."""
     reused = _portable_llama_cpp() if reuse_llama_cpp else None
     origin = "reused" if reused else CMAKE_ARGS
-    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), origin.encode())
+    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), origin.encode(), LLAMA_CPP.read_bytes())
     folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        compiling = "" if reused else " Compiling llama.cpp takes four to eight minutes on two cores."
+        compiling = "" if reused else " Compiling llama.cpp takes three to five minutes on two cores."
         print(f"Installing the locked packages.{compiling}", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
@@ -125,7 +128,8 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
             cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
-            _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=CMAKE_ARGS)
+            settings = f"{CMAKE_ARGS} {shlex.quote(f'-DCMAKE_PROJECT_llama_cpp_INCLUDE={LLAMA_CPP.as_posix()}')}"
+            _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=settings)
             (scratch / "venv" / "complete").touch()
             if not complete.exists():  # a build that runs at the same time may have created it
                 shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,9 @@ def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_
     freeze._environment(tmp_path)
     ((command, environment),) = installs
     assert freeze.LOCK in command
-    assert "-DGGML_NATIVE=OFF" in environment["CMAKE_ARGS"].split()
+    *_, portable, include = shlex.split(environment["CMAKE_ARGS"])
+    assert portable == "-DGGML_NATIVE=OFF"
+    assert Path(include.removeprefix("-DCMAKE_PROJECT_llama_cpp_INCLUDE=")) == freeze.LLAMA_CPP
     assert Path(environment["PIP_CACHE_DIR"]).is_relative_to(tmp_path)
 
 
