@@ -13,9 +13,10 @@ from PIL import Image, ImageOps
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.container.avif_xmp import with_xmp
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.errors import StageFailed, StageTimedOut
+from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
@@ -224,3 +225,12 @@ def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
     with pytest.raises(StageTimedOut):
         to_avif(path, probe(path, MAX_PIXELS), check_stop)
     assert calls < 15
+
+
+def test_an_item_at_the_highest_offset_prevents_that_texts_are_written_and_is_an_error_of_the_file() -> None:
+    whole = pictures.avif_with_metadata()
+    exif = next(item for name, item in container.metadata_items(whole) if name == "exif")
+    position, size = exif.extents[0].offset_field
+    damaged = whole[:position] + b"\xff" * size + whole[position + size :]
+    with pytest.raises(BrokenImage, match="no room for"):
+        with_xmp(damaged, b"<a>" + bytes(10_000) + b"</a>")

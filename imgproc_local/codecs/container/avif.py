@@ -563,6 +563,8 @@ def _adjust_offsets_and_sizes(out: bytearray, data: Data, edits: list[Edit], tab
             if inside and stored:
                 fields[size_field] = stored + changes[last] - changes[first]
     for (position, size), value in fields.items():
+        if value < 0 or value >> 8 * size:
+            raise BrokenImage(f"The AVIF's offset or size of {size} bytes at byte {position} has no room for {value}.")
         out[position : position + size] = value.to_bytes(size, "big")
 
 
