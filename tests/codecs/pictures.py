@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,11 @@ PRESERVED = {
 
 def scene(width: int = 320, height: int = 240, seed: int = 1) -> np.ndarray:
     """An H×W×3 uint8 picture with gradients, edges and noise, which compresses as photographs do."""
+    return _scene(width, height, seed).copy()
+
+
+@lru_cache(maxsize=20)
+def _scene(width: int, height: int, seed: int) -> np.ndarray:
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     picture = np.stack([60 + 120 * y / height, 90 + 60 * x / width, 200 - 120 * y / height], axis=-1)
