@@ -256,7 +256,7 @@ class Smoke:
             for _ in range(KILLS):
                 with self._serving() as server:
                     client = Client(server.wait_ready(), key)
-                    for picture, wanted in ((self._sample, "avif"), (self._png, "webp"), (self._gif, "avif")):
+                    for picture, wanted in ((self._sample, "webp"), (self._png, "avif"), (self._gif, "avif")):
                         job_id = client.submit("process", "a.jpg", picture, languages=LANGUAGES, format=[wanted])
                         accepted[job_id] = picture, wanted
                     _wait_for_running_job(client, list(accepted))

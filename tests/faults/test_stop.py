@@ -83,12 +83,12 @@ def test_sigterm_in_mid_upload_answers_503_at_once_and_leaves_nothing(folder: Pa
         assert again.terminate() == 0
 
 
-@pytest.mark.parametrize("work", ["convert to AVIF", "optimize"])
+@pytest.mark.parametrize(("work", "size_px"), [("convert to AVIF", (1500, 1000)), ("optimize", (3000, 2000))])
 def test_sigterm_in_mid_stage_stops_in_order_and_the_stage_is_done_after_the_next_start(
-    folder: Path, key: str, work: str
+    folder: Path, key: str, work: str, size_px: tuple[int, int]
 ) -> None:
     operation = work.split(maxsplit=1)[0]
-    picture = pictures.jpeg(3000, 2000)
+    picture = pictures.jpeg(*size_px)
     with serving(folder) as server, httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
         root = server.wait_ready()
         form = {"format": "avif"} if operation == "convert" else {}
