@@ -25,16 +25,21 @@ export function usePolledModels(app, onEnd) {
   const running = useRef(null);
   const timer = useRef(null);
   const mounted = useRef(true);
+  const latest = useRef(0);
   const read = async (task = null) => {
     clearTimeout(timer.current);
     running.current = task ?? running.current;
+    const number = ++latest.current;
     let data = null;
+    let problem = null;
     try {
       data = await app.local("GET", "/models");
     } catch (error) {
-      if (mounted.current) setState((old) => ({ ...old, problem: error.message }));
+      problem = error.message;
     }
-    if (!mounted.current) return;
+    // answers may arrive in another order than they were requested: an older one knows nothing of the task
+    if (!mounted.current || number !== latest.current) return;
+    if (problem) setState((old) => ({ ...old, problem }));
     if (data) {
       const previous = running.current;
       running.current = data.task;
