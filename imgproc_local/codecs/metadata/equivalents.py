@@ -35,9 +35,12 @@ EXIF_FIELDS = {
     exif.XP_COMMENT: xmp.DC + "description",
     exif.XP_AUTHOR: xmp.DC + "creator",
     exif.XP_KEYWORDS: xmp.DC + "subject",
-    exif.XP_SUBJECT: xmp.DC + "subject",
+    exif.XP_SUBJECT: xmp.PHOTOSHOP + "Headline",
 }
-"""The fields of EXIF that are preserved, and the XMP properties of the same meaning."""
+"""The fields of EXIF that are preserved, and the XMP properties of the same meaning.
+
+Windows' subject is a line about the whole picture, as a headline is; `dc:subject` are keywords.
+"""
 
 TEXT_NAMES = {
     "title": xmp.DC + "title",

@@ -44,7 +44,7 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
             exif.text(fields.get(exif.IMAGE_DESCRIPTION)),
             exif.wide_text(fields.get(exif.XP_COMMENT)),
         ),
-        headline=all_of(xmp.PHOTOSHOP + "Headline", iptc.HEADLINE),
+        headline=all_of(xmp.PHOTOSHOP + "Headline", iptc.HEADLINE, exif.wide_text(fields.get(exif.XP_SUBJECT))),
         title=all_of(xmp.DC + "title", iptc.OBJECT_NAME, exif.wide_text(fields.get(exif.XP_TITLE))),
         keywords=all_of(xmp.DC + "subject", iptc.KEYWORDS, *xp_keywords),
         event=all_of(xmp.EXT + "Event"),

@@ -251,6 +251,7 @@ def _merged(published: Published) -> xmp.Properties:
         ],
         xmp.DC + "title": [exif.wide_text(fields.get(exif.XP_TITLE))],
         xmp.DC + "subject": exif.wide_text(fields.get(exif.XP_KEYWORDS)).split(";"),
+        xmp.PHOTOSHOP + "Headline": [exif.wide_text(fields.get(exif.XP_SUBJECT))],
     }
     for dataset, name in [*IPTC_DATASETS.items(), (None, xmp.RIGHTS + "UsageTerms")]:
         of_iptc = [EmbeddedText(text) for text in (datasets.get(dataset, []) if dataset else [])]
