@@ -49,7 +49,7 @@ EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice", "_webp_chroma")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
 LLAMA_CPP = BUILD / "llama_cpp.cmake"
-"""A setting that has no option: what need not be compiled."""
+"""Read by CMake: leaves out the parts of llama.cpp that its Python package does not use."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """The files and folders from which the project's own package is built."""
 

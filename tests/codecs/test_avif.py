@@ -227,7 +227,7 @@ def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
     assert calls < 15
 
 
-def test_an_item_at_the_highest_offset_prevents_that_texts_are_written_and_is_an_error_of_the_file() -> None:
+def test_texts_are_not_written_into_an_avif_whose_offsets_have_no_room_to_grow() -> None:
     whole = pictures.avif_with_metadata()
     exif = next(item for name, item in container.metadata_items(whole) if name == "exif")
     position, size = exif.extents[0].offset_field

@@ -101,7 +101,7 @@ class Campaign:
                 path.unlink()
 
     def replay_s(self, path: Path) -> float:
-        """The CPU time in seconds that the input takes in a process of its own, without coverage."""
+        """The CPU time in seconds that the input takes in a process of its own, without coverage; at most `ALARM_S`."""
         command = [sys.executable, "-m", "tests.fuzz.campaign", self.target, "--replay", str(path)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=GRACE_S)
         return float(ended.stdout.split()[0]) if ended.stdout else ALARM_S
@@ -209,8 +209,10 @@ def run_all(arguments: argparse.Namespace) -> int:
 
 
 def replay(target: str, data: bytes) -> int:
+    """Runs one input, and prints its CPU time. After `ALARM_S` the system ends the process."""
     from tests.fuzz import targets
 
+    signal.setitimer(signal.ITIMER_PROF, ALARM_S)
     started_s = time.process_time()
     try:
         accepted = targets.run(target, data)
