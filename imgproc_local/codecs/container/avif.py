@@ -124,8 +124,9 @@ def box_bytes(kind: bytes, body: bytes) -> bytes:
     return struct.pack(">I4s", 8 + len(body), kind) + body
 
 
-def _byte(data: Data, offset: int) -> int:
-    return unpack(">B", data, offset, "box")[0]
+def _byte(data: Data, box: Box, offset: int = 0) -> int:
+    """The byte at `offset` of a box's body. Raises: BrokenImage."""
+    return unpack(">B", data, box.body + offset, "box", box.end)[0]
 
 
 def _find(data: Data, inside: Box, *path: bytes) -> Box | None:
@@ -189,16 +190,16 @@ def read_header(data: Data) -> ImageInfo:
     bits, angle, mirror = 8, 0, None
     for box in primary_properties(data, meta):
         if box.kind == b"ispe":
-            width, height = unpack(">II", data, box.body + 4, "size")
+            width, height = unpack(">II", data, box.body + 4, "size", box.end)
         elif box.kind == b"av1C":
-            (flags,) = unpack(">B", data, box.body + 2, "codec configuration")
+            (flags,) = unpack(">B", data, box.body + 2, "codec configuration", box.end)
             bits = 8 if not flags & 0x40 else 12 if flags & 0x20 else 10
         elif box.kind == b"pixi":
-            bits = unpack(">BB", data, box.body + 4, "sample depth")[1]
+            bits = unpack(">BB", data, box.body + 4, "sample depth", box.end)[1]
         elif box.kind == b"irot":
-            angle = unpack(">B", data, box.body, "rotation")[0] & 3
+            angle = unpack(">B", data, box.body, "rotation", box.end)[0] & 3
         elif box.kind == b"imir":
-            mirror = unpack(">B", data, box.body, "mirroring")[0] & 1
+            mirror = unpack(">B", data, box.body, "mirroring", box.end)[0] & 1
     if not width or not height:
         raise BrokenImage(f"The file's header makes no sense: {width}×{height} pixels.")
     for _ in boxes(data, 0, len(data)):
@@ -218,11 +219,11 @@ def _frames_and_duration(data: Data) -> tuple[int, int]:
         sizes = _find(data, media, b"minf", b"stbl", b"stsz") if media else None
         if times is None or sizes is None:
             continue
-        (count,) = unpack(">I", data, sizes.body + 8, "sample table")
-        if _byte(data, times.body):
-            scale, duration = unpack(">IQ", data, times.body + 20, "track header")
+        (count,) = unpack(">I", data, sizes.body + 8, "sample table", sizes.end)
+        if _byte(data, times):
+            scale, duration = unpack(">IQ", data, times.body + 20, "track header", times.end)
         else:
-            scale, duration = unpack(">II", data, times.body + 12, "track header")
+            scale, duration = unpack(">II", data, times.body + 12, "track header", times.end)
         best = max(best, (count, round(1000 * duration / scale) if scale else 0))
     return best if best[0] > 1 else (1, 0)
 
@@ -236,8 +237,8 @@ def primary_properties(data: Data, meta: Box) -> list[Box]:
 
 def primary_item(data: Data, box: Box) -> int:
     """The ID of the primary item, which is the picture, from the `pitm` box."""
-    wide = _byte(data, box.body) != 0
-    return unpack(">I" if wide else ">H", data, box.body + 4, "primary item")[0]
+    wide = _byte(data, box) != 0
+    return unpack(">I" if wide else ">H", data, box.body + 4, "primary item", box.end)[0]
 
 
 def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
@@ -252,20 +253,20 @@ def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
     for table in boxes(data, holder.body, holder.end):
         if table.kind != b"ipma":
             continue
-        version, flags = _byte(data, table.body), _byte(data, table.body + 3)
-        (entries,) = unpack(">I", data, table.body + 4, "property table")
+        version, flags = _byte(data, table), _byte(data, table, 3)
+        (entries,) = unpack(">I", data, table.body + 4, "property table", table.end)
         at = table.body + 8
         for _ in range(entries):
             layout = ">IB" if version else ">HB"
             if at >= table.end:
                 raise BrokenImage("The file is damaged: its property table is longer than its box.")
-            owner, count = unpack(layout, data, at, "property table")
+            owner, count = unpack(layout, data, at, "property table", table.end)
             at += struct.calcsize(layout)
             listed += 1 + count
             if listed > MAX_ITEMS:
                 raise BrokenImage(f"The file has more than {MAX_ITEMS:,} properties of its items.")
             for _ in range(count):
-                (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table")
+                (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table", table.end)
                 at += 2 if flags & 1 else 1
                 number = index & (0x7FFF if flags & 1 else 0x7F)
                 if 0 < number <= len(all_properties):
@@ -285,7 +286,7 @@ def colour_description(data: Data) -> tuple[int, int] | None:
     """The CICP numbers of the primary item's colour primaries and transfer function; None if it has none."""
     for box in primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
-            primaries, transfer = unpack(">HH", data, box.body + 4, "colour description")
+            primaries, transfer = unpack(">HH", data, box.body + 4, "colour description", box.end)
             return primaries, transfer
     return None
 
@@ -311,15 +312,16 @@ def items(data: Data, meta: Box) -> list[Item]:
                 structs.replace(each, offset=each.offset + idat.body, base=each.base + idat.body)
                 for each in item.extents
             ]
-    version = _byte(data, names.body)
+    version = _byte(data, names)
     for box in boxes(data, names.body + (8 if version else 6), names.end, MAX_ITEMS):
-        if box.kind != b"infe" or _byte(data, box.body) < 2:
+        if box.kind != b"infe" or _byte(data, box) < 2:
             continue
-        wide = _byte(data, box.body) > 2
-        (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table")
+        wide = _byte(data, box) > 2
+        (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table", box.end)
         at = box.body + 4 + (4 if wide else 2) + 2
         if number in found:
-            found[number].kind, found[number].kind_at = data[at : at + 4], at
+            (kind,) = unpack(">I", data, at, "item table", box.end)
+            found[number].kind, found[number].kind_at = kind.to_bytes(4, "big"), at
             if found[number].kind == b"mime":
                 texts = data[at + 4 : min(box.end, at + 4 + MAX_ITEM_NAME_BYTES)].split(b"\0", 2)
                 found[number].content_type = texts[1] if len(texts) > 1 else b""
@@ -327,8 +329,8 @@ def items(data: Data, meta: Box) -> list[Item]:
 
 
 def _locations(data: Data, table: Box) -> Iterator[Item]:
-    version = _byte(data, table.body)
-    sizes, more = unpack(">BB", data, table.body + 4, "item table")
+    version = _byte(data, table)
+    sizes, more = unpack(">BB", data, table.body + 4, "item table", table.end)
     offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, (more & 15) if version else 0
     at = table.body + 6
 
@@ -394,9 +396,9 @@ def thumbnails(data: Data) -> list[Item]:
     references = _find(data, meta, b"iref")
     if references is None:
         return []
-    layout = ">I" if _byte(data, references.body) else ">H"
+    layout = ">I" if _byte(data, references) else ">H"
     small = {
-        unpack(layout, data, box.body, "item references")[0]
+        unpack(layout, data, box.body, "item references", box.end)[0]
         for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
         if box.kind == b"thmb"
     }
@@ -604,7 +606,7 @@ def without_times(data: bytes) -> bytes:
         headers += [_find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")]
     for header in headers:
         if header is not None:
-            times = slice(header.body + 4, header.body + (20 if _byte(data, header.body) == 1 else 12))
+            times = slice(header.body + 4, header.body + (20 if _byte(data, header) == 1 else 12))
             out[times] = bytes(times.stop - times.start)
     return bytes(out)
 
@@ -614,9 +616,9 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
 
     `offsets` are relative to the body of a version 1 and of a version 0 box.
     """
-    wide = _byte(data, box.body) == 1
+    wide = _byte(data, box) == 1
     position = box.body + offsets[0 if wide else 1]
-    (value,) = unpack(">Q" if wide else ">I", data, position, "track header")
+    (value,) = unpack(">Q" if wide else ">I", data, position, "track header", box.end)
     return value, position, 8 if wide else 4
 
 
@@ -629,7 +631,7 @@ def _chunk_offsets(data: Data) -> Iterator[tuple[int, int, int]]:
             if table.kind not in (b"stco", b"co64"):
                 continue
             size = 4 if table.kind == b"stco" else 8
-            (count,) = unpack(">I", data, table.body + 4, "chunk table")
+            (count,) = unpack(">I", data, table.body + 4, "chunk table", table.end)
             offsets += count
             if offsets > MAX_CHUNK_OFFSETS:
                 raise BrokenImage(f"The file has more than {MAX_CHUNK_OFFSETS:,} chunks of frames.")

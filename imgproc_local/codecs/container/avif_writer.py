@@ -130,7 +130,8 @@ def _auxiliary_type(data: Data, box: Box) -> bytes:
 
 
 def _has_eight_bits(data: Data, properties: Sequence[Box]) -> bool:
-    flags = [unpack(">B", data, box.body + 2, "codec configuration")[0] for box in properties if box.kind == b"av1C"]
+    configurations = [box for box in properties if box.kind == b"av1C"]
+    flags = [unpack(">B", data, box.body + 2, "codec configuration", box.end)[0] for box in configurations]
     return len(flags) == 1 and not flags[0] & 0x40
 
 

@@ -51,7 +51,7 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
         box = box_bytes(b"iref", struct.pack(">I", wide << 24) + _reference(number, primary, wide=wide))
         reference = tables[b"pitm"].end, tables[b"pitm"].end, box
     else:
-        wide = unpack(">B", data, references.body, "item references")[0] != 0
+        wide = unpack(">B", data, references.body, "item references", references.end)[0] != 0
         reference = references.end, references.end, _reference(number, primary, wide=wide)
     inserted: set[Edit] = {(names.end, names.end, _name(number)), reference}
     place_bytes = len(_place(data, places, number, 0, 0))
@@ -81,8 +81,8 @@ def _reference(number: int, primary: int, *, wide: bool) -> bytes:
 
 def _place(data: Data, places: Box, number: int, offset: int, length: int) -> bytes:
     """The entry of the new item in the table of locations."""
-    (version,) = unpack(">B", data, places.body, "item table")
-    sizes, more = unpack(">BB", data, places.body + 4, "item table")
+    (version,) = unpack(">B", data, places.body, "item table", places.end)
+    sizes, more = unpack(">BB", data, places.body + 4, "item table", places.end)
     offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, more & 15 if version else 0
     # the offset is written into the base where the table has no room for offsets
     values = (
@@ -106,9 +106,9 @@ def _incremented_count(data: Data, table: Box, skipped: int) -> dict[int, bytes]
     The number is `skipped` bytes after the table's version and flags. It has two bytes, or four from version 1 of the
     table of names and version 2 of the table of locations on.
     """
-    (version,), at = unpack(">B", data, table.body, "item table"), table.body + 4 + skipped
+    (version,), at = unpack(">B", data, table.body, "item table", table.end), table.body + 4 + skipped
     layout = ">I" if version >= (2 if skipped else 1) else ">H"
-    (count,) = unpack(layout, data, at, "item table")
+    (count,) = unpack(layout, data, at, "item table", table.end)
     if (count + 1) >> 8 * struct.calcsize(layout):
         raise StageFailed("The AVIF's tables can't hold a further item.")
     return {at: struct.pack(layout, count + 1)}

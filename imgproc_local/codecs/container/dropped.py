@@ -19,7 +19,7 @@ from imgproc_local.domain.privacy import Removed
 _ICC_IN_GIF = b"ICCRGBG1012"
 _THUMBNAIL_RESOURCES, _RESOLUTION_RESOURCE, _DIGEST_RESOURCE = (0x0409, 0x040C), 0x03ED, 0x0425
 _RESOLUTION_BYTES, _DIGEST_BYTES = 16, 16
-_JFIF_BYTES, _ADOBE_BYTES = 14, 12
+_ADOBE_BYTES = 12
 _CREDENTIALS_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
 """Source: C2PA specification 2.1, A.5."""
 _NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
@@ -54,8 +54,9 @@ def _in_jpeg(data: Data, found: set[Removed]) -> None:
         if segment.marker == jpeg.COM:
             found.add(Removed.COMMENT)
         elif segment.marker == jpeg.APP0:
-            if not head.startswith(b"JFIF\0") or size > _JFIF_BYTES:
-                found.add(Removed.THUMBNAIL if head.startswith((b"JFIF\0", b"JFXX\0")) else Removed.OTHER)
+            is_thumbnail = head.startswith(b"JFXX\0") or (head.startswith(b"JFIF\0") and size > jpeg.JFIF_BYTES)
+            if not head.startswith(b"JFIF\0") or size != jpeg.JFIF_BYTES:
+                found.add(Removed.THUMBNAIL if is_thumbnail else Removed.OTHER)
         elif segment.marker == jpeg.APP1 and head.startswith(jpeg.EXIF):
             found |= {Removed.OTHER} if exif_seen else set()
             exif_seen = True

@@ -27,6 +27,9 @@ ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 """The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
+JFIF_BYTES = 14
+"""The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
+
 MAX_SIDE_PX = 65_500
 """libjpeg writes no larger pictures. Source: JPEG_MAX_DIMENSION."""
 
@@ -87,9 +90,9 @@ def read_header(data: Data) -> ImageInfo:
     frame: tuple[int, ...] | None = None
     for segment in segments(data):
         if segment.marker in _FRAME_MARKERS and frame is None:
-            frame = unpack(">BHHB", data, segment.payload, "frame header")
+            frame = unpack(">BHHB", data, segment.payload, "frame header", segment.end)
             progressive = segment.marker in _PROGRESSIVE_MARKERS
-        elif segment.marker == APP1 and not orientation and data[segment.payload : segment.payload + 6] == EXIF:
+        elif segment.marker == APP1 and not orientation and _begins_with(data, segment, EXIF):
             orientation = exif.orientation(data[segment.payload + 6 : segment.end])
     if frame is None:
         raise BrokenImage("The JPEG has no frame header that says its size.")
@@ -97,7 +100,7 @@ def read_header(data: Data) -> ImageInfo:
     if not width or not height or components not in (1, 3, 4):
         raise BrokenImage(f"The JPEG's header makes no sense: {width}×{height} pixels, {components} components.")
     # libjpeg decodes further scans only if the first does not complete the picture
-    if progressive or unpack(">B", data, segment.payload, "scan header")[0] < components:
+    if progressive or unpack(">B", data, segment.payload, "scan header", segment.end)[0] < components:
         scans = _count_scans(data, segment.end)
         if scans > MAX_SCANS:
             raise BrokenImage(
@@ -120,20 +123,22 @@ def _count_scans(data: Data, first_scan: int) -> int:
 
 def components(data: Data) -> int:
     """The number of components: 1 is grey, 3 colour, 4 CMYK or YCCK."""
-    return unpack(">BHHB", data, _frame_header(data), "frame header")[3]
+    frame = _frame_header(data)
+    return unpack(">BHHB", data, frame.payload, "frame header", frame.end)[3]
 
 
 def luma_sampling(data: Data) -> tuple[int, int]:
     """The horizontal and vertical sampling factors of luma; (2, 2) is 4:2:0."""
-    sampling = unpack(">BHHBBB", data, _frame_header(data), "frame header")[5]
+    frame = _frame_header(data)
+    sampling = unpack(">BHHBBB", data, frame.payload, "frame header", frame.end)[5]
     return sampling >> 4, sampling & 15
 
 
-def _frame_header(data: Data) -> int:
-    """The offset of the frame header. Raises: BrokenImage if there is none."""
+def _frame_header(data: Data) -> Segment:
+    """The first frame header. Raises: BrokenImage if there is none."""
     for segment in segments(data):
         if segment.marker in _FRAME_MARKERS:
-            return segment.payload
+            return segment
     raise BrokenImage("The JPEG has no frame header that says its size.")
 
 
@@ -219,7 +224,7 @@ def luma_quantization(data: Data) -> tuple[int, ...]:
         while at < segment.end:
             wide, number = data[at] >> 4, data[at] & 15
             if number == 0:
-                return unpack(">64H" if wide else "64B", data, at + 1, "quantization table")
+                return unpack(">64H" if wide else "64B", data, at + 1, "quantization table", segment.end)
             at += 129 if wide else 65
     raise BrokenImage("The JPEG has no quantization table for luma.")
 
@@ -274,10 +279,10 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     for segment in segments(data):
         whole = segment_bytes(segment.marker, data[segment.payload : segment.end])
         scan = segment.end
-        if segment.marker == APP0 and data[segment.payload : segment.payload + 5] == b"JFIF\0":
+        if _is_jfif(data, segment):
             # version, unit and density are copied, the thumbnail that may follow is not
             out.append(segment_bytes(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
-        elif segment.marker == APP14 and data[segment.payload : segment.payload + 5] == b"Adobe":
+        elif segment.marker == APP14 and _begins_with(data, segment, b"Adobe"):
             # version, flags and colour transform are copied, further bytes are not
             picture.append(segment_bytes(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
         elif not (APP0 <= segment.marker <= APP15 or segment.marker == COM):
@@ -286,13 +291,28 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     return b"".join([*out, *picture, *_scans(data, scan)])
 
 
+def _is_jfif(data: Data, segment: Segment) -> bool:
+    """Whether a segment declares JFIF. Decoders ignore shorter ones than `JFIF_BYTES`."""
+    has_name = _begins_with(data, segment, b"JFIF\0")
+    return segment.marker == APP0 and has_name and segment.end - segment.payload >= JFIF_BYTES
+
+
+def _begins_with(data: Data, segment: Segment, name: bytes) -> bool:
+    return bool(data[segment.payload : min(segment.end, segment.payload + len(name))] == name)
+
+
 def _scans(data: Data, start: int) -> list[bytes]:
-    """The picture data up to EOI, without metadata segments between its scans."""
+    """The picture data up to EOI, without metadata segments between its scans and the fill bytes before them."""
     found = []
+    segment_end = start
     for at, stop in _between_scans(data, start):
         if APP0 <= data[at + 1] <= APP15 or data[at + 1] == COM:
-            found.append(data[start:at])
+            end = at
+            while end > segment_end and data[end - 1] == 0xFF:  # would make a marker of the byte after the segment
+                end -= 1
+            found.append(data[start:end])
             start = stop
+        segment_end = stop
     return [*found, data[start : picture_end(data)]]
 
 

@@ -15,15 +15,18 @@ import pytest
 import pyvips
 from PIL import Image
 
+from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as avif_container
-from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
@@ -66,6 +69,26 @@ def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) 
     out = optimized(tmp_path, plain[:2] + pictures.segment(0xEE, adobe + b"SECRET") + plain[2:])
     assert pictures.segment(0xEE, adobe) in out
     assert b"SECRET" not in out
+
+
+def test_fill_bytes_before_a_removed_segment_make_no_marker_of_what_follows() -> None:
+    plain = pictures.saved(pictures.photo(), "JPEG")
+    end = len(plain) - 2
+    comment = b"\xff" + pictures.segment(0xFE, b"Secret")
+    damaged = plain[:end] + comment + b"\xd9\x11" + plain[end:]
+    cleaned = jpeg_container.with_blocks(damaged, Blocks())
+    assert cleaned == plain[:end] + b"\xd9\x11" + plain[end:]
+    assert dropped_kinds(Format.JPEG, cleaned) == set()
+
+
+def test_a_jfif_segment_that_is_too_short_for_decoders_is_removed() -> None:
+    plain = pictures.saved(pictures.photo(), "JPEG")
+    jfif_end = 20
+    without = plain[:2] + plain[jfif_end:]
+    damaged = plain[:2] + pictures.segment(0xE0, b"JFIF\0\1\2\0") + plain[jfif_end:]
+    assert jpeg_container.with_blocks(plain, Blocks()) == plain
+    assert jpeg_container.with_blocks(damaged, Blocks()) == without
+    assert (dropped_kinds(Format.JPEG, plain), dropped_kinds(Format.JPEG, damaged)) == (set(), {Removed.OTHER})
 
 
 HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.codecs.container import Blocks, avif, inflate, jpeg, png
+from imgproc_local.codecs.container.avif import box_bytes
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture.probe import probe
@@ -189,20 +190,36 @@ def webp(*chunks: bytes) -> bytes:
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
+def avif_with_an_empty_size() -> bytes:
+    """An AVIF whose size box ends before the size, with another box in its place."""
+    whole = pictures.avif_with_metadata()
+    at = whole.index(b"ispe") - 4
+    return whole[:at] + box_bytes(b"ispe", bytes(4)) + box_bytes(b"free", b"") + whole[at + 20 :]
+
+
 @pytest.mark.parametrize(
     "data",
     [
+        b"\xff\xd8" + pictures.segment(0xC0, b"\x08\0\x40") + pictures.segment(0xDA, bytes(10)),
+        b"\xff\xd8" + pictures.segment(0xC0, b"\x08\0\x40\0\x40\x01") + pictures.segment(0xDA, b""),
+        avif_with_an_empty_size(),
         webp(webp_chunk(b"VP8X", b"\x02\0\0\0")),
         webp(webp_chunk(b"VP8X", b"\x02" + bytes(9)), webp_chunk(b"ANMF", bytes(4))),
         webp(webp_chunk(b"VP8L", b"\x2f")),
         pictures.with_png_chunks(pictures.saved(pictures.photo(), "PNG"), pictures.chunk(b"acTL", b"\0\0")),
         pictures.with_png_chunks(pictures.saved(pictures.photo(), "PNG"), pictures.chunk(b"fcTL", bytes(20))),
     ],
-    ids=["VP8X", "ANMF", "VP8L", "acTL", "fcTL"],
+    ids=["frame", "scan", "ispe", "VP8X", "ANMF", "VP8L", "acTL", "fcTL"],
 )
 def test_a_field_is_never_read_from_the_next_part_of_the_file(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BrokenImage, match=r"damaged: its .* ends at byte \d+, but needs \d+ more"):
         probe(pictures.write(tmp_path, data + bytes(20)), MAX_PIXELS)
+
+
+def test_the_orientation_is_never_read_from_the_next_part_of_the_file(tmp_path: Path) -> None:
+    upright = pictures.jpeg_with_metadata(orientation=6)
+    damaged = upright[:2] + b"\xff\xe1\0\2" + b"Exif\0\0" + upright[2:]
+    assert probe(pictures.write(tmp_path, damaged), MAX_PIXELS).orientation == 6
 
 
 def test_the_error_for_a_missing_file_does_not_contain_its_path(tmp_path: Path) -> None:
