@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from enum import StrEnum
 from string import ascii_lowercase
@@ -78,15 +78,24 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
     found: Properties = {}
     trees = [_tree(each) for each in (packet, extended) if each]
     for root, _ in trees:
-        if root is None:
-            continue
-        for description in root.iterfind(f".//{RDF}RDF/{RDF}Description") if root.tag != RDF + "RDF" else root:
+        for description in _descriptions(root):
             for name, value in description.attrib.items():
                 if not name.startswith(RDF) and name != LANG:
                     found.setdefault(name, simple_property(name, value))
             for element in description:
                 found.setdefault(element.tag, element)
     return Packet(found, all(is_complete for _, is_complete in trees))
+
+
+def _descriptions(root: ET.Element | None) -> Iterator[ET.Element]:
+    """The nodes in each RDF of a tree, but not those of RDF in the value of a property: they belong to that value."""
+    unvisited = [] if root is None else [root]
+    while unvisited:
+        element = unvisited.pop()
+        if element.tag == RDF + "RDF":
+            yield from element
+        else:
+            unvisited += reversed(element)
 
 
 class _BoundedBuilder(ET.TreeBuilder):

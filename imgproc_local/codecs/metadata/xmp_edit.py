@@ -93,8 +93,7 @@ class _PropertyRanges:
         if level == 1:
             self._description_start = start
             self._in_description, self._has_others = [], name != xmp.RDF + "Description"
-            if not self._has_others:
-                self._read_attributes(start, attributes)
+            self._read_attributes(start, attributes)
         elif level == 2:
             self._property_start = start
             self._has_others = self._has_others or name not in self._names

@@ -24,6 +24,7 @@ from PIL.MpoImagePlugin import MpoImageFile
 from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
+from imgproc_local.codecs.metadata import xmp, xmp_edit
 from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -63,9 +64,9 @@ def packet(inner: str, attributes: str = "", *, head: str = "") -> bytes:
     ).encode()
 
 
-def with_packet(xmp: bytes) -> bytes:
+def with_packet(stored: bytes) -> bytes:
     source = plain("jpeg")
-    return source[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp) + source[2:]
+    return source[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + stored) + source[2:]
 
 
 def written(folder: Path, data: bytes, texts: FileTexts = TEXTS, *, overwrite: bool = False) -> bytes:
@@ -192,6 +193,36 @@ PACKETS = {
     "empty RDF": f'<rdf:RDF xmlns:rdf="{RDF[1:-1]}"/>'.encode(),
     "RDF without description": f'<rdf:RDF xmlns:rdf="{RDF[1:-1]}"></rdf:RDF>'.encode(),
 }  # fmt: skip
+
+
+def test_a_packet_in_the_value_of_a_property_belongs_to_that_value() -> None:
+    inner = packet("<acme:Thing>1</acme:Thing>", ' dc:format="image/png"').decode()
+    name = "Iptc4xmpCore:AltTextAccessibility"
+    stored = packet(f"{TITLE}<{name}>{inner}</{name}>", head='<x:xmpmeta xmlns:x="adobe:ns:meta/">') + b"</x:xmpmeta>"
+    for data in (stored, stored.partition(b">")[2].removesuffix(b"</x:xmpmeta>")):
+        assert xmp.parse(data).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
+        text = xmp.from_language_items(xmp.ALT_TEXT, [("x-default", "A boat")])
+        edited = xmp_edit.with_properties(data, {xmp.ALT_TEXT: text})
+        assert edited is not None
+        assert b"acme:Thing" not in edited
+        assert xmp.parse(edited).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
+
+
+@pytest.mark.parametrize("own", ["attribute", "element"])
+def test_a_node_of_another_type_is_read_and_edited_like_a_description(own: str) -> None:
+    name = "Iptc4xmpCore:AltTextAccessibility"
+    stored = packet(TITLE, f' {name}="Own"') if own == "attribute" else packet(f"{TITLE}<{name}>Own</{name}>")
+    typed = stored.replace(b"rdf:Description", b"acme:Photo").replace(b"<acme:Photo", b'<acme:Photo xmlns:acme="u:v"')
+    typed = typed.replace(b' xmlns:acme="http://acme.example/"', b"")
+    text = xmp.from_language_items(xmp.ALT_TEXT, [("x-default", "A boat")])
+    for data in (typed, b'<x:xmpmeta xmlns:x="adobe:ns:meta/">' + typed + b"</x:xmpmeta>"):
+        assert xmp.texts(xmp.parse(data).properties, xmp.ALT_TEXT) == ["Own"]
+        edited = xmp_edit.with_properties(data, {xmp.ALT_TEXT: text})
+        assert edited is not None
+        assert b"Own" not in edited
+        properties = xmp.parse(edited).properties
+        assert xmp.texts(properties, xmp.ALT_TEXT) == ["A boat"]
+        assert properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
 
 
 @pytest.mark.parametrize("name", PACKETS)
