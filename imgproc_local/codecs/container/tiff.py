@@ -49,6 +49,10 @@ _METADATA_TAGS = frozenset((*range(269, 273), 274, 285, 305, 306, 315, 316, 337,
 """Tags of the first directory that are copied into the EXIF block."""
 
 
+_OUTSIDE = 0xFFFFFFFF
+"""An offset in an EXIF block for what lies outside the file, or can't be read."""
+
+
 class Entry(Struct, frozen=True):
     """A field: `count` values of type `kind`, at `offset` of the file."""
 
@@ -235,18 +239,18 @@ def _bytes(data: Data, entry: Entry | None, max_bytes: int = MAX_BLOCK_BYTES) ->
 def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
     """The fields about the picture, as an EXIF block in the byte order of the file."""
     main = {tag: entry for tag, entry in page.items() if tag in _METADATA_TAGS}
-    below: dict[int, Directory] = {}
+    below: dict[int, Directory | None] = {}  # None: can't be read
     for tag in (_EXIF_IFD, _GPS_IFD):
         pointer = numbers(data, layout, page.get(tag))
         try:
             below[tag] = directory(data, layout, pointer[0])[0] if pointer else {}
         except BrokenImage:
-            below[tag] = {}
-    if not main and not any(below.values()):
+            below[tag] = None
+    pointers = {tag: 0 for tag, fields in below.items() if fields is None or fields}
+    if not main and not pointers:
         return None
     order, budget = layout.order, MAX_BLOCK_BYTES
     out = bytearray((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8))
-    pointers = {tag: 0 for tag, fields in below.items() if fields}
 
     def write(fields: Directory) -> None:
         nonlocal budget
@@ -254,10 +258,10 @@ def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
         for tag, entry in fields.items():
             value = _bytes(data, entry, min(budget, MAX_EXIF_TEXT_BYTES)) or b""
             budget -= len(value)
-            if value and entry.kind < 14:
+            if entry.count == 0 or (value and entry.kind < 14):
                 raw[tag] = (entry.kind, entry.count, value)
-            else:  # a placeholder, so that the tag is reported as private data
-                raw[tag] = (7, 1, b"\0")
+            else:  # a value outside of the block, too, so that the field is reported
+                raw[tag] = (4, 2, struct.pack("I", _OUTSIDE))
         start = len(out)
         tail_at = start + 2 + 12 * len(raw) + 4
         out.extend(struct.pack(order + "H", len(raw)))
@@ -272,6 +276,8 @@ def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
 
     write(main)
     for tag, at in pointers.items():
-        struct.pack_into(order + "I", out, at, len(out))
-        write(below[tag])
+        fields = below[tag]
+        struct.pack_into(order + "I", out, at, _OUTSIDE if fields is None else len(out))
+        if fields is not None:
+            write(fields)
     return bytes(out)

@@ -1,8 +1,8 @@
 """How much of a file's metadata is read: bytes, counts and depths, all of which a hostile file may choose freely.
 
-What exceeds a bound counts as absent; where XMP or cleaned texts do, `Removed.UNREADABLE` is reported. Each bound is a
-multiple of what real files have, and small enough that reading, cleaning and writing everything that it admits takes
-less than a second.
+What exceeds a bound counts as absent. `Removed.UNREADABLE` is reported for the bounds of XMP, of cleaned texts, of EXIF
+texts, and of the number of IPTC datasets and, except in TIFF, EXIF entries. Each bound is a multiple of what real files
+have, and small enough that reading, cleaning and writing everything that it admits takes less than a second.
 """
 
 from __future__ import annotations

@@ -68,7 +68,8 @@ def field_ranges(tiff: bytes, pointer_tag: int | None = None) -> dict[int, tuple
         tag, kind, items = struct.unpack_from(order + "HHI", tiff, at)
         size = _SIZES.get(kind, 0) * items
         start = at + 8 if size <= 4 else struct.unpack_from(order + "I", tiff, at + 8)[0]
-        found.setdefault(tag, (start, start + size) if 0 < size <= len(tiff) - start else (at, at - 1))
+        is_read = items == 0 or 0 < size <= len(tiff) - start
+        found.setdefault(tag, (start, start + size) if is_read else (at, at - 1))
     return found
 
 
@@ -77,6 +78,21 @@ def has_second_ifd(tiff: bytes) -> bool:
     offset, order = _ifd_offset(tiff, None)
     at = offset + 2 + 12 * _entry_count(tiff, offset, order)
     return offset > 0 and at + 4 <= len(tiff) and any(tiff[at : at + 4])
+
+
+def is_complete(tiff: bytes) -> bool:
+    """Whether all entries of IFD0 and of the IFDs that it points to are read: none is cut off, or exceeds the bound.
+
+    Their values may lie outside the block nevertheless, see `field_ranges`.
+    """
+    for pointer in (None, EXIF_IFD, GPS_IFD):
+        offset, order = _ifd_offset(tiff, pointer)
+        if not offset:
+            continue
+        count = int(struct.unpack_from(order + "H", tiff, offset)[0]) if offset + 2 <= len(tiff) else 0
+        if count != _entry_count(tiff, offset, order) or offset + 2 + 12 * count > len(tiff):
+            return False
+    return True
 
 
 def _ifd_offset(tiff: bytes, pointer_tag: int | None) -> tuple[int, str]:

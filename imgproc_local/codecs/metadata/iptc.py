@@ -83,6 +83,12 @@ def stored_numbers(block: bytes | None) -> frozenset[tuple[int, int]]:
     return frozenset((record, number) for record, number, value, _ in _datasets(block or b"") if value.strip(b"\0 "))
 
 
+def is_complete(block: bytes | None) -> bool:
+    """Whether all of the block is read: nothing but padding follows the last dataset within the bound."""
+    end = sum(len(whole) for _, _, _, whole in _datasets(block or b""))
+    return not (block or b"")[end:].strip(b"\0 ")
+
+
 def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
     """A block with only the texts of the datasets 2:`numbers`, None if there are none.
 

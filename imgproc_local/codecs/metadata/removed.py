@@ -172,6 +172,8 @@ class Kinds:
 def _add_exif(found: Kinds, tiff: bytes) -> None:
     for pointer in (None, exif.EXIF_IFD):
         for tag, (start, end) in exif.field_ranges(tiff, pointer).items():
+            if tag in EXIF_FIELDS and not 0 <= end - start <= MAX_EXIF_TEXT_BYTES:
+                found.add(Removed.UNREADABLE)
             if tag in EXIF_FIELDS or tag == exif.GPS_IFD:
                 continue
             if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
@@ -182,7 +184,7 @@ def _add_exif(found: Kinds, tiff: bytes) -> None:
             if end < start or raw.strip(b"\0 "):
                 text = raw.decode("utf-8", "ignore").replace("\0", "")
                 found.add(_EXIF_KINDS.get(tag, Removed.OTHER), text)
-    if tiff.strip(b"\0 ") and not exif.field_ranges(tiff):
+    if tiff.strip(b"\0 ") and not (exif.field_ranges(tiff) and exif.is_complete(tiff)):
         found.add(Removed.UNREADABLE)
     position = exif.field_ranges(tiff, exif.GPS_IFD)
     if exif.GPS_IFD in exif.field_ranges(tiff) and (set(position) - {_GPS_VERSION} or not position):
@@ -193,7 +195,7 @@ def _add_exif(found: Kinds, tiff: bytes) -> None:
 
 def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
     stored = iptc.stored_numbers(block)
-    if block and block.strip(b"\0 ") and not stored:
+    if not iptc.is_complete(block):
         found.add(Removed.UNREADABLE)
     for record, number in stored:
         if (record, number) == (2, iptc.SUBLOCATION) and keep_location is not KeepLocation.ALL:

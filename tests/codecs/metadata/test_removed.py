@@ -10,6 +10,7 @@ import pytest
 
 from imgproc_local.codecs.container import avif
 from imgproc_local.codecs.embedded import private_kinds, read_embedded
+from imgproc_local.codecs.metadata.bounds import MAX_IFD_ENTRIES, MAX_IPTC_DATASETS
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import KeepLocation
@@ -128,6 +129,38 @@ def test_a_secret_in_iptc_is_reported_by_its_kind(tmp_path: Path, number: int) -
     assert kinds(tmp_path, with_iptc(number, b"Secret planted")) == {IPTC_KINDS[number]}
     if number == 92:
         assert kinds(tmp_path, with_iptc(number, b"Secret planted"), KeepLocation.ALL) == set()
+
+
+def test_exif_and_iptc_that_are_cut_off_or_exceed_a_bound_are_reported(tmp_path: Path) -> None:
+    dataset = struct.pack(">BBBH", 0x1C, 2, 5, 5) + b"Title"
+    assert kinds(tmp_path, with_resource(0x0404, dataset)) == set()
+    assert kinds(tmp_path, with_resource(0x0404, dataset + dataset[:-1])) == {UNREADABLE}
+    assert kinds(tmp_path, with_resource(0x0404, dataset * (MAX_IPTC_DATASETS + 1))) == {UNREADABLE}
+
+    def with_entries(count: int, *entries: tuple[int, int, int, int]) -> bytes:
+        ifd = struct.pack("<H", count) + b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
+        return jpeg((0xE1, b"Exif\0\0II*\0\x08\0\0\0" + ifd))
+
+    upright, position = (0x0112, 3, 1, 1), (0x8825, 4, 1, 999)
+    assert kinds(tmp_path, with_entries(2, upright, upright)) == set()
+    assert kinds(tmp_path, with_entries(3, upright, upright)) == {UNREADABLE}
+    assert UNREADABLE in kinds(tmp_path, with_entries(MAX_IFD_ENTRIES + 1, *[upright] * (MAX_IFD_ENTRIES + 1)))
+    assert kinds(tmp_path, with_entries(2, upright, position)) == {GPS, UNREADABLE}
+    for text, expected in ((200, {UNREADABLE}), (0, set())):
+        assert kinds(tmp_path, with_entries(2, (0x010E, 2, text, 26), upright)) == expected
+
+
+def test_fields_of_a_tiff_that_can_not_be_read_are_reported(tmp_path: Path) -> None:
+    whole = pictures.tiff_with_metadata()
+    known = kinds(tmp_path, whole)
+    assert UNREADABLE not in known
+    for tag in (0x8769, 0x8825):
+        at = whole.index(struct.pack("<HHI", tag, 4, 1)) + 8
+        outside = whole[:at] + struct.pack("<I", len(whole) + 100) + whole[at + 4 :]
+        assert {UNREADABLE, GPS} <= kinds(tmp_path, outside)
+    at = whole.index(struct.pack("<HH", 0x010E, 2)) + 8
+    outside = whole[:at] + struct.pack("<I", len(whole) + 100) + whole[at + 4 :]
+    assert kinds(tmp_path, outside) == known | {UNREADABLE}
 
 
 @pytest.mark.parametrize("name", XMP_KINDS)
