@@ -92,7 +92,10 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         text_reader_rows,
     )
 
-    config, tasks = services.config, services.models
+    config = services.config
+    # read before the lists: the page stops polling at an answer without a task, so the lists in that answer must be
+    # newer than the end of the task
+    task, failures = services.models.progress, services.models.failures
     catalogue = read_catalogue(config.catalogue)
     store = model_store(config)
     installed: list[ModelRow] = []
@@ -104,7 +107,6 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     runtime_problem = processor_problem() if llama_is_installed() else NOT_INSTALLED
     usable = usable_memory_bytes()
     fitting = [name for name, entry in catalogue.items() if _fits(entry.memory_mb * 1_000_000, usable)]
-    task, failures = tasks.progress, tasks.failures
 
     def model(row: ModelRow, program: str | None = None) -> Model:
         entry = catalogue.get(row.name)

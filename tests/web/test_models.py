@@ -19,6 +19,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.management import listing
 from imgproc_local.vision.management.listing import ModelRow
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
@@ -214,6 +215,36 @@ def test_a_cancelled_installation_is_paused_and_resumed(
     assert not any(hub.ranges()), "no byte is downloaded again"
 
 
+def test_a_list_read_while_a_task_ends_still_names_the_task(
+    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    read_list = listing.installed_models
+
+    def wait(*_: Any, **__: Any) -> None:
+        assert may_end.wait(TIMEOUT_S)
+
+    def read_before_the_end(*arguments: Any) -> list[ModelRow]:
+        rows = read_list(*arguments)
+        may_end.set()
+        deadline = time.monotonic() + TIMEOUT_S
+        while service.services.models.progress is not None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return rows
+
+    monkeypatch.setattr(selftest, "require_self_test", wait)
+    page.post("/local/models/known/install")
+    until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
+    with monkeypatch.context() as patch:
+        patch.setattr(listing, "installed_models", read_before_the_end)
+        data = read(page)
+    assert data["task"] is not None, "the page does not read the list again without a task"
+    assert not any(each["in_use"] for each in data["models"])
+    ended(page)
+    assert model(page)["in_use"]
+
+
 def test_a_model_that_fails_its_test_is_not_installed(
     page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,29 +371,6 @@ def test_a_model_in_another_program_is_listed_and_used(
     assert store_of(service).selected() == row.name
     assert model(page, row.name)["in_use"]
     endpoints_state["offered_models"] = 0.0, ()
-
-
-def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
-    with running(tmp_path, air_gapped=True, model="none") as service:
-        headers = {**service.page_cookie(), "Origin": service.root}
-        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
-            data = read(page)
-            assert (data["air_gapped"], data["fixed_by_setting"]) == (True, "none")
-            refused = page.post("/local/models/gemma-4-e2b/install")
-            assert refused.status_code == 409
-            assert refused.json()["message"].startswith("air_gapped is true: nothing is downloaded.")
-            assert "The setting model is 'none'" in page.post("/local/models/none/use").json()["message"]
-
-
-def test_a_models_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
-    with running(tmp_path / "data", models_dir=str(tmp_path / "drive")) as service:
-        headers = {**service.page_cookie(), "Origin": service.root}
-        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
-            data = read(page)
-            assert "Connect its drive" in data["folder_problem"]
-            assert "gemma-4-e2b" in {one["name"] for one in data["models"]}
-            for request in (page.post("/local/models/mine/use"), page.delete("/local/models/mine")):
-                assert (request.status_code, "Connect its drive" in request.json()["message"]) == (409, True)
 
 
 def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
