@@ -213,8 +213,8 @@ def _translate_hub_errors(entry: Entry, file: str) -> Iterator[None]:
             f" {ADVICE_WITHOUT_NETWORK}"
         ) from error
     except OSError as error:
-        first_line = str(error).splitlines()[0]
-        raise ModelUnusable(f"{file} can't be downloaded from {_host()}: {first_line}") from error
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise ModelUnusable(f"{file} can't be downloaded from {_host()}: {reason}") from error
 
 
 def _status_message(status: int, entry: Entry) -> str:

@@ -303,6 +303,17 @@ class FileOnFullDisk:
         return getattr(self._file, name)
 
 
+def test_an_error_without_a_text_is_named_by_its_type(
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise ConnectionAbortedError
+
+    monkeypatch.setattr(hub_client._Sink, "__init__", fail)
+    with pytest.raises(ModelUnusable, match=r"can't be downloaded from .*: ConnectionAbortedError"):
+        pull_model(models, "a", entry(), skip_self_test, ignore_progress)
+
+
 def test_a_pull_that_filled_the_disk_is_resumed_when_there_is_space(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
