@@ -11,7 +11,7 @@ DIR (`dist/` by default):
 
 Intermediate files are in a work folder outside the repository (--work, by default below the user's cache folder): one
 virtual environment per lock and interpreter, reused by later runs. With --reuse-llama-cpp, the environment gets the
-llama.cpp of the interpreter that runs this script, instead of compiling it for three to five minutes, if it has the
+llama.cpp of the interpreter that runs this script, instead of compiling it for two to four minutes, if it has the
 locked version and no instruction newer than AVX2; the tests use this.
 
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
@@ -49,7 +49,7 @@ EXTENSIONS = ("quality/_ssimulacra2", "jpeg/_splice", "_webp_chroma")
 CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
 LLAMA_CPP = BUILD / "llama_cpp.cmake"
-"""Read by CMake: leaves out the parts of llama.cpp that its Python package does not use."""
+"""Read by CMake: says which parts of llama.cpp are compiled, and how much they are optimized."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """The files and folders from which the project's own package is built."""
 
@@ -118,7 +118,7 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        compiling = "" if reused else " Compiling llama.cpp takes three to five minutes on two cores."
+        compiling = "" if reused else " Compiling llama.cpp takes two to four minutes on two cores."
         print(f"Installing the locked packages.{compiling}", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
@@ -127,7 +127,8 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
                 _copy_package(reused, new)
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
-            cache = str(work / f"pip-{hashlib.sha256(CMAKE_ARGS.encode()).hexdigest()[:16]}")
+            compilation = hashlib.sha256(CMAKE_ARGS.encode() + LLAMA_CPP.read_bytes())
+            cache = str(work / f"pip-{compilation.hexdigest()[:16]}")
             settings = f"{CMAKE_ARGS} {shlex.quote(f'-DCMAKE_PROJECT_llama_cpp_INCLUDE={LLAMA_CPP.as_posix()}')}"
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=settings)
             (scratch / "venv" / "complete").touch()

@@ -25,7 +25,7 @@ SOURCES = (
     "README.md",
 )
 BUILD_TIMEOUT_S = 1200
-"""The first build also compiles llama.cpp, for three to five minutes, if that of the tests can't be reused."""
+"""The first build also compiles llama.cpp, for two to four minutes, if that of the tests can't be reused."""
 
 
 def one_folder() -> Path:

@@ -23,7 +23,7 @@ ERROR_LEVEL = 4
 
 NOT_INSTALLED = (
     f"llama-cpp-python is not installed. {how_to_install('vision')}"
-    " This compiles llama.cpp, which needs a C++ compiler and takes four to eight minutes on two cores."
+    " This compiles llama.cpp, which needs a C++ compiler and takes two to eight minutes on two cores."
 )
 
 
