@@ -319,4 +319,6 @@ def _user_message(claimed: ClaimedStage, error: Exception) -> str:
 
 def _lower_priority() -> None:
     if sys.platform == "linux":  # on other systems niceness belongs to the whole process, not to a thread
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), THREAD_NICENESS)
+        thread = threading.get_native_id()
+        # only root may lower the niceness that the process was started with
+        os.setpriority(os.PRIO_PROCESS, thread, max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -6,12 +6,15 @@ This is one long file because its tests share the engine that `harness` makes.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from PIL import Image
 
@@ -427,3 +430,23 @@ async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp
             async with asyncio.timeout(5):
                 states = await following
             assert Status.COMPLETED not in states
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on other systems niceness belongs to the whole process")
+def test_the_niceness_of_the_process_is_never_lowered() -> None:
+    script = """
+import os, threading
+from concurrent.futures import ThreadPoolExecutor
+from imgproc_local.engine.runner import _lower_priority
+
+def niceness():
+    with ThreadPoolExecutor(1, initializer=_lower_priority) as pool:
+        return pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
+
+before = os.nice(0)
+print(niceness() - max(before, 5), end=" ")
+os.nice(12)
+print(niceness() - os.nice(0))
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert shown.stdout.split() == ["0", "0"]
