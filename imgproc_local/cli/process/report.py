@@ -250,12 +250,19 @@ def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
     before, optimized, converted = record.size_bytes, record.optimized, record.converted
     return (
         printable(path_text(picture)),
-        printable(record.files[0].path) if record.files else "-",
+        printable(_new_name(record)),
         size_text(before),
         size_text(optimized.size_bytes) if optimized else "-",
         f"{compression_percentage(before, optimized.size_bytes)} %" if optimized else "-",
         size_text(converted.size_bytes) if converted else "-",
     )
+
+
+def _new_name(record: Record) -> str:
+    """The path of the first file, or the name for it if none was written; "-" without both."""
+    if record.files:
+        return record.files[0].path
+    return record.translations[0].seo_filename if record.translations else "-"
 
 
 def problems(
