@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -74,6 +74,10 @@ class _Failed(Exception):
         self.message = message
         self.kind = kind
         self.outcome = outcome
+
+
+RESULT_FIELDS = ("optimized", "converted", "sidecar")
+"""The fields of a row that name a result, and the kinds of results."""
 
 
 class _LocalFile(Struct, frozen=True):
@@ -228,7 +232,8 @@ def _write(
 ) -> Row:
     """Write the results to the target in place of earlier ones, and return the row with them.
 
-    Earlier results remain if the picture failed without any new file. Raises: StorageFailed.
+    Earlier results remain if the picture failed without any new file, and if no new file takes their place. Raises:
+    StorageFailed.
     """
     key = PurePosixPath(pending.picture.key)
     analyzed = results.get(StageName.ANALYZE)
@@ -239,8 +244,10 @@ def _write(
     failure: FailureKind = "picture" if row.problems or problems else ""
     if failure and not files:
         return with_earlier_results(row, earlier)
+    # a sidecar is outdated by new texts
+    kept = _kept(tools.target, earlier, row, {*(file.kind for file in files), *(("sidecar",) if texts else ())})
     if earlier is not None:
-        _remove_results(tools.target, earlier)
+        _remove_results(tools.target, [file for file in earlier.files if file not in kept.values()])
     written: dict[str, ResultFile] = {}
     for result in files:
         path = str(key.parent / (name + result.ending))
@@ -260,11 +267,25 @@ def _write(
         outcome="failed" if failure else "done",
         failure=failure,
         problems=(*row.problems, *problems),
-        translations=tuple(_recorded(text, pending.picture.key) for text in texts),
-        optimized=written.get("optimized"),
-        converted=written.get("converted"),
-        sidecar=written.get("sidecar"),
+        translations=tuple(_recorded(text, pending.picture.key) for text in texts)
+        or (earlier.translations if earlier is not None and kept else ()),
+        **{field: (written | kept).get(field) for field in RESULT_FIELDS},
     )
+
+
+def _kept(target: Store, earlier: Row | None, row: Row, new: Collection[str]) -> dict[str, ResultFile]:
+    """The results of an earlier run that remain, by their field: those of the same content that no `new` one replaces.
+
+    Raises: StorageFailed.
+    """
+    if earlier is None or earlier.sha256 != row.sha256:
+        return {}
+    results = {field: getattr(earlier, field) for field in RESULT_FIELDS if field not in new}
+    return {
+        field: file
+        for field, file in results.items()
+        if file is not None and _call_target(partial(_is_unchanged, target, file))
+    }
 
 
 def _local_files(
@@ -323,18 +344,23 @@ def _create(target: Store, path: str, file: Path, sha256: str) -> bool:
     return _call_target(lambda: target.create(path, file) or target.sha256(path) == sha256)
 
 
-def _remove_results(target: Store, earlier: Row) -> None:
-    """Delete the results of an earlier run, except those that were edited since. Raises: StorageFailed."""
-    for file in earlier.files:
+def _remove_results(target: Store, files: Iterable[ResultFile]) -> None:
+    """Delete results of an earlier run, except those that were edited since. Raises: StorageFailed."""
+    for file in files:
         _call_target(partial(_remove_unchanged, target, file))
 
 
 def _remove_unchanged(target: Store, file: ResultFile) -> None:
+    if _is_unchanged(target, file):
+        target.remove(file.path)
+
+
+def _is_unchanged(target: Store, file: ResultFile) -> bool:
+    """Whether a result still has the content that this program wrote. Raises: OSError."""
     try:
-        if target.sha256(file.path) == file.sha256:
-            target.remove(file.path)
+        return target.sha256(file.path) == file.sha256
     except FileNotFoundError:
-        return
+        return False
 
 
 def _call_target(call: Callable[[], T]) -> T:

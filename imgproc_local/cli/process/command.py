@@ -81,8 +81,8 @@ def command(
 
     The --out folder has a manifest, a hidden file: the same command again continues an interrupted run, processes what
     is new or changed, and skips the rest. A picture whose content or options have changed gets new results in place of
-    the old ones. Results that are found in FOLDER are not taken as input. Ctrl+C finishes the pictures in progress, and
-    ends the command at once if it is pressed again.
+    the old ones; with --only, the results of the other stages remain. Results that are found in FOLDER are not taken as
+    input. Ctrl+C finishes the pictures in progress, and ends the command at once if it is pressed again.
 
     The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
     contains neither the pictures nor their jobs. If a server owns the data folder, that server does the work.

@@ -58,8 +58,8 @@ class Publisher:
     def publish(self, finished: Finished, job: Job) -> Record:
         """Choose the names, store the record, then rename the files. Blocks. Raises: OSError.
 
-        Earlier results of the picture are replaced. If errors left nothing to put in their place, they remain, and the
-        next run processes the picture again.
+        Earlier results of the picture are replaced. Those of the same content remain if nothing takes their place,
+        because their stage failed or was not asked for. After errors, the next run processes the picture again.
         """
         source = source_key(finished.picture.path, self._out)
         earlier = self._manifest.records.get(source)
@@ -67,8 +67,9 @@ class Publisher:
             record = structs.replace(earlier, errors=finished.errors)
             self._manifest.append(record)
             return record
+        kept = self._kept(earlier, finished)
         if earlier is not None:
-            self._results.remove_own(earlier.files)
+            self._results.remove_own(file for file in earlier.files if file not in kept.values())
             for language, name in _names_of(earlier):
                 self._names.release(language, name)
         # without translations, because analyze failed or was not asked for, the files are named after the original
@@ -80,13 +81,26 @@ class Publisher:
             if not self._results.is_free(finished.picture.subfolder, name, endings):
                 continue
             record = self._record(finished, job, source, name)
-            self._manifest.append(record)
             files = [(staged, file.path) for staged, file in zip(finished.staged, record.files, strict=True)]
+            texts = record.translations or (earlier.translations if earlier is not None and kept else ())
+            record = structs.replace(record, translations=texts, **kept)
+            self._manifest.append(record)
             if self._results.publish(files):
                 for taken in _names_of(record):
                     self._names.take(*taken)
                 return record
         raise AssertionError("there is always another number")
+
+    def _kept(self, earlier: Record | None, finished: Finished) -> dict[str, ResultFile]:
+        """The earlier results that remain, by their field of the record. A sidecar is outdated by new texts."""
+        if earlier is None or earlier.sha256 != finished.sha256:
+            return {}
+        results = (
+            ("optimized", finished.optimized, earlier.optimized),
+            ("converted", finished.converted, earlier.converted),
+            ("sidecar", finished.sidecar or finished.base_names, earlier.sidecar),
+        )
+        return {field: old for field, new, old in results if not new and old is not None and self._results.has(old)}
 
     def _base_name(self, finished: Finished, language: str, fallback: str) -> str:
         """The name in a language before numbers are added; `fallback` if the picture has no text in that language."""

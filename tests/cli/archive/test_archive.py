@@ -95,9 +95,7 @@ def test_the_results_are_those_of_process(
     assert "No vision model is in use" in report
 
 
-def test_results_of_other_options_are_replaced_and_those_that_were_edited_remain(
-    program: Program, tmp_path: Path
-) -> None:
+def test_results_that_nothing_replaces_and_those_that_were_edited_remain(program: Program, tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     source.mkdir()
     for number in range(2):
@@ -105,9 +103,10 @@ def test_results_of_other_options_are_replaced_and_those_that_were_edited_remain
     with local_cluster(1, 0, {}) as scheduler:
         command = ("archive", source, target, "--scheduler", scheduler)
         program.in_process(*command, "--only", "optimize")
-        edited, _ = sorted(target.glob("*.jpg"))
+        edited, other = sorted(target.glob("*.jpg"))
         edited.write_bytes(b"edited")
         ended = program.in_process(*command, "--only", "convert", "--format", "webp")
     assert ended.stdout.startswith("2 done, 0 unchanged"), ended.stderr
-    assert list(target.glob("*.jpg")) == [edited]
+    assert sorted(target.glob("*.jpg")) == [edited, other]
+    assert edited.read_bytes() == b"edited"
     assert len(list(target.glob("*.webp"))) == 2

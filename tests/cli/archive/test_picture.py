@@ -139,6 +139,17 @@ def test_a_picture_that_fails_retains_its_earlier_results(bench: Bench, name: st
     assert sorted(bench.files()) == [f"{name}.jpg", f"{name}.webp"]
 
 
+def test_results_of_the_same_content_remain_where_nothing_takes_their_place(bench: Bench, name: str) -> None:
+    earlier = bench.process()
+    bench.converted = StageFailed("It is too large.")
+    row = bench.process(earlier=earlier)
+    assert (row.outcome, row.converted) == ("failed", earlier.converted)
+    assert sorted(bench.files()) == [f"{name}.jpg", f"{name}.webp"]
+    bench.write(bench.source / KEY, pictures.jpeg(64, 48, seed=7))
+    assert bench.process(earlier=row).converted is None
+    assert sorted(bench.files()) == [f"{name}.jpg"]
+
+
 def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:
     bench.slug = ""
     bench.converted = StageFailed("It is too large.")

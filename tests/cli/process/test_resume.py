@@ -231,9 +231,29 @@ def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> No
     assert {(row["language"], row["alt_text"], row["needs_text"]) for row in rows} == {("en", "", "true")}
     paid = 1_000_000 - program.in_process_json("credits", "balance")["balance"]
     assert paid == 10
+    analyzed = program.in_process("process", folder / "=1+1.jpg", "--out", out, "--only", "analyze")
+    assert rows[0]["seo_filename"] in analyzed.stdout, "the name, though no file has it"
     only = program.in_process_json("process", folder, "--flat", "--out", out, "--only", "convert")
     assert {Path(image["converted_file"]).suffix for image in only} == {".webp"}
-    assert all(image["optimized_file"] is None for image in only)
+    assert len(names(out)) == 10, "the optimized files remain, for nothing takes their place"
+
+
+def test_only_what_is_made_anew_is_replaced(program: Program, folder: Path, tmp_path: Path) -> None:
+    picture, out = next(folder.rglob("*.jpg")), tmp_path / "out"
+    (whole,) = program.in_process_json("process", picture, "--out", out)
+    files = {path.name: path.read_bytes() for path in out.iterdir() if not path.name.startswith(".")}
+    (texts,) = program.in_process_json("process", picture, "--out", out, "--only", "analyze", "--languages", "de")
+    assert {name: (out / name).read_bytes() for name in files} == files
+    assert texts["optimized_file"] == whole["optimized_file"]
+    (converted,) = program.in_process_json("process", picture, "--out", out, "--only", "convert", "--format", "avif")
+    assert [text["language_code"] for text in converted["translations"]] == ["de"]
+    assert {Path(name).suffix for name in names(out)} == {".jpg", ".avif"}
+    assert (out / Path(whole["optimized_file"]).name).is_file()
+    again = program.in_process("process", picture, "--out", out, "--only", "convert", "--format", "avif")
+    assert "1 unchanged" in again.stdout
+    picture.write_bytes(pictures.jpeg(80, 60, seed=9))
+    program.in_process_json("process", picture, "--out", out, "--only", "convert")
+    assert {Path(name).suffix for name in names(out)} == {".webp"}, "results of another content do not remain"
 
 
 @pytest.mark.parametrize(
