@@ -26,6 +26,7 @@ from imgproc_local.archive.describing import DescribingPool, count_vision_worker
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.location import (
     absolute,
+    claim_tables,
     inside_source,
     open_store,
     open_target,
@@ -156,6 +157,8 @@ def run_archive(
     with new_index() as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
         _remove_marks(store)
         read_new_parts(store, index)
+        if not index.parts():
+            claim_tables(store, target)
         run_number = next_run(index.parts())
         processing = _Processing(
             arguments=arguments,

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     "csv_file",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the alt texts to this file, with a row per result file and language.",
+    help="Also write the alt texts to this file, with a row per result file and language. It may be the table of an"
+    " earlier run, but no other file that exists.",
 )
 @air_gapped_option
 @data_dir_option
@@ -92,8 +93,8 @@ def command(
     from imgproc_local.cli.process.run import Run, RunOptions
 
     config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality, codec_threads=jobs)
-    if csv_file is not None and not csv_file.absolute().parent.is_dir():
-        raise click.BadParameter(f"there is no folder {str(csv_file.parent)!r}: create it first.", param_hint="'--csv'")
+    if csv_file is not None:
+        _require_writable_table(csv_file)
     if archive_names and flat:
         raise click.UsageError("--archive-names needs the subfolders of FOLDER: leave out --flat.")
     request = request_for(flags, config, archive_names=archive_names)
@@ -110,8 +111,35 @@ def command(
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
     _report(run, flags.convert_to, as_json, watch)
-    is_written = csv_file is None or _write_csv(run, csv_file)
+    # a table of an earlier run is not emptied by a run that found no picture
+    is_written = csv_file is None or not run.outcomes or _write_csv(run, csv_file)
     exit_command(ctx, run.exit_code if is_written else run.exit_code or EXIT_PROBLEM, run.has_unstopped_threads)
+
+
+def _require_writable_table(csv_file: Path) -> None:
+    """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
+    problem = None
+    if not csv_file.absolute().parent.is_dir():
+        problem = f"there is no folder {str(csv_file.parent)!r}: create it first."
+    elif csv_file.exists():
+        try:
+            problem = None if _is_table(csv_file) else "exists and is not a table of an earlier run"
+        except OSError as error:
+            problem = f"exists and can't be read ({error.strerror})"
+        problem = f"{str(csv_file)!r} {problem}. Name a new file." if problem else None
+    if problem:
+        raise click.BadParameter(problem, param_hint="'--csv'")
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file begins like the tables of alt texts. Raises: OSError."""
+    from imgproc_local.cli.process.report import csv_bytes
+
+    head = csv_bytes([])
+    if not file.is_file():  # a pipe would be read until something is written into it
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(head)) == head
 
 
 def _print_plan(run: Run, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from imgproc_local.archive.cluster import require_protected
 from imgproc_local.archive.location import absolute, inside_source, require_location
 from imgproc_local.domain.errors import InvalidRequest
 from tests.cli.conftest import Program
+from tests.support import pictures
 
 pytest.importorskip("distributed")
 
@@ -37,6 +38,22 @@ def test_wrong_arguments_are_refused_before_anything_is_done(
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "target").exists()
+
+
+def test_files_in_the_places_of_the_tables_are_never_replaced(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    (tmp_path / "empty").mkdir()
+    (source / "stone.jpg").write_bytes(pictures.jpeg())
+    target.mkdir()
+    (target / "report.html").write_text("mine")
+    result = program.in_process("archive", source, target)
+    assert (result.exit_code, "a file that `archive` would replace: report.html." in result.stderr) == (2, True)
+    assert (target / "report.html").read_text() == "mine"
+    for _ in range(2):
+        again = program.in_process("archive", tmp_path / "empty", tmp_path / "new")
+        assert "There is no picture in SOURCE." in again.stderr
 
 
 @pytest.mark.parametrize("location", ["", "s3:/bucket/x", "s3//bucket/x", "GS//bucket", "https:/example.org"])

@@ -206,6 +206,22 @@ def test_a_table_that_can_not_be_written_is_reported(program: Program, folder: P
     assert "2 done" in shown.stdout
 
 
+def test_a_table_replaces_only_that_of_an_earlier_run(program: Program, folder: Path, tmp_path: Path) -> None:
+    picture, out, table = next(path for path in folder.rglob("*.jpg")), tmp_path / "out", tmp_path / "alt.csv"
+    content = picture.read_bytes()
+    other = tmp_path / "other.csv"
+    other.write_text("my,own,table\n")
+    for taken in (picture, other):
+        shown = program.in_process("process", picture, "--out", out, "--csv", taken)
+        assert (shown.exit_code, "is not a table of an earlier run. Name a new file." in shown.stderr) == (2, True)
+    assert (picture.read_bytes(), other.read_text(), out.exists()) == (content, "my,own,table\n", False)
+    for _ in range(2):
+        assert program.in_process("process", picture, "--out", out, "--csv", table).exit_code == 0
+        assert table.read_bytes().count(b"\r\n") == 3
+    assert program.in_process("process", tmp_path / "missing", "--out", out, "--csv", table).exit_code == 2
+    assert table.read_bytes().count(b"\r\n") == 3
+
+
 def test_every_result_of_another_output_folder_is_known_as_one(program: Program, folder: Path, tmp_path: Path) -> None:
     program.in_process("process", folder, "--out", folder / "web", "--format", "avif")
     shown = program.in_process("process", folder, "--out", tmp_path / "out", "--dry-run")
