@@ -35,8 +35,9 @@ from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
-from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.blobs import STORE_FOLDERS, Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
+from imgproc_local.storage.inspection import entries
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.regenerations import Regenerations
@@ -45,7 +46,7 @@ from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
-from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder
+from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
 from imgproc_local.vision.describer import Describer
 
@@ -353,11 +354,13 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
 
 
 @asynccontextmanager
-async def open_store(config: Config, clock: Clock = utc_now) -> AsyncIterator[Store]:
-    """Keys, credits and page sessions, even while a server owns the folder.
+async def open_store(config: Config, clock: Clock = utc_now, *, create: bool = False) -> AsyncIterator[Store]:
+    """Keys, credits and page sessions, even while a server owns the folder. With `create`, a missing folder is created.
 
     Raises: StorageFailed; DataFolderBusy, where a server of an older version of the program is running.
     """
+    if not create:
+        require_folder(config.data_dir)
     make_folder(config.data_dir)
     with _owned_if_migrating(config.data_dir, clock):
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
@@ -395,6 +398,22 @@ async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
         await database.close()
 
 
+def _require_own_content(folder: Path) -> None:
+    """Raises: StorageFailed, if a folder without a database has content that the first start would delete."""
+    if (folder / DATABASE_FILE).exists():
+        return
+    paths = [folder / name for name in (*STORE_FOLDERS, WORK_FOLDER)]
+    try:
+        taken = [path.name for path in paths if path.is_symlink() or entries(path)]
+    except OSError as error:
+        raise StorageFailed(f"The data folder {folder} can't be read ({error.strerror}).") from error
+    if taken:
+        raise StorageFailed(
+            f"The data folder {folder} has no database {DATABASE_FILE}, but {' and '.join(taken)} with content, which"
+            " would be deleted. Choose an empty folder with --data-dir, or `restore` a backup."
+        )
+
+
 @asynccontextmanager
 async def open_services(
     config: Config,
@@ -415,6 +434,8 @@ async def open_services(
         SettingInvalid: the settings contradict each other.
     """
     service = compression_service(config, clock)
+    make_folder(config.data_dir)
+    _require_own_content(config.data_dir)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
         database = await open_database(config.data_dir / DATABASE_FILE, clock)

@@ -81,7 +81,7 @@ async def _grant(config: Config, account: str, amount: int) -> int:
     """Add `amount` credits to the account and return its new balance. Raises: NotFound."""
     from imgproc_local.compose import open_store
 
-    async with open_store(config) as store:
+    async with open_store(config, create=True) as store:
         account_id = await _account_id(store, account)
         balance = await store.credits.grant(account_id, amount)
     with open_audit_log(config.data_dir):

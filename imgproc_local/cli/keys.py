@@ -120,7 +120,7 @@ def _limit_text(rate_limit: int | None, default: int) -> str:
 async def _create(config: Config, name: str, account: str, rate_limit: int | None) -> tuple[ApiKey, str]:
     from imgproc_local.compose import open_store
 
-    async with open_store(config) as store:
+    async with open_store(config, create=True) as store:
         key, secret = await store.keys.create(name, account, rate_limit)
     with open_audit_log(config.data_dir):
         audit("key.create", key=key.id, account=key.account_id, by="command")

@@ -31,6 +31,7 @@ from imgproc_local.storage.inspection import entries, read_database, referenced_
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.wal import wal_path
 from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.folder_lock import require_folder
 
 FORMAT = 1
 DATABASE, MANIFEST, DIGEST = "imgproc.db", "manifest.json", "sha256"
@@ -134,8 +135,7 @@ def write_backup(folder: Path, database: Path, target: Path, program: str, at: s
             raise StorageFailed(f"{target} exists already. Name a new file.")
         if not target.parent.is_dir():
             raise StorageFailed(f"The folder {target.parent} does not exist. Create it, or name a file elsewhere.")
-        if not folder.is_dir():
-            raise StorageFailed(f"The data folder {folder} does not exist. {NAME_ANOTHER}")
+        require_folder(folder)
         if not database.is_file():
             raise StorageFailed(f"The data folder {folder} has no database to back up. {NAME_ANOTHER}")
         try:

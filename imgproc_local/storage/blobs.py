@@ -39,6 +39,10 @@ MAX_REMEMBERED = 20_000
 Damage = Literal["missing", "damaged"]
 
 
+STORE_FOLDERS = ("files", "thumbnails", "incoming")
+"""The folders in a data folder whose content belongs to the database: what no row names is deleted."""
+
+
 class Blob(Struct, frozen=True):
     sha256: str
     size_bytes: int
@@ -107,9 +111,7 @@ class Blobs:
     """
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
-        self._files = folder / "files"
-        self.thumbnail_folder = folder / "thumbnails"
-        self.incoming_folder = folder / "incoming"
+        self._files, self.thumbnail_folder, self.incoming_folder = (folder / name for name in STORE_FOLDERS)
         self.on_removed: Callable[[str], None] = lambda _: None
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()

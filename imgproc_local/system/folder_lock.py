@@ -84,8 +84,24 @@ def current_owner(folder: Path) -> Owner | None:
         return None
 
 
+def require_folder(folder: Path) -> None:
+    """Raises: StorageFailed, unless the data folder exists."""
+    _require_no_file(folder)
+    if not folder.is_dir():
+        raise StorageFailed(
+            f"The data folder {folder} does not exist. Name another one with --data-dir, or create it with"
+            " `imgproc-local serve` or `process`."
+        )
+
+
+def _require_no_file(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise StorageFailed(f"Expected a data folder, but {folder} is a file. Name a folder with --data-dir.")
+
+
 def make_folder(folder: Path) -> None:
     """Create the data folder if it is missing, and check that it can be written to. Raises: StorageFailed."""
+    _require_no_file(folder)
     try:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -226,9 +226,7 @@ def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, progr
     assert "schema 99" in result.stderr
 
 
-def test_a_mistyped_data_folder_is_refused_also_after_another_command_created_it(
-    program: Program, tmp_path: Path
-) -> None:
+def test_a_missing_or_empty_data_folder_is_refused(program: Program, tmp_path: Path) -> None:
     def refused() -> str:
         result = program.in_process("backup", tmp_path / "backup.tar")
         assert result.exit_code == 2, result.output
@@ -238,6 +236,7 @@ def test_a_mistyped_data_folder_is_refused_also_after_another_command_created_it
         return result.stderr
 
     assert "does not exist" in refused()
+    program.data.mkdir()
     assert program.in_process("credits", "balance").exit_code == 0
     assert "no job and no key" in refused()
     assert program.in_process("credits", "grant", 5).exit_code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -32,6 +34,32 @@ def test_the_list_shows_every_key_but_never_a_secret(program: Program) -> None:
     assert "no limit" in program.in_process("keys", "list").stdout
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("keys", "list"),
+        ("keys", "revoke", "01"),
+        ("credits", "balance"),
+        ("sessions", "list"),
+        ("prune", "--older-than", "1d"),
+        ("verify",),
+        ("backup", "{}/backup.tar"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_no_data_folder_is_created_by_a_command_that_needs_one(
+    program: Program, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    words = [word.format(tmp_path) for word in arguments]
+    missing = program.in_process(*words)
+    assert (missing.exit_code, program.data.exists()) == (2, False)
+    assert f"The data folder {program.data} does not exist. Name another one with --data-dir" in missing.stderr
+    program.data.write_text("a file")
+    for command in (words, ["keys", "create", "--name", "shop"], ["serve"]):
+        refused = program.in_process(*command)
+        assert (refused.exit_code, f"{program.data} is a file" in refused.stderr) == (2, True), refused.stderr
+
+
 def test_a_new_key_is_printed_once(program: Program) -> None:
     result = program.in_process("keys", "create", "--name", "shop")
     assert result.exit_code == 0
@@ -54,6 +82,7 @@ def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: P
      ("--name", "a", "--rate-limit", "many"), ("--name", "\udcff"), ("--name", "a", "--account", "")],
 )  # fmt: skip
 def test_invalid_arguments_are_refused_and_no_key_is_created(program: Program, arguments: tuple[str, ...]) -> None:
+    program.data.mkdir()
     assert program.in_process("keys", "create", *arguments).exit_code == 2
     assert program.in_process_json("keys", "list") == []
 

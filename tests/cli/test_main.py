@@ -11,6 +11,7 @@ import pytest
 from imgproc_local import __version__
 from imgproc_local.cli import COMMANDS
 from tests.cli.conftest import Program
+from tests.support import pictures
 
 HEAVY_LIBRARIES = ("litestar", "pyvips", "PIL", "aiosqlite", "babel", "uvicorn")
 ARCHIVE_LIBRARIES = ("distributed", "dask", "fsspec", "pyarrow", "imgproc_local.archive", "imgproc_local.batch")
@@ -89,6 +90,21 @@ def test_a_data_folder_that_can_not_be_created_is_refused(
 def test_data_dir_is_accepted_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
     for number, arguments in enumerate((("--data-dir", "{}", "keys", "list"), ("keys", "list", "--data-dir", "{}"))):
         folder = tmp_path / f"other-{number}"
+        folder.mkdir()
         assert program.in_process(*(argument.format(folder) for argument in arguments)).exit_code == 0
-        assert folder.is_dir()
+        assert (folder / "imgproc.db").is_file()
     assert not program.data.exists()
+
+
+@pytest.mark.parametrize("name", ["files/taxes/2023.pdf", "work/thesis.doc", "thumbnails/a.jpg", "incoming/film"])
+def test_a_folder_with_files_of_the_users_own_does_not_become_the_data_folder(program: Program, name: str) -> None:
+    own, picture = program.data / name, program.data / "picture.jpg"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"mine")
+    content = pictures.jpeg()
+    picture.write_bytes(content)
+    for command in (("process", picture, "--out", program.data / "out"), ("serve",)):
+        refused = program.in_process(*command)
+        assert refused.exit_code == 2
+        assert f"has no database imgproc.db, but {Path(name).parts[0]} with content" in refused.stderr
+    assert (own.read_bytes(), picture.read_bytes()) == (b"mine", content)

@@ -40,6 +40,7 @@ def test_sign_in_without_a_server_says_what_to_do(program: Program) -> None:
 
 
 def test_sessions_are_listed_and_revoked_at_once(program: Program) -> None:
+    program.data.mkdir()
     assert "No browser" in program.in_process("sessions", "list").stdout
     with serving(program.data) as server, httpx.Client(base_url=server.wait_ready()) as one, httpx.Client() as two:
         for browser, name in ((one, "Browser one"), (two, "Browser two")):

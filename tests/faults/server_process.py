@@ -36,7 +36,7 @@ def make_key(folder: Path, rate_limit: int = 0) -> str:
     """A key of the default account, made beside a server or before there is one."""
 
     async def create() -> str:
-        async with open_store(Config(data_dir=folder)) as store:
+        async with open_store(Config(data_dir=folder), create=True) as store:
             return (await store.keys.create("fault test", rate_limit=rate_limit))[1]
 
     return asyncio.run(create())

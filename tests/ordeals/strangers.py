@@ -76,7 +76,7 @@ def make_keys(folder: Path) -> tuple[str, str]:
     """Keys of the accounts of the stranger and the neighbour."""
 
     async def create() -> tuple[str, str]:
-        async with open_store(Config(data_dir=folder)) as store:
+        async with open_store(Config(data_dir=folder), create=True) as store:
             stranger = await store.keys.create("stranger", account="stranger", rate_limit=0)
             neighbour = await store.keys.create("neighbour", account="neighbour", rate_limit=0)
             return stranger[1], neighbour[1]

@@ -28,10 +28,10 @@ def moment() -> list[datetime]:
 def old(tmp_path_factory: pytest.TempPathFactory, moment: list[datetime]) -> Iterator[Running]:
     """A service with one job that is 100 days old, one of today, and files of every kind."""
     folder = tmp_path_factory.mktemp("data")
-    for name, size in (("models/a/text.gguf", 3000), ("thumbnails/aa/x.webp", 200), ("imgproc.db.schema-6", 70)):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(bytes(size))
     with running(folder, clock=lambda: moment[0]) as service:
+        for name, size in (("models/a/text.gguf", 3000), ("thumbnails/aa/x.webp", 200), ("imgproc.db.schema-6", 70)):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(bytes(size))
         service.process("optimize", pictures.jpeg(seed=1))
         moment[0] = NOW
         service.process("optimize", pictures.jpeg(seed=2))

@@ -9,7 +9,7 @@ import click
 
 from imgproc_local.cli.doctor.check import Check, check_lines
 from imgproc_local.cli.doctor.data_folder import REPAIR, REPAIR_FILES, REPAIR_LOG, REPAIR_ROWS
-from imgproc_local.cli.exit_codes import EXIT_PROBLEM, Refused
+from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import size_text
 from imgproc_local.system.files import encodable_text
@@ -45,11 +45,10 @@ def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.storage.verification import verify
-    from imgproc_local.system.folder_lock import current_owner
+    from imgproc_local.system.folder_lock import current_owner, require_folder
 
     folder = load_config(ctx, data_dir).data_dir
-    if not folder.is_dir():
-        raise Refused(f"The data folder {folder} does not exist. Name another one with --data-dir.")
+    require_folder(folder)
     result = verify(folder, folder / DATABASE_FILE, lambda: current_owner(folder) is not None)
     checks = list(_checks(result))
     healthy = all(check.state != "problem" for check in checks)

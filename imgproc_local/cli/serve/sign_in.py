@@ -36,7 +36,10 @@ def _address(folder: Path) -> str:
 
     owner = current_owner(folder)
     if owner is None or owner.address is None:
-        raise Refused(f"No server runs on the data folder {folder}. Start it with `imgproc-local serve`.")
+        raise Refused(
+            f"No server runs on the data folder {folder}. Start it with `imgproc-local serve`, and the"
+            " same --data-dir if you use one."
+        )
     return owner.address
 
 

@@ -205,7 +205,7 @@ def test_jobs_that_were_in_the_queue_are_processed_first_and_are_not_deleted(
 
 async def queue_two_jobs(data: Path) -> None:
     """Queue two jobs of another account."""
-    async with open_store(Config(data_dir=data)) as store:
+    async with open_store(Config(data_dir=data), create=True) as store:
         jobs = Jobs(store.database, 2)
         blobs = Blobs(data, jobs.is_referenced)
         plan = Plan(Operation.OPTIMIZE)
