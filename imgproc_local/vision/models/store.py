@@ -220,6 +220,7 @@ class ModelStore:
         """Delete a model. Raises: ModelUnusable, if it is not installed; DataFolderBusy; StorageFailed."""
         if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name).is_dir():
             self.manifest(name)  # raises that it is not installed
+        self._require_own(name)
         with self.locked(), translate_disk_errors(self.folder):
             if self.selected() == name:
                 (self.folder / SELECTION_FILE).unlink(missing_ok=True)
@@ -283,8 +284,17 @@ class ModelStore:
     def require_not_installed(self, name: str) -> None:
         """Raises: ModelUnusable, if the name is taken."""
         if (self.folder / name).exists():
+            self._require_own(name)
             raise ModelUnusable(
                 f"A model {name!r} is installed already. Remove it first, or import this one under another name."
+            )
+
+    def _require_own(self, name: str) -> None:
+        """Raises: ModelUnusable, if the folder of this name was not made by an installation."""
+        if not (self.folder / name / MANIFEST_FILE).is_file():
+            raise ModelUnusable(
+                f"{self.folder / name} is not an installed model: it has no {MANIFEST_FILE}. Move it out of the models"
+                " folder, or use another name."
             )
 
     def _require_folder(self) -> None:

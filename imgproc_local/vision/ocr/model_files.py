@@ -124,14 +124,24 @@ def remove(models: ModelStore) -> None:
     """Delete the networks. Raises: ModelUnusable, if they are not installed; StorageFailed, DataFolderBusy."""
     if not (models.folder / NAME).exists():
         raise ModelUnusable(f"{NAME} is not installed.")
+    _require_own(models.folder / NAME)
     with models.locked(), translate_disk_errors(models.folder):
         shutil.rmtree(models.folder / NAME)
 
 
 def require_not_installed(models: ModelStore) -> None:
-    """Raises: ModelUnusable, if the networks are installed."""
+    """Raises: ModelUnusable, if the networks are installed, or a folder of the user's own has their name."""
     if installed_folder(models.folder):
         raise ModelUnusable(f"{NAME} is installed already.")
+    _require_own(models.folder / NAME)
+
+
+def _require_own(folder: Path) -> None:
+    """Raises: ModelUnusable, if there are other files than networks in the folder."""
+    suffixes = {Path(name).suffix for name in NETWORKS}
+    others = [file.name for file in folder.iterdir() if file.suffix not in suffixes] if folder.is_dir() else []
+    if others:
+        raise ModelUnusable(f"{folder} has files that are not of {NAME}, such as {others[0]}. Move them elsewhere.")
 
 
 def install(models: ModelStore, source: Path, progress: Progress) -> None:

@@ -89,6 +89,16 @@ def test_a_model_with_a_damaged_manifest_is_reported_and_can_be_removed(models: 
     check_folder(models, [])
 
 
+def test_a_folder_of_the_users_own_is_no_model_and_is_not_removed(models: ModelStore) -> None:
+    own = models.folder / "holiday"
+    own.mkdir(parents=True)
+    (own / "picture.jpg").write_bytes(b"mine")
+    for call in (models.remove, models.require_not_installed):
+        with pytest.raises(ModelUnusable, match=r"holiday is not an installed model: it has no manifest\.json"):
+            call("holiday")
+    assert (own / "picture.jpg").read_bytes() == b"mine"
+
+
 def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
     install(models)
     models.verify("a", ignore_progress)
