@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -58,12 +59,13 @@ def create(
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.option("--all", "every", is_flag=True, help="Also list revoked keys.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all keys, also the revoked ones.")
 @data_dir_option
 @click.pass_context
-def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List all keys, oldest first. They are not shown themselves: only their hashes are stored."""
-    from imgproc_local.cli.output import echo_json, table
+def list_keys(ctx: click.Context, every: bool, as_json: bool, data_dir: str | None) -> None:
+    """List the keys, oldest first. They are not shown themselves: only their hashes are stored."""
+    from imgproc_local.cli.output import echo_json
 
     config = load_config(ctx, data_dir)
     keys = asyncio.run(_all_keys(config))
@@ -82,16 +84,26 @@ def list_keys(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
             ]
         )
         return
-    if not keys:
-        click.echo("There is no key yet. Create one with `imgproc-local keys create --name NAME`.")
-        return
+    listed = [key for key in keys if every or key.revoked_at is None]
+    hidden = len(keys) - len(listed)
+    if not listed:
+        click.echo("There is no key. Create one with `imgproc-local keys create --name NAME`.")
+    else:
+        _print_keys(listed, config.rate_limit_per_minute)
+    if hidden:
+        click.echo(f"Not listed: {hidden:,} revoked. `imgproc-local keys list --all` lists them, too.")
+
+
+def _print_keys(keys: Sequence[ApiKey], default_limit: int) -> None:
+    from imgproc_local.cli.output import table
+
     rows = [("ID", "NAME", "ACCOUNT", "PER MINUTE", "CREATED", "STATE")]
     rows += [
         (
             key.id,
             key.name,
             key.account,
-            _limit_text(key.rate_limit, config.rate_limit_per_minute),
+            _limit_text(key.rate_limit, default_limit),
             key.created_at[:19] + "Z",
             "active" if key.revoked_at is None else f"revoked {key.revoked_at[:19]}Z",
         )

@@ -70,7 +70,12 @@ def test_a_revoked_key_is_listed_as_such_and_can_not_be_revoked_again(program: P
     key = program.in_process_json("keys", "create", "--name", "shop")
     assert program.in_process("keys", "revoke", key["id"].upper()).exit_code == 0  # the case does not matter
     assert program.in_process_json("keys", "list")[0]["revoked_at"] is not None
-    assert "revoked" in program.in_process("keys", "list").stdout
+    listed = program.in_process("keys", "list")
+    assert "There is no key." in listed.stdout
+    assert "Not listed: 1 revoked. `imgproc-local keys list --all` lists them, too." in listed.stdout
+    assert f"revoked {program.in_process_json('keys', 'list')[0]['revoked_at'][:10]}" in (
+        program.in_process("keys", "list", "--all").stdout
+    )
     again = program.in_process("keys", "revoke", key["id"])
     assert again.exit_code == 2
     assert key["id"] in again.stderr
