@@ -26,7 +26,7 @@ from imgproc_local.storage.translations import MAX_VERSIONS
 from imgproc_local.storage.wal import wal_damage
 
 MAX_PROBLEMS = 1000
-"""The most problems of one area that are listed."""
+"""The most problems that each check of the rows lists. All damaged files are listed."""
 
 Area = Literal["database", "log", "jobs", "credits", "files", "foreign"]
 

@@ -30,16 +30,16 @@ EXAMPLE_AGE = timedelta(days=90)
 def data_folder(config: Config) -> Iterator[Check]:
     """Check the data folder without changing it, also beside a running server."""
     folder = config.data_dir
-    yield _writable(folder)
+    yield _permissions(folder)
     yield _disk(folder)
-    if not folder.is_dir() or not os.access(folder, os.R_OK | os.X_OK):
+    if not folder.is_dir() or not _is_readable(folder):
         return
     owner = current_owner(folder)
     yield _server(owner)
     yield from _database(config, owner)
 
 
-def _writable(folder: Path) -> Check:
+def _permissions(folder: Path) -> Check:
     advice = "Change its permissions, or choose another folder with --data-dir."
     if not os.path.lexists(folder):
         parent = _existing_parent(folder)
@@ -55,7 +55,13 @@ def _writable(folder: Path) -> Check:
         return Check(
             "data folder", "problem", f"{folder} can't be written: {error.strerror}{foreign_owner_text(folder)}", advice
         )
+    if not _is_readable(folder):
+        return Check("data folder", "problem", f"{folder} can't be read{foreign_owner_text(folder)}", advice)
     return Check("data folder", "ok", f"{folder}, writable")
+
+
+def _is_readable(folder: Path) -> bool:
+    return os.access(folder, os.R_OK | os.X_OK)
 
 
 def _existing_parent(folder: Path) -> Path:

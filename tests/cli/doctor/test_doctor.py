@@ -146,6 +146,17 @@ def test_an_unusable_data_folder_is_a_problem(program: Program) -> None:
     assert checks(program, exit_code=1, data_dir=program.data / "below")["data folder"]["state"] == "problem"
 
 
+def test_a_data_folder_that_can_be_written_but_not_read_is_a_problem(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.data.mkdir()
+    access = os.access
+    # file permissions do not apply to root, who may run the tests
+    monkeypatch.setattr(os, "access", lambda path, mode: path != program.data and access(path, mode))
+    found = checks(program, exit_code=1)["data folder"]
+    assert (found["state"], found["detail"]) == ("problem", f"{program.data} can't be read")
+
+
 def test_a_frozen_program_gets_no_advice_to_use_pip_or_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
     monkeypatch.setattr(ssimulacra2, "backend", lambda: "libvips")
