@@ -84,7 +84,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     if wait_s is not None:
         status = (await services.engine.wait(job.id, wait_s)).status
     return Response(
-        dispatch_body(job, status, services.config.status_set, ignored_fields(form.fields)),
+        dispatch_body(job, status, services.config.status_set, ignored_fields(form)),
         status_code=202,
         headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
     )

@@ -87,13 +87,15 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         max_height_px=max_height_px,
     )
     if form.filename is None:
-        errors["image"] = ["image is required: a file part of the form; received none."]
+        received = f"one with the name {_shown(form.other_files[0])}" if form.other_files else "none"
+        errors["image"] = [f"image is required: a file part of the form; received {received}."]
     return plan, errors
 
 
-def ignored_fields(fields: Fields) -> str:
+def ignored_fields(form: MultipartForm) -> str:
     """A sentence for the answer to an upload that lists the first unknown fields; "" if there are none."""
-    unknown = [name for name, _ in fields if name not in TEXT_FIELDS and not _LANGUAGES_ITEM.fullmatch(name)]
+    unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _LANGUAGES_ITEM.fullmatch(name)]
+    unknown += form.other_files
     shown = []
     for name in list(dict.fromkeys(unknown))[:MAX_IGNORED_SHOWN]:
         near = difflib.get_close_matches(name, TEXT_FIELDS, n=1)

@@ -70,10 +70,14 @@ class Uploads:
 
 
 class MultipartForm(Struct):
-    """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given."""
+    """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given.
+
+    `other_files` are the names of file parts that are not the image; their bytes are not kept.
+    """
 
     fields: Fields
     filename: str | None = None
+    other_files: list[str] = []
 
 
 async def read_form(
@@ -146,6 +150,8 @@ class _PartReader:
         self._part = part
         self._text.clear()
         if part.name != "image":
+            if part.filename is not None:
+                self._form.other_files.append(part.name)
             return
         if part.filename is None and part.content_type in (None, "", "text/plain"):
             raise InvalidRequest({"image": ["image must be a file part with a file name; received a text field."]})

@@ -421,6 +421,16 @@ def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> No
     assert answer.json()["data"]["message"].endswith(" for the result.")
 
 
+def test_a_file_part_with_another_name_is_named(service: Running) -> None:
+    picture = ("a.jpg", pictures.jpeg())
+    answer = service.client.post("/images/optimize", files={"file": picture})
+    assert answer.status_code == 422
+    message = "image is required: a file part of the form; received one with the name 'file'."
+    assert answer.json()["errors"] == {"image": [message]}
+    answer = service.client.post("/images/optimize", files={"image": picture, "thumbnail": picture})
+    assert answer.json()["data"]["message"].endswith("because uploads have no such field: 'thumbnail'.")
+
+
 def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
     files = {"image": ("a.jpg", pictures.jpeg())}
