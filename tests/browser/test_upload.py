@@ -6,6 +6,7 @@ import io
 import itertools
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,58 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_servic
     assert tab.text(".refused") == ""
 
 
+def test_what_is_dropped_as_soon_as_the_page_is_shown_is_added_with_the_chosen_languages(
+    empty_service: Running, open_tab: OpenTab
+) -> None:
+    tab = open_tab(empty_service)
+    picture = pictures.jpeg(64, 48)
+    tab.drop({"first.jpg": picture})
+    tab.wait_for_count("Done", 1)
+    tab.page.evaluate("localStorage.setItem('imgproc-local.options', JSON.stringify({ languages: ['de'] }))")
+    tab.page.add_init_script(
+        f"""new MutationObserver((_, observer) => {{
+          if (document.querySelector(".pictures-view") === null) return;
+          observer.disconnect();
+          const dataTransfer = new DataTransfer();
+          const content = Uint8Array.from({list(picture)});
+          for (const name of ["first.jpg", "second.jpg"]) dataTransfer.items.add(new File([content], name));
+          document.body.dispatchEvent(new DragEvent("drop", {{ dataTransfer, bubbles: true, cancelable: true }}));
+        }}).observe(document, {{ childList: true, subtree: true }});"""
+    )
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    tab.page.route("**/api/v1/languages", hold)
+    tab.page.reload()
+    tab.wait("document.querySelector('.list')")
+    assert tab.count("All") == 1
+    held[0].continue_()
+    tab.wait_for_count("Done", 2)
+    assert "in the list already" in tab.text(".refused li")
+    jobs = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"]
+    assert jobs[0]["image"]["original_filename"] == "second.jpg"
+    assert jobs[0]["image"]["details"]["languages"] == ["de"]
+
+
+def test_a_file_that_is_dropped_on_another_view_does_not_replace_the_page(
+    empty_service: Running, open_tab: OpenTab, tmp_path: Path
+) -> None:
+    (tmp_path / "quay.jpg").write_bytes(pictures.jpeg(64, 48))
+    tab = open_tab(empty_service)
+    tab.page.goto(f"{empty_service.root}/#settings")
+    tab.wait("document.querySelector('.view-settings h2')")
+    devtools = tab.page.context.new_cdp_session(tab.page)
+    dragged = {"items": [], "files": [str(tmp_path / "quay.jpg")], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
+    tab.page.wait_for_timeout(300)
+    assert len(tab.context.pages) == 1
+    assert tab.page.url == f"{empty_service.root}/#settings"
+    assert tab.text(".view-settings h2")
+
+
 def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(
     empty_service: Running, open_tab: OpenTab
 ) -> None:
@@ -93,6 +146,8 @@ def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab
     devtools = tab.page.context.new_cdp_session(tab.page)
     dragged = {"items": [], "files": [str(folder)], "dragOperationsMask": 1}
     for kind in ("dragEnter", "dragOver", "drop"):
+        if kind == "drop":  # another element comes below the pointer, as when the list is loaded meanwhile
+            tab.page.evaluate("document.querySelector('.top').style.cssText = 'position: fixed; inset: 0'")
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
     tab.wait_for_count("Done", 3)
     assert tab.names() == ["9.jpg", "10.jpg", "1.jpg"]

@@ -1,6 +1,6 @@
 // Adding pictures: the options of an upload, the buttons and the drop zone, what is being sent, and what was refused.
 
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useLayoutEffect, useRef, useState } from "./preact.js";
 import { counted, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
@@ -200,9 +200,11 @@ export function UploadStatus() {
 export function useFileDrops({ onOver, onDrop, onPaste }) {
   const latest = useRef({});
   latest.current = { onOver, onDrop, onPaste };
-  useEffect(() => {
+  // useEffect would begin a frame later: the browser would open a file that is dropped meanwhile
+  useLayoutEffect(() => {
     const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-    // the whole page accepts drops, because the browser would open a file that is dropped beside the list
+    // the whole page accepts drops, because the browser would open a file that is dropped beside the list; `dragenter` counts
+    // where the page changes below the pointer just before the drop
     const over = (event) => {
       if (!hasFiles(event)) return;
       event.preventDefault();
@@ -220,7 +222,7 @@ export function useFileDrops({ onOver, onDrop, onPaste }) {
       event.preventDefault();
       latest.current.onPaste(event.clipboardData);
     };
-    const listeners = { dragover: over, dragleave: leave, drop, paste };
+    const listeners = { dragenter: over, dragover: over, dragleave: leave, drop, paste };
     for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener);
     return () => { for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener); };
   }, []);

@@ -95,4 +95,13 @@ async function start() {
   followPictures().catch((error) => notice("follow", `The list of pictures is no longer updated: ${error.message} Reload the page.`));
 }
 
+// the browser would open a file that is dropped where no view accepts it, in place of this page
+for (const name of ["dragenter", "dragover", "drop"]) {
+  addEventListener(name, (event) => {
+    if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+  });
+}
+
 start();

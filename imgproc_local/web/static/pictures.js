@@ -1,6 +1,6 @@
 // The view "Pictures": the list of pictures, the details of one, and the keyboard shortcuts.
 
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
 import { AddDialog, NoPictures, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
@@ -9,12 +9,15 @@ import { counted } from "./format.js";
 import { HelpDialog } from "./help.js";
 import { PictureList } from "./list.js";
 import { announce, confirmed, notice } from "./messages.js";
-import { useObservable } from "./observable.js";
+import { Observable, useObservable } from "./observable.js";
 import { api } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, redoLast, regenerateTexts, reporting, undoLast } from "./texts.js";
 import { Toolbar, Totals, isFiltered } from "./toolbar.js";
 import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
+
+/** Files that wait until the list and the languages are loaded: { file, path }. */
+const added = new Observable([]);
 
 const NARROW = matchMedia("(max-width: 899px)");
 
@@ -65,7 +68,15 @@ export function PicturesView({ app, path }) {
     location.hash = "pictures";
     document.querySelector(".list")?.focus();
   };
-  const addFound = (found) => addPictures(found, { overview: app.overview, languages });
+  // without the languages, texts would be in English instead of the chosen ones; without the list, duplicates are not known
+  const isReady = loaded && languages.length > 0;
+  const waiting = useObservable(added);
+  useLayoutEffect(() => {
+    if (!isReady || waiting.length === 0) return;
+    added.set([]);
+    addPictures(waiting, { overview: app.overview, languages });
+  }, [isReady, waiting]);
+  const addFound = (found) => added.set([...added.value, ...found]);
 
   /**
    * Accept the texts of the current picture and show the next one; if a person has to write a text, go to that instead.
@@ -202,7 +213,7 @@ export function PicturesView({ app, path }) {
         ${counts.all > 0 ? html`
           ${pictures.length === 0 && html`<p class="nothing">${isFiltered(filters.value) ? "No picture passes the filters." : ""}</p>`}
           <${PictureList} onOpen=${open} onEnter=${() => accept(false)} />`
-        : loaded && languages.length > 0 && html`<${NoPictures} app=${app} languages=${languages} onFiles=${addFound} />`}
+        : isReady && html`<${NoPictures} app=${app} languages=${languages} onFiles=${addFound} />`}
       </div>
       ${counts.all > 0 && html`
         <div class="pictures-detail">
