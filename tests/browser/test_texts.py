@@ -41,6 +41,23 @@ def test_a_text_is_stored_when_the_user_goes_to_another_picture(tab: Tab, servic
     assert translation(service, "2.jpg")["seo_filename"] == "ein-hafen"
 
 
+def test_a_text_is_stored_when_the_user_is_about_to_leave_the_page(tab: Tab, service: Running) -> None:
+    show(tab, "3.jpg")
+    questions: list[str] = []
+
+    def stay(dialog: Any) -> None:
+        questions.append(dialog.type)
+        dialog.dismiss()
+
+    tab.page.on("dialog", stay)
+    tab.page.locator("[data-alt=en]").click()  # a browser asks only a user who did something on the page
+    tab.page.locator("[data-alt=en]").fill("Nets dry on the quay")
+    tab.page.evaluate("setTimeout(() => location.reload())")
+    tab.wait("document.querySelector('.text-head .tag.good')")
+    assert questions == ["beforeunload"]
+    assert translation(service, "3.jpg")["seo_alt_text"] == "Nets dry on the quay"
+
+
 def test_a_file_name_is_shown_as_it_is_stored(tab: Tab, service: Running) -> None:
     show(tab, "2.jpg")
     tab.page.get_by_label("File name").last.fill("Am Großen  Hafen!")

@@ -5,7 +5,7 @@ import { announce, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { local } from "./service.js";
 import { pictureOf } from "./store.js";
-import { keyOf, redoText, regenerateTexts, reporting, saveText, sent, undoText } from "./texts.js";
+import { keyOf, redoText, regenerateTexts, reporting, saveText, saving, sent, undoText } from "./texts.js";
 
 const REMARKS_AFTER_MS = 350;
 const MAX_CHARS = 250;
@@ -63,10 +63,19 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   const latest = useRef(save);
   latest.current = save;
   const mounted = useRef(true);
-  // when another picture is shown, what was typed is saved; if the service refuses it, a notice says why
-  useEffect(() => () => {
-    mounted.current = false;
-    latest.current();
+  // when another picture is shown, or the user leaves the page, what was typed is saved; if the service refuses it, a notice says why
+  useEffect(() => {
+    // the listener in texts.js has been called before this one
+    const onBeforeUnload = (event) => {
+      latest.current();
+      if (saving.value > 0) event.preventDefault();
+    };
+    addEventListener("beforeunload", onBeforeUnload);
+    return () => {
+      removeEventListener("beforeunload", onBeforeUnload);
+      mounted.current = false;
+      latest.current();
+    };
   }, []);
 
   /** Whether the user may accept the alt text: not an unchanged placeholder, for which a problem is shown. */
