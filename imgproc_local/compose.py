@@ -35,9 +35,9 @@ from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
-from imgproc_local.storage.blobs import STORE_FOLDERS, Blobs
+from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
-from imgproc_local.storage.inspection import entries
+from imgproc_local.storage.inspection import WORK_FOLDER, filled_folders
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.regenerations import Regenerations
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DATABASE_FILE = "imgproc.db"
-WORK_FOLDER, OCR_FOLDER = "work", "ocr"
-"""In the data folder, `work` is for temporary files of worker processes, `work/ocr` for those of the text reader."""
+OCR_FOLDER = "ocr"
+"""In `WORK_FOLDER`, for temporary files of the text reader."""
 BYTES_PER_PIXEL = 100
 """Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
 PICTURE_SHARE_OF_STAGE = 0.8
@@ -362,6 +362,7 @@ async def open_store(config: Config, clock: Clock = utc_now, *, create: bool = F
     if not create:
         require_folder(config.data_dir)
     make_folder(config.data_dir)
+    _require_own_content(config.data_dir)
     with _owned_if_migrating(config.data_dir, clock):
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
     async with _store(config, database) as store:
@@ -399,18 +400,15 @@ async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
 
 
 def _require_own_content(folder: Path) -> None:
-    """Raises: StorageFailed, if a folder without a database has content that the first start would delete."""
+    """Raises: StorageFailed, if a folder without a database has content that the next start would delete."""
     if (folder / DATABASE_FILE).exists():
         return
-    paths = [folder / name for name in (*STORE_FOLDERS, WORK_FOLDER)]
-    try:
-        taken = [path.name for path in paths if path.is_symlink() or entries(path)]
-    except OSError as error:
-        raise StorageFailed(f"The data folder {folder} can't be read ({error.strerror}).") from error
+    taken = filled_folders(folder)
     if taken:
         raise StorageFailed(
             f"The data folder {folder} has no database {DATABASE_FILE}, but {' and '.join(taken)} with content, which"
-            " would be deleted. Choose an empty folder with --data-dir, or `restore` a backup."
+            " would be deleted. Choose an empty folder with --data-dir. If the database was lost, move the folder away"
+            " and `restore` a backup."
         )
 
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.commit_record import record_path
 from imgproc_local.storage.database import QUERIES
-from imgproc_local.storage.inspection import entries, read_database, referenced_files
+from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.wal import wal_path
 from imgproc_local.system.files import fsync_folder
@@ -234,8 +234,12 @@ def _backup_errors(what: str) -> Iterator[None]:
 
 
 def require_empty(folder: Path) -> None:
-    """Raises: StorageFailed, where the folder holds a database or files, except those of a killed `restore`."""
-    if (folder / DATABASE).exists() or (entries(folder / "files") and not (folder / RESTORING).is_dir()):
+    """Raises: StorageFailed, where the folder holds a database or content that the next start may delete.
+
+    The files that a killed `restore` moved into place do not count.
+    """
+    filled = set(filled_folders(folder)) - ({"files"} if (folder / RESTORING).is_dir() else set())
+    if (folder / DATABASE).exists() or filled:
         raise StorageFailed(
             f"The data folder {folder} is not empty. Move it away first, or name another one with --data-dir."
         )

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import StageName, StageRecord, StageState, derive_status
+from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.retention import MaxAge, Removable
@@ -22,6 +23,8 @@ from imgproc_local.storage.wal import wal_path
 
 T = TypeVar("T")
 
+WORK_FOLDER = "work"
+"""In the data folder, for temporary files of worker processes."""
 MAX_PICTURE_NAMES = 20_000
 """`picture_names` reads the file names of at most this many uploads, the newest ones."""
 MAX_PROBLEMS = 5
@@ -173,6 +176,18 @@ def stored_entries(files: Path) -> Iterator[os.DirEntry[str]]:
     for folder in entries(files):
         if folder.is_dir():
             yield from entries(Path(folder.path))
+
+
+def filled_folders(folder: Path) -> list[str]:
+    """The names of those folders in a data folder that have content and whose content a start may delete.
+
+    Raises: StorageFailed.
+    """
+    paths = [folder / name for name in (*STORE_FOLDERS, WORK_FOLDER)]
+    try:
+        return [path.name for path in paths if path.is_symlink() or entries(path)]
+    except OSError as error:
+        raise StorageFailed(f"The data folder {folder} can't be read ({error.strerror}).") from error
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:

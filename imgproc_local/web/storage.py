@@ -12,10 +12,11 @@ from litestar import Request, post
 from msgspec import Meta, Struct
 
 from imgproc_local.api.json_body import read_json
-from imgproc_local.compose import DATABASE_FILE, WORK_FOLDER, Services
+from imgproc_local.compose import DATABASE_FILE, Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.storage.database import rfc3339
 from imgproc_local.storage.disk_usage import FileTotals, JobFiles, job_files, totals_of
+from imgproc_local.storage.inspection import WORK_FOLDER
 from imgproc_local.storage.retention import LATEST, MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit

@@ -97,14 +97,26 @@ def test_data_dir_is_accepted_before_and_after_the_command(program: Program, tmp
 
 
 @pytest.mark.parametrize("name", ["files/taxes/2023.pdf", "work/thesis.doc", "thumbnails/a.jpg", "incoming/film"])
-def test_a_folder_with_files_of_the_users_own_does_not_become_the_data_folder(program: Program, name: str) -> None:
+def test_a_folder_with_files_of_the_users_own_does_not_become_the_data_folder(
+    program: Program, tmp_path: Path, name: str
+) -> None:
     own, picture = program.data / name, program.data / "picture.jpg"
     own.parent.mkdir(parents=True)
     own.write_bytes(b"mine")
     content = pictures.jpeg()
     picture.write_bytes(content)
-    for command in (("process", picture, "--out", program.data / "out"), ("serve",)):
+    for command in (
+        ("process", picture, "--out", program.data / "out"),
+        ("serve",),
+        ("keys", "create", "--name", "shop"),
+        ("credits", "balance"),
+    ):
         refused = program.in_process(*command)
         assert refused.exit_code == 2
         assert f"has no database imgproc.db, but {Path(name).parts[0]} with content" in refused.stderr
+    backup = tmp_path / "backup.tar"
+    backup.write_bytes(b"")
+    refused = program.in_process("restore", backup)
+    assert (refused.exit_code, "is not empty" in refused.stderr) == (2, True)
     assert (own.read_bytes(), picture.read_bytes()) == (b"mine", content)
+    assert not (program.data / "imgproc.db").exists()
