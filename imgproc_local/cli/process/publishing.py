@@ -59,31 +59,32 @@ class Publisher:
         """Choose the names, store the record, then rename the files. Blocks. Raises: OSError.
 
         Earlier results of the picture are replaced. Those of the same content remain if nothing takes their place,
-        because their stage failed or was not asked for. After errors, the next run processes the picture again.
+        because their stage failed or was not asked for; new files are then named after the earlier texts. After errors,
+        the next run processes the picture again.
         """
         source = source_key(finished.picture.path, self._out)
         earlier = self._manifest.records.get(source)
-        if earlier is not None and earlier.files and finished.errors and not finished.staged:
+        same = earlier if earlier is not None and earlier.sha256 == finished.sha256 else None
+        if earlier is not None and same is None and earlier.files and finished.errors and not finished.staged:
             record = structs.replace(earlier, errors=finished.errors)
             self._manifest.append(record)
             return record
-        kept = self._kept(earlier, finished)
+        kept = self._kept(same, finished)
         if earlier is not None:
             self._results.remove_own(file for file in earlier.files if file not in kept.values())
             for language, name in _names_of(earlier):
                 self._names.release(language, name)
-        # without translations, because analyze failed or was not asked for, the files are named after the original
-        language = job.translations[0].language_code if job.translations else NO_LANGUAGE
-        fallback = fallback_name(finished.picture.path, self._request.languages[0])
-        base = self._base_name(finished, language, fallback)
+        language, base = self._base_of_files(finished, job, same)
         endings = [one.ending for one in finished.staged]
         for name in self._names.free(language, base):
             if not self._results.is_free(finished.picture.subfolder, name, endings):
                 continue
             record = self._record(finished, job, source, name)
             files = [(staged, file.path) for staged, file in zip(finished.staged, record.files, strict=True)]
-            texts = record.translations or (earlier.translations if earlier is not None and kept else ())
-            record = structs.replace(record, translations=texts, **kept)
+            if same is not None:
+                texts = record.translations or same.translations
+                removed = tuple(sorted({*same.removed, *record.removed})) if kept else record.removed
+                record = structs.replace(record, translations=texts, removed=removed, **kept)
             self._manifest.append(record)
             if self._results.publish(files):
                 for taken in _names_of(record):
@@ -91,14 +92,26 @@ class Publisher:
                 return record
         raise AssertionError("there is always another number")
 
-    def _kept(self, earlier: Record | None, finished: Finished) -> dict[str, ResultFile]:
-        """The earlier results that remain, by their field of the record. A sidecar is outdated by new texts."""
-        if earlier is None or earlier.sha256 != finished.sha256:
+    def _base_of_files(self, finished: Finished, job: Job, same: Record | None) -> tuple[str, str]:
+        """The name of the files before numbers are added, after its language."""
+        # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
+        if not job.translations and same is not None and same.translations:
+            return same.translations[0].language_code, same.translations[0].seo_filename
+        language = job.translations[0].language_code if job.translations else NO_LANGUAGE
+        fallback = fallback_name(finished.picture.path, self._request.languages[0])
+        return language, self._base_name(finished, language, fallback)
+
+    def _kept(self, same: Record | None, finished: Finished) -> dict[str, ResultFile]:
+        """The results of an earlier run on the same content that remain, by their field of the record.
+
+        A sidecar is outdated by new texts.
+        """
+        if same is None:
             return {}
         results = (
-            ("optimized", finished.optimized, earlier.optimized),
-            ("converted", finished.converted, earlier.converted),
-            ("sidecar", finished.sidecar or finished.base_names, earlier.sidecar),
+            ("optimized", finished.optimized, same.optimized),
+            ("converted", finished.converted, same.converted),
+            ("sidecar", finished.sidecar or finished.base_names, same.sidecar),
         )
         return {field: old for field, new, old in results if not new and old is not None and self._results.has(old)}
 
@@ -135,8 +148,10 @@ class Publisher:
 
 
 def _names_of(record: Record) -> list[tuple[str, str]]:
-    """The names that the files and texts of a picture have, each after its language."""
+    """The names that the files and texts of a picture have, each after its language.
+
+    A file that remained from an earlier run may have another name than the texts.
+    """
     names = [(text.language_code, text.seo_filename) for text in record.translations]
-    if names or not record.files:
-        return names
-    return [(NO_LANGUAGE, PurePosixPath(record.files[0].path).stem)]
+    of_files = {PurePosixPath(file.path).stem for file in record.files} - {name for _, name in names}
+    return names + [(NO_LANGUAGE, name) for name in sorted(of_files)]
