@@ -63,17 +63,17 @@ class Jobs(Protocol):
 class Outcome(Struct, frozen=True):
     """The result of one picture.
 
-    `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither.
-    `from_earlier_run` says that an earlier run made the results. `image_id` is the image's identifier in the API. An
-    error is a pair of the failed stage, None for an error outside a stage, and a message. `interrupted` says that the
-    run ended before the picture was done: by Ctrl+C, or because the data folder, the server or the output folder could
-    not be used.
+    `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither. `new`
+    is the record without the files that an earlier run made; None if this run made nothing. `image_id` is the image's
+    identifier in the API. An error is a pair of the failed stage, None for an error outside a stage, and a message.
+    `interrupted` says that the run ended before the picture was done: by Ctrl+C, or because the data folder, the server
+    or the output folder could not be used.
     """
 
     picture: Path
     record: Record | None = None
+    new: Record | None = None
     image_id: str | None = None
-    from_earlier_run: bool = False
     errors: tuple[tuple[str | None, str], ...] = ()
     interrupted: bool = False
 
@@ -89,7 +89,7 @@ class Outcome(Struct, frozen=True):
     @property
     def unchanged(self) -> bool:
         """Whether the results of an earlier run are up to date. Those of a picture that failed since are not."""
-        return self.from_earlier_run and self.done
+        return self.new is None and self.done
 
 
 class Batch:
@@ -305,7 +305,7 @@ class Batch:
                     outcome,
                     record=record,
                     image_id=finished.job.image_id,
-                    from_earlier_run=bool(record.files) and not finished.staged,
+                    new=_new_part(record, finished),
                 )
             except OSError as error:
                 message = _write_problem(error)
@@ -325,7 +325,7 @@ class Batch:
                 )
                 outcome = structs.replace(outcome, errors=(*outcome.errors, (None, message)))
         self._retry_submit.set()
-        self._progress.picture_finished(outcome.record, finished.picture.size_bytes)
+        self._progress.picture_finished(outcome.new, finished.picture.size_bytes)
         return outcome
 
     async def _delete_leftovers(self) -> None:
@@ -340,6 +340,18 @@ class Batch:
         """Delete a job that has not begun. If that fails, `_finish` tries it again and reports the error."""
         with suppress(ServiceError):
             await self._jobs.delete(job_id)
+
+
+def _new_part(record: Record, finished: Finished) -> Record | None:
+    """`Outcome.new` of a record, which is that of an earlier run if the picture has changed and failed since."""
+    if record.sha256 != finished.sha256 or not (finished.staged or finished.base_names):
+        return None
+    return structs.replace(
+        record,
+        optimized=record.optimized if finished.optimized else None,
+        converted=record.converted if finished.converted else None,
+        sidecar=record.sidecar if finished.sidecar else None,
+    )
 
 
 def _ids(jobs: Sequence[Job]) -> tuple[str, ...]:

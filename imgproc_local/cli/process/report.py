@@ -165,14 +165,14 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     Pictures that need a text come first, also unchanged ones. Other unchanged pictures are left out.
     """
     listed = [
-        (outcome.picture, outcome.record)
+        (outcome.picture, shown)
         for outcome in _needing_text_first(outcomes)
-        if outcome.record is not None and (outcome.needs_text or _has_new_results(outcome))
+        if (shown := outcome.new or (outcome.record if outcome.needs_text else None)) is not None
     ]
     if not listed:
         return
     records = [record for _, record in listed]
-    new = [outcome.record for outcome in outcomes if outcome.record is not None and _has_new_results(outcome)]
+    new = [outcome.new for outcome in outcomes if outcome.new is not None]
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
     rows += [_row(picture, record) for picture, record in listed]
     head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
@@ -203,11 +203,6 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
             f"{_picture_count(larger)} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
             f" use the optimized file for {them}."
         )
-
-
-def _has_new_results(outcome: Outcome) -> bool:
-    """Whether this run made results of the picture: files, or texts alone."""
-    return not outcome.from_earlier_run and outcome.record is not None and (bool(outcome.record.files) or outcome.done)
 
 
 def _totals(records: Sequence[Record], out: Path) -> str:

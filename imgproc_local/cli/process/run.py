@@ -88,7 +88,7 @@ class Run:
         for picture in self.discovery.pictures:
             record = records.get(source_key(picture.path, self.out))
             if record is not None and self._is_unchanged(picture, record):
-                unchanged.append(Outcome(picture.path, record, from_earlier_run=True))
+                unchanged.append(Outcome(picture.path, record))
             else:
                 pending.append(picture)
         return pending, unchanged
@@ -148,7 +148,7 @@ class Run:
             outcomes[outcome.picture] = outcome
             if outcome.record is not None:
                 self._finder.own_results.add(self.out.resolve(), outcome.record)
-            written = ", ".join(file.path for file in outcome.record.files) if outcome.record is not None else ""
+            written = ", ".join(file.path for file in outcome.new.files) if outcome.new is not None else ""
             problems = "; ".join(message for _, message in outcome.errors)
             progress.print(printable(f"{path_text(outcome.picture)}: {problems or written or 'described'}"))
 

@@ -6,12 +6,15 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from PIL.ExifTags import GPS, IFD
 
 from imgproc_local.batch.records import HEADER, MANIFEST_FILE
 from imgproc_local.cli.process.engine_jobs import EngineJobs
@@ -248,7 +251,9 @@ def test_flat_csv_and_only(program: Program, folder: Path, tmp_path: Path) -> No
     paid = 1_000_000 - program.in_process_json("credits", "balance")["balance"]
     assert paid == 10
     analyzed = program.in_process("process", folder / "=1+1.jpg", "--out", out, "--only", "analyze")
-    assert rows[0]["seo_filename"] in analyzed.stdout, "the name, though no file has it"
+    assert re.search(rf" {rows[0]['seo_filename']} +\S+ kB +- +- +-$", analyzed.stdout, re.MULTILINE), analyzed.stdout
+    assert "1 picture described." in analyzed.stdout
+    assert "1 done, 0 failed" in analyzed.stdout
     only = program.in_process_json("process", folder, "--flat", "--out", out, "--only", "convert")
     assert {Path(image["converted_file"]).suffix for image in only} == {".webp"}
     assert len(names(out)) == 10, "the optimized files remain, for nothing takes their place"
@@ -260,16 +265,31 @@ def test_only_what_is_made_anew_is_replaced(program: Program, folder: Path, tmp_
     files = {path.name: path.read_bytes() for path in out.iterdir() if not path.name.startswith(".")}
     (texts,) = program.in_process_json("process", picture, "--out", out, "--only", "analyze", "--languages", "de")
     assert {name: (out / name).read_bytes() for name in files} == files
-    assert texts["optimized_file"] == whole["optimized_file"]
+    assert (texts["optimized_file"], texts["status"]) == (whole["optimized_file"], "completed")
     (converted,) = program.in_process_json("process", picture, "--out", out, "--only", "convert", "--format", "avif")
     assert [text["language_code"] for text in converted["translations"]] == ["de"]
     assert {Path(name).suffix for name in names(out)} == {".jpg", ".avif"}
     assert (out / Path(whole["optimized_file"]).name).is_file()
+    named = converted["translations"][0]["seo_filename"]
+    assert Path(converted["converted_file"]).name == f"{named}.avif", "it is named after the texts of the earlier run"
     again = program.in_process("process", picture, "--out", out, "--only", "convert", "--format", "avif")
     assert "1 unchanged" in again.stdout
     picture.write_bytes(pictures.jpeg(80, 60, seed=9))
     program.in_process_json("process", picture, "--out", out, "--only", "convert")
     assert {Path(name).suffix for name in names(out)} == {".webp"}, "results of another content do not remain"
+
+
+def test_the_names_of_earlier_files_remain_taken(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exif = Image.Exif()
+    exif.get_ifd(IFD.GPSInfo)[GPS.GPSLatitudeRef] = "N"
+    first = folder / "a" / "0" / "green stone.jpg"
+    first.write_bytes(pictures.encoded(pictures.photo(64, 48), exif=exif))
+    program.in_process_json("process", folder / "a", "--out", out, "--only", "optimize")
+    images = program.in_process_json("process", folder / "a", "--out", out, "--only", "analyze")
+    assert [image["removed"] for image in images] == [["gps"], []], "the files of the first run are still there"
+    for image in program.in_process_json("process", folder / "b", "--out", out, "--only", "optimize"):
+        assert Path(image["optimized_file"]).stem in ("green-stone-3", "green-stone-4")
 
 
 @pytest.mark.parametrize(
