@@ -132,14 +132,14 @@ def _require_writable_table(csv_file: Path) -> None:
 
 
 def _is_table(file: Path) -> bool:
-    """Whether a file begins like the tables of alt texts. Raises: OSError."""
+    """Whether a file begins like the tables of alt texts, or is empty. Raises: OSError."""
     from imgproc_local.cli.process.report import csv_bytes
 
     head = csv_bytes([])
     if not file.is_file():  # a pipe would be read until something is written into it
         return False
     with file.open("rb") as opened:
-        return opened.read(len(head)) == head
+        return opened.read(len(head)) in (head, b"")
 
 
 def _print_plan(run: Run, as_json: bool) -> None:
