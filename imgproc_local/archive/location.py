@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.manifest import REPORT_NAME, TABLE_NAME, TEXTS_NAME
+from imgproc_local.archive.manifest import TABLE_NAME, TEXTS_NAME
 from imgproc_local.archive.object_store import ObjectStore
 from imgproc_local.archive.store import Store, exists
 from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
@@ -16,8 +16,6 @@ from imgproc_local.system.files import is_disk_full
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
 WRITE_TEST = f"{STATE_FOLDER}/write-test"
-CLAIM = f"{STATE_FOLDER}/tables"
-"""An empty object, which says that the tables and the report beside the state folder are those of `archive`."""
 
 
 def absolute(location: str) -> str:
@@ -106,14 +104,9 @@ def require_originals(source: str) -> None:
         )
 
 
-def claim_tables(store: Store, target: str) -> None:
-    """Record that the tables and the report in a target without results are those of `archive`.
-
-    Raises: InvalidRequest, if there are others, which would be replaced; OSError.
-    """
-    if exists(store, CLAIM):
-        return
-    taken = [name for name in (TABLE_NAME, TEXTS_NAME, REPORT_NAME) if exists(store, name)]
+def require_no_tables(store: Store, target: str) -> None:
+    """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
+    taken = [name for name in (TABLE_NAME, TEXTS_NAME) if exists(store, name)]
     if taken:
         raise InvalidRequest(
             {
@@ -123,7 +116,6 @@ def claim_tables(store: Store, target: str) -> None:
                 ]
             }
         )
-    store.replace(CLAIM, b"")
 
 
 def inside_source(source: str, target: str) -> str | None:

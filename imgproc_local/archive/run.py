@@ -26,12 +26,12 @@ from imgproc_local.archive.describing import DescribingPool, count_vision_worker
 from imgproc_local.archive.grouping import Durations, grouped
 from imgproc_local.archive.location import (
     absolute,
-    claim_tables,
     inside_source,
     open_store,
     open_target,
     require_folder,
     require_location,
+    require_no_tables,
     require_originals,
 )
 from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
@@ -158,7 +158,7 @@ def run_archive(
         _remove_marks(store)
         read_new_parts(store, index)
         if not index.parts():
-            claim_tables(store, target)
+            require_no_tables(store, target)
         run_number = next_run(index.parts())
         processing = _Processing(
             arguments=arguments,

@@ -56,13 +56,14 @@ def read_new_parts(target: Store, index: ManifestIndex) -> None:
 def finish(target: Store, index: ManifestIndex, run: int, report: Report) -> None:
     """Write both tables from the parts that `index` has read, and the report; then replace the parts by merged ones.
 
-    Does nothing if an earlier run has done this and no part was added since. If it is interrupted, the next run does it
+    Does nothing if an earlier run has done this and no part was added since, or if there is no part: a target that has
+    tables also has parts, by which `require_no_tables` knows them. If it is interrupted, the next run does it
     again, because the parts that were merged are deleted last. Raises: OSError; ServiceError, if the manifest process
     fails.
     """
     parts = index.parts()
     names = (TABLE_NAME, TEXTS_NAME, REPORT_NAME)
-    if all(is_merged(part) for part in parts) and all(exists(target, name) for name in names):
+    if not parts or (all(is_merged(part) for part in parts) and all(exists(target, name) for name in names)):
         return
     with ManifestProcess() as process, tempfile.TemporaryDirectory(prefix="imgproc-archive-") as name:
         folder = Path(name)

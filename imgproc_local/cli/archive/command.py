@@ -149,4 +149,5 @@ def _closing_lines(counts: Counts, target: str) -> Iterator[str]:
     )
     if counts.needing_text:
         yield f"Pictures of this run in need of a text: {counts.needing_text:,}."
-    yield printable(f"The results, report.html, alt.csv and archive.parquet are in {target}.")
+    if counts.processed or counts.unchanged:
+        yield printable(f"The results, report.html, alt.csv and archive.parquet are in {target}.")

@@ -47,13 +47,16 @@ def test_files_in_the_places_of_the_tables_are_never_replaced(program: Program, 
     (tmp_path / "empty").mkdir()
     (source / "stone.jpg").write_bytes(pictures.jpeg())
     target.mkdir()
-    (target / "report.html").write_text("mine")
-    result = program.in_process("archive", source, target)
-    assert (result.exit_code, "a file that `archive` would replace: report.html." in result.stderr) == (2, True)
-    assert (target / "report.html").read_text() == "mine"
+    for name in ("alt.csv", "archive.parquet"):
+        (target / name).write_text("mine")
+        result = program.in_process("archive", source, target)
+        assert (result.exit_code, f"a file that `archive` would replace: {name}." in result.stderr) == (2, True)
+        assert (target / name).read_text() == "mine"
+        (target / name).unlink()
     for _ in range(2):
         again = program.in_process("archive", tmp_path / "empty", tmp_path / "new")
-        assert "There is no picture in SOURCE." in again.stderr
+        assert (again.exit_code, again.stderr) == (2, "There is no picture in SOURCE.\n")
+        assert list((tmp_path / "new").glob("[!.]*")) == [], "without pictures, there are no tables"
 
 
 @pytest.mark.parametrize("location", ["", "s3:/bucket/x", "s3//bucket/x", "GS//bucket", "https:/example.org"])

@@ -86,6 +86,9 @@ def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> Non
     assert store.read(key) == JPEG
     store.replace_by_file(key, file)
     assert store.read(key) == b"other"
+    store.replace("empty.csv", b"")
+    assert (store.head("empty.csv"), store_module.exists(store, "empty.csv")) == (b"", True)
+    assert not store_module.exists(store, "other.csv")
     assert store.keys("west wing") == [key]
     assert store.keys("east wing") == []
     store.remove(key)

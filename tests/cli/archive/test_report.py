@@ -26,7 +26,7 @@ from tests.support import pictures
 pytest.importorskip("pyarrow")
 pytest.importorskip("jinja2")
 
-from imgproc_local.archive.manifest import REPORT_NAME, part_key, run_name
+from imgproc_local.archive.manifest import REPORT_NAME, decode_table, encode_rows, part_key, run_name
 from imgproc_local.archive.manifest_index import new_index
 from imgproc_local.archive.tables import Report, finish, read_new_parts
 from imgproc_local.cli.archive.report import report_page
@@ -196,8 +196,6 @@ def test_the_report_is_written_again_when_it_is_missing_and_parts_lack_columns(t
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from imgproc_local.archive.manifest import decode_table, encode_rows
-
     target = LocalStore(tmp_path)
     older: pa.Table = decode_table(encode_rows([row()])).drop_columns(["cpu_s", "format"])
     pq.write_table(older, content := io.BytesIO())
@@ -212,6 +210,7 @@ def test_the_report_is_written_again_when_it_is_missing_and_parts_lack_columns(t
 def test_a_file_of_the_user_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     target = LocalStore(tmp_path)
     target.replace(REPORT_NAME, b"<html>my own")
+    target.replace(part_key(f"{run_name(1, 'ab')}-0000001"), encode_rows([row()]))
     write(target)
     assert target.read(REPORT_NAME) == b"<html>my own"
     assert "is not a report of this program" in caplog.text

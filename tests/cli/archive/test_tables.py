@@ -178,7 +178,7 @@ def test_parts_are_merged_while_the_run_goes_on(target: LocalStore) -> None:
     assert [each.source for each in table(target)] == sorted(names(24))
 
 
-@pytest.mark.parametrize("last", range(18))  # 8 parts, and twice a merged one with 4 that it replaces
+@pytest.mark.parametrize("last", range(1, 18))  # 8 parts, and twice a merged one with 4 that it replaces
 def test_no_row_is_lost_or_doubled_if_the_run_is_killed_while_it_merges(tmp_path: Path, last: int) -> None:
     with pytest.raises(Killed):
         merge_in_run(KillingStore(tmp_path, last))
