@@ -238,14 +238,18 @@ def _write(
     key = PurePosixPath(pending.picture.key)
     analyzed = results.get(StageName.ANALYZE)
     texts = analyzed.output.texts if analyzed is not None and analyzed.output is not None else ()
-    base = texts[0].seo_filename if texts else fallback_name(key, tools.request.languages[0])
-    name = archive_name(base, pending.picture.key)
+    same = earlier if earlier is not None and earlier.sha256 == row.sha256 else None
+    name = archive_name(fallback_name(key, tools.request.languages[0]), pending.picture.key)
+    if texts:
+        name = archive_name(texts[0].seo_filename, pending.picture.key)
+    elif same is not None and same.translations:
+        name = same.translations[0].seo_filename
     files, problems = _local_files(tools, key, results, texts, staged, info)
     failure: FailureKind = "picture" if row.problems or problems else ""
     if failure and not files:
         return with_earlier_results(row, earlier)
     # a sidecar is outdated by new texts
-    kept = _kept(tools.target, earlier, row, {*(file.kind for file in files), *(("sidecar",) if texts else ())})
+    kept = _kept(tools.target, same, {*(file.kind for file in files), *(("sidecar",) if texts else ())})
     if earlier is not None:
         _remove_results(tools.target, [file for file in earlier.files if file not in kept.values()])
     written: dict[str, ResultFile] = {}
@@ -262,25 +266,28 @@ def _write(
             )
             problems.append(Problem(None, message))
             failure = failure or "target"
+    if same is not None:
+        removed = tuple(sorted({*same.removed, *row.removed})) if kept else row.removed
+        row = structs.replace(row, translations=same.translations, removed=removed)
+    if texts:
+        row = structs.replace(row, translations=tuple(_recorded(text, pending.picture.key) for text in texts))
     return structs.replace(
         row,
         outcome="failed" if failure else "done",
         failure=failure,
         problems=(*row.problems, *problems),
-        translations=tuple(_recorded(text, pending.picture.key) for text in texts)
-        or (earlier.translations if earlier is not None and kept else ()),
         **{field: (written | kept).get(field) for field in RESULT_FIELDS},
     )
 
 
-def _kept(target: Store, earlier: Row | None, row: Row, new: Collection[str]) -> dict[str, ResultFile]:
-    """The results of an earlier run that remain, by their field: those of the same content that no `new` one replaces.
+def _kept(target: Store, same: Row | None, new: Collection[str]) -> dict[str, ResultFile]:
+    """The results of an earlier run on the same content that remain, by their field: no `new` one replaces them.
 
     Raises: StorageFailed.
     """
-    if earlier is None or earlier.sha256 != row.sha256:
+    if same is None:
         return {}
-    results = {field: getattr(earlier, field) for field in RESULT_FIELDS if field not in new}
+    results = {field: getattr(same, field) for field in RESULT_FIELDS if field not in new}
     return {
         field: file
         for field, file in results.items()

@@ -148,7 +148,8 @@ def model_identity(config: Config) -> str:
 
 
 def summary_of(row: Row) -> PictureSummary:
-    optimized = row.optimized.size_bytes if row.optimized is not None else None
+    # an optimized file of an earlier run saves nothing in this one
+    optimized = row.optimized.size_bytes if row.optimized is not None and row.optimize_s is not None else None
     reason = row.problems[0].message[:MAX_MESSAGE_CHARS] if row.outcome == "failed" and row.problems else ""
     return PictureSummary(
         row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s, reason

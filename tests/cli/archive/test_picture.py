@@ -19,6 +19,7 @@ from imgproc_local.domain.errors import StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.direct import DirectStages
@@ -148,6 +149,17 @@ def test_results_of_the_same_content_remain_where_nothing_takes_their_place(benc
     bench.write(bench.source / KEY, pictures.jpeg(64, 48, seed=7))
     assert bench.process(earlier=row).converted is None
     assert sorted(bench.files()) == [f"{name}.jpg"]
+
+
+def test_files_are_named_after_earlier_texts_of_the_same_content(bench: Bench) -> None:
+    bench.slug = "harbour"
+    earlier = structs.replace(bench.process(), removed=(Removed.GPS,))
+    bench.slug = ""
+    row = bench.process(earlier=earlier)
+    assert (row.translations, row.files) == (earlier.translations, earlier.files)
+    assert len(bench.files()) == 2
+    bench.converted = StageFailed("It is too large.")
+    assert bench.process(earlier=earlier).removed == (Removed.GPS,), "the earlier converted file remains"
 
 
 def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:
