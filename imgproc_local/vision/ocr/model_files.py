@@ -138,8 +138,7 @@ def require_not_installed(models: ModelStore) -> None:
 
 def _require_own(folder: Path) -> None:
     """Raises: ModelUnusable, if there are other files than networks in the folder."""
-    suffixes = {Path(name).suffix for name in NETWORKS}
-    others = [file.name for file in folder.iterdir() if file.suffix not in suffixes] if folder.is_dir() else []
+    others = [file.name for file in folder.iterdir() if file.name not in NETWORKS] if folder.is_dir() else []
     if others:
         raise ModelUnusable(f"{folder} has files that are not of {NAME}, such as {others[0]}. Move them elsewhere.")
 

@@ -80,14 +80,15 @@ def test_the_networks_are_imported_verified_and_removed(
     check_nothing_installed(models)
 
 
-def test_a_folder_of_the_users_own_is_neither_removed_nor_replaced(models: ModelStore, wheel: Path) -> None:
+@pytest.mark.parametrize("name", ["scan.jpg", "network.onnx"])
+def test_a_folder_of_the_users_own_is_neither_removed_nor_replaced(models: ModelStore, wheel: Path, name: str) -> None:
     own = models.folder / model_files.NAME
     own.mkdir(parents=True)
-    (own / "scan.jpg").write_bytes(b"mine")
+    (own / name).write_bytes(b"mine")
     for call in (model_files.remove, lambda models: model_files.import_networks(models, wheel, ignore_progress)):
-        with pytest.raises(ModelUnusable, match=r"files that are not of ocr, such as scan\.jpg"):
+        with pytest.raises(ModelUnusable, match=f"files that are not of ocr, such as {name}"):
             call(models)
-    assert (own / "scan.jpg").read_bytes() == b"mine"
+    assert (own / name).read_bytes() == b"mine"
 
 
 def test_other_files_are_refused(models: ModelStore, wheel: Path, tmp_path: Path) -> None:
