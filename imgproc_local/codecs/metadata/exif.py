@@ -88,6 +88,9 @@ def is_complete(tiff: bytes) -> bool:
     for pointer in (None, EXIF_IFD, GPS_IFD):
         offset, order = _ifd_offset(tiff, pointer)
         if not offset:
+            start, end = field_ranges(tiff).get(pointer, (0, 0)) if pointer is not None else (0, 0)
+            if end < start or any(tiff[start:end]):  # a pointer that can't be read
+                return False
             continue
         count = int(struct.unpack_from(order + "H", tiff, offset)[0]) if offset + 2 <= len(tiff) else 0
         if count != _entry_count(tiff, offset, order) or offset + 2 + 12 * count > len(tiff):

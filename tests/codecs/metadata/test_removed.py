@@ -146,6 +146,8 @@ def test_exif_and_iptc_that_are_cut_off_or_exceed_a_bound_are_reported(tmp_path:
     assert kinds(tmp_path, with_entries(3, upright, upright)) == {UNREADABLE}
     assert UNREADABLE in kinds(tmp_path, with_entries(MAX_IFD_ENTRIES + 1, *[upright] * (MAX_IFD_ENTRIES + 1)))
     assert kinds(tmp_path, with_entries(2, upright, position)) == {GPS, UNREADABLE}
+    for pointer in ((0x8769, 4, 2, 999), (0x8769, 7, 4, 999)):
+        assert kinds(tmp_path, with_entries(2, upright, pointer)) == {UNREADABLE}
     for text, expected in ((200, {UNREADABLE}), (0, set())):
         assert kinds(tmp_path, with_entries(2, (0x010E, 2, text, 26), upright)) == expected
 
