@@ -93,14 +93,25 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
 
 
 def ignored_fields(form: MultipartForm) -> str:
-    """A sentence for the answer to an upload that lists the first unknown fields; "" if there are none."""
-    unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _LANGUAGES_ITEM.fullmatch(name)]
-    unknown += form.other_files
+    """What the answer to an upload says about the fields that it ignores; "" if there are none.
+
+    At most the first `MAX_IGNORED_SHOWN` of them are named.
+    """
+    unknown = [name for name, _ in form.fields if not _is_text_field(name)]
+    unknown += [name for name in form.other_files if not _is_text_field(name)]
     shown = []
     for name in list(dict.fromkeys(unknown))[:MAX_IGNORED_SHOWN]:
         near = difflib.get_close_matches(name, TEXT_FIELDS, n=1)
         shown.append(f"{_shown(name)} (did you mean {near[0]!r}?)" if near else _shown(name))
-    return f"Ignored, because uploads have no such field: {', '.join(shown)}." if shown else ""
+    sentences = [f"Ignored, because uploads have no such field: {', '.join(shown)}."] if shown else []
+    files = [_shown(name) for name in dict.fromkeys(form.other_files) if _is_text_field(name)][:MAX_IGNORED_SHOWN]
+    if files:
+        sentences.append(f"Ignored, because a text was expected and a file was sent: {', '.join(files)}.")
+    return " ".join(sentences)
+
+
+def _is_text_field(name: str) -> bool:
+    return name in TEXT_FIELDS or _LANGUAGES_ITEM.fullmatch(name) is not None
 
 
 def read_format(text: str, errors: dict[str, list[str]]) -> Format:

@@ -429,6 +429,9 @@ def test_a_file_part_with_another_name_is_named(service: Running) -> None:
     assert answer.json()["errors"] == {"image": [message]}
     answer = service.client.post("/images/optimize", files={"image": picture, "thumbnail": picture})
     assert answer.json()["data"]["message"].endswith("because uploads have no such field: 'thumbnail'.")
+    answer = service.client.post("/images/optimize", files={"image": picture, "languages": picture})
+    message = answer.json()["data"]["message"]
+    assert message.endswith(" for the result. Ignored, because a text was expected and a file was sent: 'languages'.")
 
 
 def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
