@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.browser.conftest import OpenTab
+from tests.browser.conftest import WAIT_S, OpenTab
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running
 
@@ -93,6 +93,12 @@ def test_what_is_dropped_as_soon_as_the_page_is_shown_is_added_with_the_chosen_l
     tab.page.reload()
     tab.wait("document.querySelector('.list')")
     assert tab.count("All") == 1
+    tab.wait("document.querySelector('.pictures-list [role=status]')")
+    assert "2 files will be added when the list and the languages are loaded." in tab.text(".pictures-list")
+    deadline_s = time.monotonic() + WAIT_S
+    while not held:
+        assert time.monotonic() < deadline_s
+        tab.page.wait_for_timeout(20)
     held[0].continue_()
     tab.wait_for_count("Done", 2)
     assert "in the list already" in tab.text(".refused li")

@@ -21,6 +21,8 @@ const added = new Observable([]);
 
 const NARROW = matchMedia("(max-width: 899px)");
 
+addEventListener("beforeunload", (event) => { if (added.value.length > 0) event.preventDefault(); });
+
 /** Whether the keys of `event` belong to a field, a menu or a dialog. */
 const isTyping = ({ target }) => target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog, [contenteditable]") !== null;
 
@@ -210,6 +212,7 @@ export function PicturesView({ app, path }) {
             onDelete=${() => remove(chosenPictures())} onHelp=${() => setDialog("help")} />`}
         <${Totals} />
         <${UploadStatus} />
+        ${waiting.length > 0 && html`<p class="nothing" role="status">${counted(waiting.length, "file")} will be added when the list and the languages are loaded.</p>`}
         ${counts.all > 0 ? html`
           ${pictures.length === 0 && html`<p class="nothing">${isFiltered(filters.value) ? "No picture passes the filters." : ""}</p>`}
           <${PictureList} onOpen=${open} onEnter=${() => accept(false)} />`
