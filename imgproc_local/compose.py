@@ -35,6 +35,7 @@ from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
+from imgproc_local.storage.backup import RESTORING
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.inspection import WORK_FOLDER, filled_folders
@@ -403,6 +404,8 @@ def _require_own_content(folder: Path) -> None:
     """Raises: StorageFailed, if a folder without a database has content that the next start would delete."""
     if (folder / DATABASE_FILE).exists():
         return
+    if (folder / RESTORING).is_dir():
+        raise StorageFailed(f"`restore` was interrupted in the data folder {folder}. Run it again.")
     taken = filled_folders(folder)
     if taken:
         raise StorageFailed(

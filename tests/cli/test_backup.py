@@ -201,6 +201,8 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     (target / backup.RESTORING / "files").mkdir(parents=True)
     (target / "files" / "aa").mkdir(parents=True)
     (target / "files" / "aa" / "half").write_bytes(b"half")
+    refused = program.in_process("credits", "balance", "--data-dir", target)
+    assert (refused.exit_code, "`restore` was interrupted" in refused.stderr) == (2, True)
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
     assert verified(program, target)
 
