@@ -15,7 +15,8 @@ from imgproc_local.system.files import is_disk_full
 
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
-WRITE_TEST = f"{STATE_FOLDER}/write-test"
+WRITE_TEST = f"{STATE_FOLDER}.write-test"
+"""Beside the state folder, which marks a target even if it is empty."""
 
 
 def absolute(location: str) -> str:

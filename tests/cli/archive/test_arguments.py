@@ -53,10 +53,11 @@ def test_files_in_the_places_of_the_tables_are_never_replaced(program: Program, 
         assert (result.exit_code, f"a file that `archive` would replace: {name}." in result.stderr) == (2, True)
         assert (target / name).read_text() == "mine"
         (target / name).unlink()
+    assert list(target.iterdir()) == [], "a folder that is refused is not marked as a target"
     for _ in range(2):
         again = program.in_process("archive", tmp_path / "empty", tmp_path / "new")
         assert (again.exit_code, again.stderr) == (2, "There is no picture in SOURCE.\n")
-        assert list((tmp_path / "new").glob("[!.]*")) == [], "without pictures, there are no tables"
+        assert list((tmp_path / "new").iterdir()) == [], "without pictures, there are no tables"
 
 
 @pytest.mark.parametrize("location", ["", "s3:/bucket/x", "s3//bucket/x", "GS//bucket", "https:/example.org"])
