@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct, structs
 
 from imgproc_local.archive.row import FailureKind, Outcome, Problem, Row, with_earlier_results
-from imgproc_local.archive.store import SourceObject, Store
+from imgproc_local.archive.store import SourceObject, Store, exists
 from imgproc_local.batch.files import (
     SIDECAR_ENDING,
     ResultFile,
@@ -283,7 +283,7 @@ def _write(
 def _kept(target: Store, same: Row | None, new: Collection[str]) -> dict[str, ResultFile]:
     """The results of an earlier run on the same content that remain, by their field: no `new` one replaces them.
 
-    Raises: StorageFailed.
+    The user may have edited them. Raises: StorageFailed.
     """
     if same is None:
         return {}
@@ -291,7 +291,7 @@ def _kept(target: Store, same: Row | None, new: Collection[str]) -> dict[str, Re
     return {
         field: file
         for field, file in results.items()
-        if file is not None and _call_target(partial(_is_unchanged, target, file))
+        if file is not None and _call_target(partial(exists, target, file.path))
     }
 
 
@@ -306,7 +306,7 @@ def _local_files(
     """The results as local files, and why some are missing or have no texts."""
     files: list[_LocalFile] = []
     problems: list[Problem] = []
-    ending = None
+    ending = optimized_ending(key, info.format)
     for stage in (StageName.OPTIMIZE, StageName.CONVERT):
         output = results[stage].output if stage in results else None
         if output is None:

@@ -28,6 +28,7 @@ from imgproc_local.batch.request import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid, StorageFailed
+from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.models.store import NO_MODEL
@@ -149,7 +150,8 @@ def model_identity(config: Config) -> str:
 
 def summary_of(row: Row) -> PictureSummary:
     # an optimized file of an earlier run saves nothing in this one
-    optimized = row.optimized.size_bytes if row.optimized is not None and row.optimize_s is not None else None
+    is_new = row.optimize_s is not None and not any(problem.stage == StageName.OPTIMIZE for problem in row.problems)
+    optimized = row.optimized.size_bytes if row.optimized is not None and is_new else None
     reason = row.problems[0].message[:MAX_MESSAGE_CHARS] if row.outcome == "failed" and row.problems else ""
     return PictureSummary(
         row.source, row.outcome, row.failure, row.size_bytes, optimized, row.needs_text, row.total_s, reason
