@@ -35,8 +35,8 @@ def optimized_ending(picture: PurePath, result_format: Format) -> str:
     return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
 
 
-def converted_ending(result_format: Format, optimized: str | None) -> str:
-    """The ending of the converted file; `optimized` is that of the optimized file, None if there is no such file.
+def converted_ending(result_format: Format, optimized: str) -> str:
+    """The ending of the converted file; `optimized` is that of the optimized file, also if another run makes that file.
 
     A WebP that is converted to WebP has two results, which need different names.
     """

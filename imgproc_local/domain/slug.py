@@ -52,6 +52,11 @@ def archive_name(slug: str, source_key: str) -> str:
     return _with_last_word(slug, b32encode(digest[:HASH_BYTES]).decode().lower())
 
 
+def is_archive_name(name: str, source_key: str) -> bool:
+    """Whether `archive_name` made the name for the picture of this key."""
+    return name == archive_name(name.rpartition("-")[0], source_key)
+
+
 def _with_last_word(slug: str, word: str) -> str:
     return _joined(slug.split("-"), MAX_CHARS - len(word) - 1) + f"-{word}"
 

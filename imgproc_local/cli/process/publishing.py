@@ -14,10 +14,7 @@ from imgproc_local.cli.process.manifest import Manifest, source_key
 from imgproc_local.cli.process.results import Names, Results, StagedFile
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import archive_name
-
-NO_LANGUAGE = ""
-"""The language of the names of pictures without translations."""
+from imgproc_local.domain.slug import archive_name, is_archive_name
 
 
 class Finished(Struct, frozen=True):
@@ -76,7 +73,7 @@ class Publisher:
                 self._names.release(language, name)
         language, base = self._base_of_files(finished, job, same)
         endings = [one.ending for one in finished.staged]
-        for name in self._names.free(language, base):
+        for name in self._names.free(base, language, Names.FILES):
             if not self._results.is_free(finished.picture.subfolder, name, endings):
                 continue
             record = self._record(finished, job, source, name)
@@ -93,18 +90,20 @@ class Publisher:
         raise AssertionError("there is always another number")
 
     def _base_of_files(self, finished: Finished, job: Job, same: Record | None) -> tuple[str, str]:
-        """The name of the files before numbers are added, after its language."""
+        """The name of the files before numbers are added, after the language of the text that it is from."""
         # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
         if not job.translations and same is not None and same.translations:
-            return same.translations[0].language_code, same.translations[0].seo_filename
-        language = job.translations[0].language_code if job.translations else NO_LANGUAGE
+            language, earlier = same.translations[0].language_code, same.translations[0].seo_filename
+            if not self._request.archive_names or is_archive_name(earlier, finished.picture.key):
+                return language, earlier
+        language = job.translations[0].language_code if job.translations else Names.FILES
         fallback = fallback_name(finished.picture.path, self._request.languages[0])
         return language, self._base_name(finished, language, fallback)
 
     def _kept(self, same: Record | None, finished: Finished) -> dict[str, ResultFile]:
         """The results of an earlier run on the same content that remain, by their field of the record.
 
-        A sidecar is outdated by new texts.
+        The user may have edited them. A sidecar is outdated by new texts.
         """
         if same is None:
             return {}
@@ -113,7 +112,8 @@ class Publisher:
             ("converted", finished.converted, same.converted),
             ("sidecar", finished.sidecar or finished.base_names, same.sidecar),
         )
-        return {field: old for field, new, old in results if not new and old is not None and self._results.has(old)}
+        kept = {field: old for field, new, old in results if not new and old is not None}
+        return {field: old for field, old in kept.items() if self._results.are_present([old])}
 
     def _base_name(self, finished: Finished, language: str, fallback: str) -> str:
         """The name in a language before numbers are added; `fallback` if the picture has no text in that language."""
@@ -130,7 +130,7 @@ class Publisher:
         texts = []
         for number, text in enumerate(job.translations):
             base = self._base_name(finished, text.language_code, text.seo_filename)
-            unique = name if number == 0 else next(self._names.free(text.language_code, base))
+            unique = name if number == 0 else next(self._names.free(base, text.language_code))
             texts.append(Translation(text.language_code, unique, text.seo_alt_text, text.source))
         return Record(
             source=source,
@@ -148,10 +148,6 @@ class Publisher:
 
 
 def _names_of(record: Record) -> list[tuple[str, str]]:
-    """The names that the files and texts of a picture have, each after its language.
-
-    A file that remained from an earlier run may have another name than the texts.
-    """
-    names = [(text.language_code, text.seo_filename) for text in record.translations]
-    of_files = {PurePosixPath(file.path).stem for file in record.files} - {name for _, name in names}
-    return names + [(NO_LANGUAGE, name) for name in sorted(of_files)]
+    """The names of the texts and files of a picture, as `Names` has them."""
+    of_texts = [(text.language_code, text.seo_filename) for text in record.translations]
+    return of_texts + [(Names.FILES, PurePosixPath(file.path).stem) for file in record.files]

@@ -38,7 +38,12 @@ class StagedFile(Struct, frozen=True):
 
 
 class Names:
-    """The file names that are taken, without extension, per language. Names are unique in the whole output folder."""
+    """The names that are taken in the whole output folder: those of texts per language, and those of files.
+
+    They have no extension. `FILES` stands in place of a language for the names of files.
+    """
+
+    FILES = ""
 
     def __init__(self) -> None:
         self._taken: dict[str, set[str]] = {}
@@ -49,11 +54,11 @@ class Names:
     def release(self, language_code: str, name: str) -> None:
         self._taken.setdefault(language_code, set()).discard(name)
 
-    def free(self, language_code: str, base: str) -> Iterator[str]:
-        """`base`, `base-2`, `base-3` … without the names that are taken."""
-        taken = self._taken.setdefault(language_code, set())
+    def free(self, base: str, *language_codes: str) -> Iterator[str]:
+        """`base`, `base-2`, `base-3` … without the names that are taken in any of the languages."""
+        taken = [self._taken.setdefault(code, set()) for code in language_codes]
         for name in itertools.chain((base,), (numbered(base, number) for number in itertools.count(2))):
-            if name not in taken:
+            if not any(name in names for names in taken):
                 yield name
 
 

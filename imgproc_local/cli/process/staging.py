@@ -31,7 +31,7 @@ class Stager(Struct, frozen=True):
         files: dict[str, StagedFile | None] = {}
         errors = list(finished.errors)
         try:
-            ending = None
+            ending = finished.picture.path.suffix.lower()
             if job.optimized is not None:
                 ending = optimized_ending(finished.picture.path, job.optimized.format)
                 files["optimized"] = await self.copy_result(job, StageName.OPTIMIZE, self.results, ending)

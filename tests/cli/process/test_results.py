@@ -148,7 +148,7 @@ def test_names_of_one_run_are_unique_per_language() -> None:
     taken = Names()
 
     def take(base: str, language: str) -> str:
-        name = next(taken.free(language, base))
+        name = next(taken.free(base, language))
         taken.take(language, name)
         return name
 
@@ -158,3 +158,5 @@ def test_names_of_one_run_are_unique_per_language() -> None:
     assert [take("boeing-747", "en") for _ in range(2)] == ["boeing-747", "boeing-747-2"]
     taken.release("en", "a-dog-2")
     assert take("a-dog", "en") == "a-dog-2"
+    taken.take(Names.FILES, "a-dog")
+    assert next(taken.free("a-dog", "fr", Names.FILES)) == "a-dog-2"

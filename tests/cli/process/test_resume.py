@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from PIL.ExifTags import GPS, IFD
+from PIL.ExifTags import GPS, IFD, Base
 
 from imgproc_local.batch.records import HEADER, MANIFEST_FILE
 from imgproc_local.cli.process.engine_jobs import EngineJobs
@@ -290,6 +290,46 @@ def test_the_names_of_earlier_files_remain_taken(program: Program, folder: Path,
     assert [image["removed"] for image in images] == [["gps"], []], "the files of the first run are still there"
     for image in program.in_process_json("process", folder / "b", "--out", out, "--only", "optimize"):
         assert Path(image["optimized_file"]).stem in ("green-stone-3", "green-stone-4")
+
+
+def test_no_two_pictures_have_files_of_one_name(program: Program, tmp_path: Path) -> None:
+    described, other, out = tmp_path / "IMG_1.jpg", tmp_path / "green stone picture.png", tmp_path / "out"
+    exif = Image.Exif()
+    exif[Base.ImageDescription] = "Green stone"
+    described.write_bytes(pictures.encoded(pictures.photo(64, 48), exif=exif))
+    other.write_bytes(pictures.png())
+    describe = ("process", described, "--only", "analyze", "--only", "optimize", "--sidecar")
+    optimize = ("process", other, "--only", "optimize")
+    for command in (optimize, describe):
+        program.in_process(*command, "--out", tmp_path / "first")
+    assert names(tmp_path / "first") == [f"green-stone-picture{ending}" for ending in ("-2.jpg", "-2.xmp", ".png")]
+    for command in (describe, optimize):
+        program.in_process(*command, "--out", out)
+    assert names(out) == [f"green-stone-picture{ending}" for ending in ("-2.png", ".jpg", ".xmp")]
+
+
+def test_an_edited_result_remains_one(program: Program, folder: Path, tmp_path: Path) -> None:
+    picture = next(folder.rglob("*.jpg"))
+    (whole,) = program.in_process_json("process", picture, "--out", picture.parent)
+    edited = Path(whole["optimized_file"])
+    content = pictures.jpeg(64, 48, seed=8)
+    edited.write_bytes(content)
+    (texts,) = program.in_process_json("process", picture, "--out", picture.parent, "--only", "analyze")
+    assert texts["optimized_file"] == whole["optimized_file"]
+    shown = program.in_process("process", picture.parent, "--only", "analyze", "--out", picture.parent)
+    assert "0 done, 1 unchanged" in shown.stdout
+    assert edited.read_bytes() == content
+
+
+def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program.in_process("process", folder, "--out", out)
+    command = ("process", folder, "--only", "convert", "--format", "avif", "--archive-names")
+    expected = program.in_process_json(*command, "--out", tmp_path / "other")
+    images = program.in_process_json(*command, "--out", out)
+    assert [Path(image["converted_file"]).name for image in images] == [
+        Path(image["converted_file"]).name for image in expected
+    ]
 
 
 @pytest.mark.parametrize(
