@@ -74,6 +74,29 @@ class Tab:
             assert time.monotonic() < deadline, f"not true after {timeout_s} s: {condition}"
             time.sleep(0.02)
 
+    def watch(self, condition: str) -> str:
+        """A condition that is true once the JavaScript expression `condition` has been true, for however short a time.
+
+        It is checked at each change of the document from now on.
+        """
+        self.page.evaluate(
+            f"""() => {{
+              const seen = {{ condition: false }};
+              (window.watched ??= []).push(seen);
+              new MutationObserver(() => {{ seen.condition ||= Boolean({condition}); }})
+                .observe(document.body, {{ subtree: true, childList: true, characterData: true }});
+            }}"""
+        )
+        number: int = self.page.evaluate("window.watched.length - 1")
+        return f"window.watched[{number}].condition"
+
+    def wait_for_request(self, held: list[Any]) -> None:
+        """Wait until a handler of requests has put one in `held`. Handlers run only while Playwright is called."""
+        deadline = time.monotonic() + WAIT_S
+        while not held:
+            assert time.monotonic() < deadline, f"no request after {WAIT_S} s"
+            self.page.wait_for_timeout(20)
+
     def text(self, selector: str) -> str:
         """The text of the first element that `selector` matches, "" if there is none."""
         found: str = self.page.evaluate(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")
@@ -199,8 +222,8 @@ def wait_for_text(tab: Tab, text: str, code: str = "en") -> None:
     tab.wait(f"document.querySelector('[data-alt={code}]').value === {json.dumps(text)}")
 
 
-def wait_until_stored(service: Running, name: str, text: str) -> None:
+def wait_until_stored(service: Running, name: str, text: str, code: str = "en", field: str = "seo_alt_text") -> None:
     deadline = time.monotonic() + WAIT_S
-    while translation(service, name)["seo_alt_text"] != text:
-        assert time.monotonic() < deadline, translation(service, name)
+    while translation(service, name, code)[field] != text:
+        assert time.monotonic() < deadline, translation(service, name, code)
         time.sleep(0.02)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from imgproc_local.config import SETTINGS
@@ -16,6 +17,7 @@ from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.web import health
 from tests.browser.conftest import NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
@@ -202,8 +204,9 @@ def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: Ope
         "() => { navigator.clipboard.writeText = () => Promise.reject(new Error());"
         " document.execCommand = () => false; }"
     )
+    refused = tab.watch("document.querySelector('.secret button')?.textContent === 'Not copied'")
     press_button(tab, "Copy the key")
-    tab.wait("document.querySelector('.secret button').textContent === 'Not copied'")
+    tab.wait(refused)
     with service.client_for(secret) as client:
         answer = client.get("/credits/balance")
         assert (answer.status_code, answer.headers["x-ratelimit-limit"]) == (200, "7")
@@ -248,7 +251,12 @@ def test_storage_is_pruned_after_a_confirmation_and_the_list_follows(service: Ru
     show_view(tab, "pictures", ".no-pictures")
 
 
-def test_settings_and_health_are_shown(service: Running, open_tab: OpenTab) -> None:
+def test_settings_and_health_are_shown(service: Running, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch) -> None:
+    # the checks run in a program of their own, which on a busy machine needs longer than the page waits
+    monkeypatch.setattr(health, "TIMEOUT_S", 120)
+    monkeypatch.setattr(health, "TTL_S", 600)
+    checked = httpx.get(f"{service.root}/local/health", headers=service.page_cookie(), timeout=150)
+    assert checked.status_code == 200, checked.text
     tab = open_tab(service)
     show_view(tab, "settings", ".setting")
     assert tab.page.locator(".setting").count() == len(SETTINGS)

@@ -216,10 +216,12 @@ def test_the_code_that_embeds_a_picture_is_copied(service: Running, open_tab: Op
     tab.wait("document.querySelector('[data-alt]')")
     show(tab, "7.jpg")
     text = translation(service, "7.jpg")["seo_alt_text"]
+    copied_label = "[...document.querySelectorAll('button')].some((button) => button.textContent === 'Copied')"
     for kind, beginning in {"img": "<img ", "picture": "<", "markdown": "![", "json": "[", "alt": text}.items():
         tab.page.get_by_label("Format").select_option(kind)
+        confirmed = tab.watch(copied_label)
         tab.page.get_by_role("button", name="Copy", exact=True).click()
-        tab.wait("[...document.querySelectorAll('button')].some((button) => button.textContent === 'Copied')")
+        tab.wait(confirmed)
         copied = tab.page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith(beginning)
         assert text in copied
@@ -227,7 +229,7 @@ def test_the_code_that_embeds_a_picture_is_copied(service: Running, open_tab: Op
             assert json.loads(copied)[0]["original_filename"] == "7.jpg"
         if kind == "img":
             assert 'width="96" height="64"' in copied
-        tab.wait("![...document.querySelectorAll('button')].some((button) => button.textContent === 'Copied')")
+        tab.wait(f"!{copied_label}")
 
 
 def test_a_deletion_asks_for_confirmation(empty_service: Running, open_tab: OpenTab) -> None:

@@ -34,11 +34,10 @@ def test_a_text_is_stored_when_the_user_goes_to_another_picture(tab: Tab, servic
     tab.page.locator("[data-alt=de]").fill("Ein Hafen.")
     tab.page.get_by_label("File name").first.fill("Ein  Häfen")
     show(tab, "3.jpg")
-    tab.wait("true")
+    wait_until_stored(service, "2.jpg", "Ein Hafen.", "de")
+    wait_until_stored(service, "2.jpg", "ein-hafen", field="seo_filename")
     show(tab, "2.jpg")
     wait_for_text(tab, "Ein Hafen.", "de")
-    assert translation(service, "2.jpg", "de")["seo_alt_text"] == "Ein Hafen."
-    assert translation(service, "2.jpg")["seo_filename"] == "ein-hafen"
 
 
 def test_a_text_is_stored_when_the_user_is_about_to_leave_the_page(tab: Tab, service: Running) -> None:
@@ -122,7 +121,8 @@ def test_an_undo_waits_for_the_answer_to_the_change_before_it(tab: Tab, service:
     tab.page.route("**/translations/en", hold)
     tab.page.locator("[data-alt=en]").fill("On its way.")
     tab.press("Control+Enter", "Escape", "Control+z")
-    tab.page.wait_for_timeout(100)
+    tab.wait_for_request(held)
+    tab.page.wait_for_timeout(100)  # an undo that did not wait would be sent meanwhile
     assert alt_text(tab) == "On its way."
     assert "saving" in tab.text(".text .tag")
     (change,) = held
