@@ -21,10 +21,13 @@ import pytest
 from imgproc_local.server import connections
 from imgproc_local.server.limits import Limits
 from imgproc_local.server.server import Server, server_config
+from tests.faults import disk
 from tests.support.raw_http import GET, TIMEOUT_S, connect, error_of, exchange, receive_all, statuses
-from tests.support.service import running
+from tests.support.service import Running, running
+from tests.support.worker_pool import wait_until
 
 TOLERANCE_S = 4
+WAIT_S = 20
 
 
 def is_closed(connection: socket.socket) -> bool:
@@ -36,6 +39,11 @@ def is_closed(connection: socket.socket) -> bool:
         return False
     except ConnectionError:
         return True
+
+
+def wait_for_uploads(service: Running, count: int) -> None:
+    """Wait until the service reads the bodies of `count` uploads."""
+    assert wait_until(lambda: len(disk.incoming_files(service.services.config.data_dir)) == count, WAIT_S)
 
 
 async def endless(scope: Any, receive: Any, send: Any) -> None:
@@ -74,9 +82,10 @@ def serving_endlessly(
 
 
 def test_a_client_that_does_not_read_its_answer_is_disconnected() -> None:
-    with serving_endlessly(Limits(stalled_write_s=0.5)) as (root, _, _), connect(root) as connection:
+    with serving_endlessly(Limits(stalled_write_s=0.5)) as (root, server, _), connect(root) as connection:
         connection.sendall(GET + b"\r\n")
-        time.sleep(0.5 + TOLERANCE_S / 2)
+        assert wait_until(lambda: bool(server.server_state.connections), WAIT_S)
+        assert wait_until(lambda: not server.server_state.connections, WAIT_S)
         assert statuses(receive_all(connection)) == [200]
 
 
@@ -119,12 +128,12 @@ def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory
         uploads = [connect(service.root) for _ in range(4)]
         for upload in uploads:
             upload.sendall((head + form).encode())
-        time.sleep(0.3)
+        wait_for_uploads(service, 4)
         status, message = error_of(exchange(service.root))
         assert (status, "too many open connections" in message) == (503, True)
         for upload in uploads:
             upload.close()
-        time.sleep(0.3)
+        wait_for_uploads(service, 0)
         assert httpx.get(f"{service.root}/healthz").status_code == 200
 
 
@@ -137,7 +146,7 @@ def test_a_request_for_which_no_handle_is_left_is_refused(
         form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
         with connect(service.root) as upload, connect(service.root) as poll:
             upload.sendall((head + form).encode())
-            time.sleep(0.2)
+            wait_for_uploads(service, 1)
             poll.sendall(GET + b"\r\n")
             assert error_of(receive_all(poll))[0] == 503
 
@@ -159,8 +168,7 @@ def test_tls_handshakes_that_stall_do_not_keep_others_out(tmp_path: Path) -> Non
         with context.wrap_socket(connect(root)) as connection:
             connection.sendall(GET + b"\r\n")
             assert connection.recv(12) == b"HTTP/1.1 200"
-        time.sleep(2.5)
-        assert all(is_closed(connection) for connection in stalled)
+        assert wait_until(lambda: all(is_closed(connection) for connection in stalled), WAIT_S)
         with context.wrap_socket(connect(root)) as connection:
             connection.sendall(b"nonsense\r\n\r\n")
             assert statuses(receive_all(connection)) == [400]
@@ -175,7 +183,8 @@ def test_one_foreign_address_gets_its_share_only(
         address = ("127.0.0.1", int(service.root.rpartition(":")[2]))
         near = [connect(service.root) for _ in range(10)]
         far = [socket.create_connection(address, TIMEOUT_S, ("127.0.0.2", 0)) for _ in range(60)]
-        time.sleep(0.3)
+        # connections are accepted in their order, so all others were when this one is answered
+        assert httpx.get(f"{service.root}/healthz").status_code == 200
         assert [is_closed(connection) for connection in near] == [False] * 10
         assert [is_closed(connection) for connection in far].count(False) == 20
         for connection in (*near, *far):
