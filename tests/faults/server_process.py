@@ -21,6 +21,25 @@ from imgproc_local.config import ENV_PREFIX, Config
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (sys.executable, "-m", "imgproc_local")
+PATIENT_S = 60
+PATIENT = (
+    sys.executable,
+    "-c",
+    f"""
+import functools, sys
+from imgproc_local.cli import main
+from imgproc_local.cli.serve import command, running
+from imgproc_local.server import server
+
+server.Limits = functools.partial(server.Limits, stop_s={PATIENT_S})
+command.SHUTDOWN_S = command.LOCKING_S = running.STARTING_S = {PATIENT_S}
+del sys.argv[0]
+main()
+""",
+    "imgproc_local",  # the name by which another start of the program recognises this one
+)
+"""The program with longer waits, in which a wait that is a fault can't be taken for a slow machine: a stop waits
+`PATIENT_S` for clients and their requests, and a start waits as long for another server that is starting."""
 START_TIMEOUT_S = 30
 STOP_TIMEOUT_S = 30
 ADDRESS = re.compile(r"serves (https?://\S+)/api/v1")

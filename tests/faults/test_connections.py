@@ -12,14 +12,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.faults.server_process import SOURCE, ServerProcess, serving
+from tests.faults.server_process import PATIENT, SOURCE, ServerProcess, serving
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, receive_all, statuses
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no file handles and has no SIGTERM")
 
-MAX_STOP_S = 3.0
-"""The longest that a stop may take, even on a busy machine. uvicorn itself would wait 5 seconds for open responses."""
+MAX_STOP_S = 20
+"""The longest that a stop may take, even on a busy machine. One that waits for clients takes `PATIENT_S`."""
 
 
 def with_handles(count: int) -> tuple[str | Path, ...]:
@@ -101,7 +101,7 @@ def test_a_stop_does_not_wait_for_clients(folder: Path, key: str, case: str) -> 
         "unread response": (GET + b"\r\n") * 8,
         "refused": b"nonsense\r\n\r\n",
     }[case]
-    with serving(folder) as server, opened(server.wait_ready(), 5, begin) as connections:
+    with serving(folder, program=PATIENT) as server, opened(server.wait_ready(), 5, begin) as connections:
         time.sleep(0.2)
         assert seconds_to_stop(server) < MAX_STOP_S
         for connection in connections:

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 from tests.faults import disk
 from tests.faults.server_process import make_key, serving
@@ -24,6 +25,7 @@ from tests.support.service import GatedDescriber, Running, running
 
 TMPFS_BYTES = 3 * 1024 * 1024
 WAIT_S = 20
+REQUESTS = 8
 
 
 class FullDisk:
@@ -226,16 +228,28 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
 
 def test_health_requests_do_not_queue_up_behind_a_stuck_database(tmp_path: Path) -> None:
     with running(tmp_path, GatedDescriber) as service:
-        asked = 0
+        asked = received = 0
+        all_received = asyncio.Event()
+        heartbeat = service.app.state.heartbeat
+        beat = heartbeat.beat
+
+        async def noted(services: Services) -> None:
+            nonlocal received
+            received += 1
+            if received == REQUESTS:
+                all_received.set()
+            await beat(services)
 
         async def stuck() -> None:
             nonlocal asked
             asked += 1
-            await asyncio.sleep(0.5)
+            await all_received.wait()
             raise StorageFailed("The database is held by another process; nothing was stored.")
 
+        heartbeat.beat = noted
         service.services.jobs.check_writable = stuck  # type: ignore[method-assign]
-        with ThreadPoolExecutor(8) as callers:
-            codes = list(callers.map(lambda _: httpx.get(f"{service.root}/healthz", timeout=10).status_code, range(8)))
-        assert codes == [503] * 8
+        health = f"{service.root}/healthz"
+        with ThreadPoolExecutor(REQUESTS) as callers:
+            codes = list(callers.map(lambda _: service.client.get(health).status_code, range(REQUESTS)))
+        assert codes == [503] * REQUESTS
         assert asked <= 3

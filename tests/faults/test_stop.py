@@ -17,15 +17,15 @@ import pytest
 
 from imgproc_local.system.folder_lock import current_owner
 from tests.faults import disk
-from tests.faults.server_process import ServerProcess, command_line, make_key, serving
+from tests.faults.server_process import PATIENT, ServerProcess, command_line, make_key, serving
 from tests.support import pictures
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
 
 BOUNDARY = b"a-boundary-of-this-test"
-WAIT_S = 20
-MAX_STOP_S = 2.0
-"""A stop takes less than one second on a quiet machine; an upload that is not ended would delay it by 5 seconds."""
+WAIT_S = 60
+MAX_STOP_S = 20
+"""A stop takes less than one second on a quiet machine; an upload that is not ended would delay it by `PATIENT_S`."""
 
 
 @contextlib.contextmanager
@@ -67,7 +67,7 @@ def test_client_that_disconnects_in_mid_upload_leaves_nothing(folder: Path, key:
 
 def test_sigterm_in_mid_upload_answers_503_at_once_and_leaves_nothing(folder: Path, key: str) -> None:
     with (
-        serving(folder) as server,
+        serving(folder, program=PATIENT) as server,
         half_an_upload(server.wait_ready(), key, pictures.jpeg(1200, 900)) as connection,
     ):
         wait_for_incoming(folder, 1)
@@ -177,7 +177,7 @@ def test_second_server_that_is_to_be_air_gapped_does_not_accept_a_server_that_is
 def test_servers_that_start_at_once_agree_on_one(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    servers = [ServerProcess(folder, port) for _ in range(3)]
+    servers = [ServerProcess(folder, port, program=PATIENT) for _ in range(3)]
     try:
         deadline = time.monotonic() + WAIT_S
         while sum(server.process.poll() is None for server in servers) > 1:

