@@ -24,6 +24,7 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
+WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
 STATE = {"can_undo": False, "can_redo": False, "remarks": [], "regenerating": False, "error": None}
 
@@ -82,6 +83,13 @@ class Picture:
 
     def post(self, action: str, language: str = "en", **options: Any) -> httpx.Response:
         return self.service.client.post(self.path(language, action), **options)
+
+    def wait_until_written(self) -> None:
+        """Wait until no text is to be written anew. A request for that could come too late, and begin it again."""
+        deadline = time.monotonic() + WAIT_S
+        while '"regenerating":true' in self.service.client.get(f"/jobs/{self.job_id}?include=details").text:
+            assert time.monotonic() < deadline, f"not written after {WAIT_S} s"
+            time.sleep(0.01)
 
     def stored(self, language: str = "en") -> dict[str, Any]:
         """The translation as `GET /jobs/{id}` has it."""
@@ -350,7 +358,7 @@ def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingD
     details = shared.client.get(f"/jobs/{picture.job_id}?include=details").json()["data"]
     assert details["status"] == "completed"
     assert details["image"]["details"]["texts"]["de"]["regenerating"]
-    threading.Timer(0.2, describer.open.set).start()
+    threading.Timer(2, describer.open.set).start()  # a request that comes later would begin it again
     answer = picture.post("regenerate", "de", headers={"Prefer": "wait=20"})
     assert answer.headers["preference-applied"] == "wait=20"
     text = data(answer, 202)
@@ -367,7 +375,8 @@ def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, 
     data(picture.post("regenerate"), 202)
     assert picture.edit(seo_alt_text="A boat.")["regenerating"]
     describer.open.set()
-    assert data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)["source"] == "facts"
+    picture.wait_until_written()
+    assert picture.stored()["source"] == "facts"
     assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
 
 
@@ -400,11 +409,13 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Noti
     picture = Picture(shared, "en", "de")
     funds = balance(shared)
     describer.open.clear()
+    describer.names.clear()
     with ThreadPoolExecutor() as pool:
         waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=20"}) for code in ("en", "de")]
-        while balance(shared) > funds - 2:
+        deadline = time.monotonic() + WAIT_S
+        while balance(shared) > funds - 2 or not describer.names:
+            assert time.monotonic() < deadline, f"not begun after {WAIT_S} s"
             time.sleep(0.01)
-        time.sleep(0.1)
         assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
         assert {wait.result().status_code for wait in waits} == {202}
     assert balance(shared) == funds - 1, "only what had not started is given back"
@@ -424,8 +435,7 @@ def test_a_text_that_is_being_written_when_the_service_stops_is_written_after_th
     describer.open.set()
     with running(tmp_path, lambda: describer) as service:
         picture.service = service
-        while service.client.get(f"/jobs/{picture.job_id}?include=details").text.count('"regenerating":true'):
-            time.sleep(0.01)
+        picture.wait_until_written()
         assert picture.stored()["source"] == "facts"
         assert balance(service) == funds
         assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
@@ -442,7 +452,7 @@ def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescri
     describer.names.clear()
     describer.open.set()
     for picture in edited:
-        data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)
+        picture.wait_until_written()
     for job_id in jobs:
         shared.final(job_id)
     assert describer.names == ["picture.jpg", "waiting-1.jpg", "picture.jpg", "waiting-2.jpg"]

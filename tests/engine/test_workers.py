@@ -24,6 +24,8 @@ from tests.support import worker_functions as functions
 from tests.support.worker_pool import StageFunction, ends, is_running, run, wait_until, work_item, worker_pool
 
 ROOT = Path(__file__).parents[2]
+ENDED_S = 20
+"""How long the end of a process may take on a busy machine. Those that are not ended take a minute or more."""
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the system offers this on Linux only")
 
 
@@ -96,7 +98,7 @@ def test_a_hang_that_holds_the_interpreter_lock_ends_at_the_deadline(workers: Wo
     began_s = time.monotonic()
     with pytest.raises(StageTimedOut, match="Not finished within 1 seconds"):
         run(workers, functions.hang_with_the_interpreter_lock, work, timeout_s=1)
-    assert time.monotonic() - began_s < 3
+    assert time.monotonic() - began_s < 30  # the function itself would take 1000 s
     assert workers.pids == []
     assert run(workers, functions.keep_original, work) == Output(keeps_original=True)
 
@@ -119,7 +121,7 @@ def test_a_cancelled_function_is_killed_with_the_processes_it_started(
     assert workers.pids == []
     assert not list((tmp_path / "work").iterdir()), "the folder of a worker is deleted with it"
     if sys.platform == "linux":
-        assert ends(children[0], 1)
+        assert ends(children[0], ENDED_S)
 
 
 @linux_only
@@ -168,13 +170,13 @@ def test_a_result_without_room_on_the_disk_is_a_storage_error(workers: Workers, 
 
 
 def test_idle_workers_are_ended(tmp_path: Path, work: WorkItem) -> None:
-    with worker_pool(tmp_path, idle_s=0.3) as workers:
+    with worker_pool(tmp_path, idle_s=2) as workers:
         for _ in range(2):
             run(workers, functions.keep_original, work)
             [pid] = workers.pids
-            assert wait_until(lambda: workers.pids == [], 5)
+            assert wait_until(lambda: workers.pids == [], ENDED_S)
             if sys.platform == "linux":
-                assert ends(pid, 1)
+                assert ends(pid, ENDED_S)
 
 
 def test_a_program_that_can_not_start_fails_the_stage_with_the_reason_in_the_log(
@@ -194,7 +196,7 @@ SERVICE = """
 import sys, threading, time
 from pathlib import Path
 from tests.support import worker_functions as functions
-from tests.support.worker_pool import run, work_item, worker_pool
+from tests.support.worker_pool import run, wait_until, work_item, worker_pool
 
 folder = Path(sys.argv[1])
 with worker_pool(folder) as workers:
@@ -202,7 +204,7 @@ with worker_pool(folder) as workers:
     run(workers, functions.keep_original, work)
     busy = threading.Thread(target=run, args=(workers, functions.hang_with_the_interpreter_lock, work))
     busy.start()
-    time.sleep(0.2)
+    assert wait_until(lambda: workers._busy, 20)
     run(workers, functions.keep_original, work)
     print(*workers.pids, flush=True)
     time.sleep(60)
@@ -218,4 +220,4 @@ def test_workers_end_when_the_service_is_killed(tmp_path: Path) -> None:
         assert len(pids) == 2
         assert all(is_running(pid) for pid in pids)
         service.send_signal(signal.SIGKILL)
-        assert wait_until(lambda: not any(is_running(pid) for pid in pids), 1), "one idle, one holding its lock"
+        assert wait_until(lambda: not any(is_running(pid) for pid in pids), ENDED_S), "one idle, one holding its lock"

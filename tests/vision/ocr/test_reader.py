@@ -41,7 +41,7 @@ def make_reader(tmp_path: Path) -> Iterator[Callable[..., TextReader]]:
 
 
 def test_one_process_reads_all_pictures_and_ends_when_it_is_idle(make_reader: Callable[..., TextReader]) -> None:
-    text_reader = make_reader(idle_s=0.3)
+    text_reader = make_reader(idle_s=2)
     assert text_reader.pid is None
     assert text_reader.read(picture(ocr_double.READS), proceed) == (LINE,)
     first = text_reader.pid
