@@ -208,7 +208,7 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
 def _totals(records: Sequence[Record], out: Path) -> str:
     if not any(record.files for record in records):
         return f"{_picture_count(len(records))} described."
-    written = f"{_picture_count(len(records))} written to {printable(path_text(out))}"
+    written = f"{_picture_count(sum(bool(record.files) for record in records))} written to {printable(path_text(out))}"
     optimized = [(record.size_bytes, record.optimized.size_bytes) for record in records if record.optimized is not None]
     if not optimized:
         return f"{written}."

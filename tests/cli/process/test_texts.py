@@ -39,6 +39,8 @@ def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, t
     beginnings = {re.match(r"    [a-z]{2} \([a-z ]+\) +", label)[0] for label in labels[4:]}
     assert {len(beginning) for beginning in beginnings} == {len("    ja (needs text)  ")}, beginnings
     assert {beginning.strip() for beginning in beginnings} > {"en (embedded)"}
+    described = program("process", source, "--only", "analyze", "--sidecar", "--out", tmp_path / "texts").stdout
+    assert f"2 pictures written to {tmp_path / 'texts'}." in described, "the others have no text for a sidecar"
 
 
 def test_an_unchanged_picture_is_listed_until_it_has_a_text(program: Program, tmp_path: Path) -> None:
