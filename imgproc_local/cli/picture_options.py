@@ -180,6 +180,10 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         raise click.UsageError("--overwrite needs --write-metadata.")
     if (flags.write_metadata or flags.sidecar) and not has_texts:
         raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
+    if flags.write_metadata and set(flags.only) == {"analyze"}:
+        raise click.UsageError(
+            "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
+        )
     status = used_model_status(config)
     if flags.context and (status.model is None or status.problem) and has_texts:
         click.echo(
