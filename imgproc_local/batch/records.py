@@ -33,8 +33,9 @@ class Record(Struct, frozen=True):
 
     `source` is the picture's path relative to the output folder (`cli.process.manifest.source_key`); `size_bytes`,
     `modified_ns` and `sha256` are those of the content that was processed. `options` is the `options_hash` of the
-    `BatchRequest`. `removed` are the kinds of private data that the original holds and a result does not. An error is a
-    pair of the failed stage, or None, and a message; the next run processes a picture with an error again.
+    `BatchRequest`. `removed` are the kinds of private data that the original holds and a result does not. `edited` are
+    the paths of earlier results that the user had edited, so that they remained when others took their place. An error
+    is a pair of the failed stage, or None, and a message; the next run processes a picture with an error again.
     """
 
     source: str
@@ -47,6 +48,7 @@ class Record(Struct, frozen=True):
     sidecar: ResultFile | None = None
     translations: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
+    edited: tuple[str, ...] = ()
     errors: tuple[tuple[str | None, str], ...] = ()
 
     @property
@@ -74,7 +76,8 @@ def stored_records(manifest: IO[bytes]) -> Iterator[Record | None]:
             record = _decode(line) if line.endswith(b"\n") else None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             record = None
-        yield record if record is not None and all(_is_inside(file.path) for file in record.files) else None
+        paths = () if record is None else (*(file.path for file in record.files), *record.edited)
+        yield record if all(_is_inside(path) for path in paths) else None
 
 
 def _is_inside(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 Results of earlier runs are not processed again. They are recognised by the manifests of the output folder, of the
 folders that are searched, and of the folders above those. Copies of results are recognised by their content. The target
-of `archive` is left out as a whole.
+of `archive` and data folders are left out as a whole.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, arc
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.probe import detect, opened
+from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, accepted_formats
-from imgproc_local.storage.blobs import hash_file
+from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
 
 OWN_RESULT = "It is a result of an earlier run."
 ARCHIVE_TARGET = "has the results of `archive`."
+DATA_FOLDER = "It is a data folder of this program."
 MAX_KNOWN_FILES = 200_000
 """The most files whose check is remembered, so that the searches of a watched folder do not open each file again."""
 
@@ -53,7 +55,7 @@ class Discovery(Struct, frozen=True):
     """The files to process, and those that are not processed.
 
     `failed` lists arguments that are missing or not pictures, and everything that can't be read. `skipped` lists
-    results of earlier runs, targets of `archive`, and other files in folders.
+    results of earlier runs, targets of `archive`, data folders, and other files in folders.
     """
 
     pictures: list[Picture]
@@ -86,6 +88,7 @@ class OwnResults:
     def add(self, folder: Path, record: Record) -> None:
         """Add the results of one picture."""
         self._source_hashes.add(record.sha256)
+        self._paths.update(folder / path for path in record.edited)
         for file in record.files:
             self._paths.add(folder / file.path)
             self._hashes_by_size.setdefault(file.size_bytes, set()).add(file.sha256)
@@ -172,9 +175,12 @@ class Finder:
 
         prefix = folder.resolve().name if self._many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
-            if STATE_FOLDER in folders:
+            reason = f"It {ARCHIVE_TARGET}" if STATE_FOLDER in folders else ""
+            if DATABASE_FILE in files and STORE_FOLDERS[0] in folders:
+                reason = DATA_FOLDER
+            if reason:
                 folders.clear()
-                discovery.skipped.append(RejectedFile(Path(parent), f"It {ARCHIVE_TARGET}"))
+                discovery.skipped.append(RejectedFile(Path(parent), reason))
                 continue
             folders[:] = sorted(
                 name

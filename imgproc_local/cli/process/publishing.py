@@ -67,8 +67,11 @@ class Publisher:
             self._manifest.append(record)
             return record
         kept = self._kept(same, finished)
+        edited: tuple[str, ...] = ()
         if earlier is not None:
-            self._results.remove_own(file for file in earlier.files if file not in kept.values())
+            replaced = [file for file in earlier.files if file not in kept.values()]
+            self._results.remove_own(replaced)
+            edited = self._results.existing((*earlier.edited, *(file.path for file in replaced)))
             for language, name in _names_of(earlier):
                 self._names.release(language, name)
         language, base = self._base_of_files(finished, job, same)
@@ -82,6 +85,7 @@ class Publisher:
                 texts = record.translations or same.translations
                 removed = tuple(sorted({*same.removed, *record.removed})) if kept else record.removed
                 record = structs.replace(record, translations=texts, removed=removed, **kept)
+            record = structs.replace(record, edited=edited)
             self._manifest.append(record)
             if self._results.publish(files):
                 for taken in _names_of(record):

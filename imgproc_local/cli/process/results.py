@@ -113,6 +113,10 @@ class Results:
         except OSError:
             return False
 
+    def existing(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Those of the paths below the output folder at which there is a file."""
+        return tuple(path for path in paths if os.path.lexists(self._folder / path))
+
     def remove_own(self, files: Iterable[ResultFile]) -> None:
         """Delete those of the files that still have the content that this program wrote. Blocks. Raises: OSError.
 

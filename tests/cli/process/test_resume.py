@@ -319,6 +319,22 @@ def test_an_edited_result_remains_one(program: Program, folder: Path, tmp_path: 
     shown = program.in_process("process", picture.parent, "--only", "analyze", "--out", picture.parent)
     assert "0 done, 1 unchanged" in shown.stdout
     assert edited.read_bytes() == content
+    for _ in range(2):
+        command = ("process", picture.parent, "--out", picture.parent, "--max-width", "40")
+        images = program.in_process_json(*command)
+        assert [image["file"] for image in images if image["status"] != "skipped"] == [str(picture)]
+        assert edited.read_bytes() == content, "it remains when a new result is made, and is not taken for an original"
+
+
+def test_a_data_folder_is_left_out_as_a_whole(program: Program, folder: Path, tmp_path: Path) -> None:
+    data = folder / "service"
+    (data / "files" / "ab").mkdir(parents=True)
+    (data / "imgproc.db").write_bytes(b"")
+    (data / "files" / "ab" / "abcd").write_bytes(pictures.jpeg(64, 48))
+    shown = program.in_process("process", folder, "--out", tmp_path / "out", "--dry-run")
+    assert "4 to process" in shown.stdout
+    assert f"Skipped: {data}: It is a data folder of this program." in shown.stderr
+    assert program.in_process("process", data, "--out", tmp_path / "out").exit_code == 2
 
 
 def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path, tmp_path: Path) -> None:
@@ -338,6 +354,7 @@ def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path
         (("--quality", "best"), "expected visually-lossless, web, small, or a score from 50 to 95; received 'best'"),
         (("--quality", "49"), "received '49'"),
         (("--qualty", "web"), "Did you mean '--quality'?"),
+        (("--only", "analyze", "--write-metadata"), "needs files to write to"),
         (("--max-widht", "9"), "Did you mean '--max-width'?"),
         (("--languages", "de en"), "separated by commas, such as de,en;"),
     ],
