@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 
 from imgproc_local.domain.privacy import Removed
@@ -12,6 +13,7 @@ from tests.support.service import Running
 
 FILENAME = "mail.one@private.example 61.0101, -1.0101 AB-4711-XZ.jpg"
 FORMATS = {"jpg": "JPEG", "webp": "WEBP"}
+TIME = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z")
 KINDS = set(Removed) - {Removed.UNREADABLE, Removed.CONTENT_CREDENTIALS, Removed.DATE}
 
 
@@ -31,8 +33,8 @@ def test_no_secret_of_an_upload_is_in_an_export(service: Running) -> None:
             data = archive.read(entry)
             assert found_in(entry.encode()) == []
             if entry in ("alt.csv", "alt.json"):
-                # the name of the upload is the user's own
-                assert found_in(data.replace(FILENAME.encode(), b"")) == []
+                # the name of the upload is the user's own, and a time may have the digits of a planted number
+                assert found_in(TIME.sub(b"", data.replace(FILENAME.encode(), b""))) == []
                 continue
             file_format = FORMATS[entry.rpartition(".")[2]]
             assert found_in(searchable(data, file_format)) == []

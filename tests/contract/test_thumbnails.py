@@ -84,7 +84,7 @@ def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, m
 
 
 def test_simultaneous_requests_share_one_thumbnail(service: Running, made: CountedThumbnails) -> None:
-    same, others = upload(service), [upload(service, seed) for seed in (11, 12, 13, 14)]
+    same, others = upload(service, 10), [upload(service, seed) for seed in (11, 12, 13, 14)]
     made.released.clear()
     with ThreadPoolExecutor(12) as pool:
         answers = [pool.submit(get, service, image_id) for image_id in [same, *others] + [same] * 6]
