@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -47,7 +48,7 @@ from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
-from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
+from imgproc_local.system.folder_lock import FolderLock, Owner, current_owner, make_folder, require_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
 from imgproc_local.vision.describer import Describer
 
@@ -405,6 +406,8 @@ def _require_own_content(folder: Path) -> None:
     if (folder / DATABASE_FILE).exists():
         return
     if (folder / RESTORING).is_dir():
+        if current_owner(folder) is not None:
+            raise StorageFailed(f"A backup is being restored to the data folder {folder}. Wait until this has ended.")
         raise StorageFailed(f"`restore` was interrupted in the data folder {folder}. Run it again.")
     taken = filled_folders(folder)
     if taken:
@@ -439,6 +442,8 @@ async def open_services(
     _require_own_content(config.data_dir)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
+        # of a `restore` that was killed when all was in place
+        await asyncio.to_thread(shutil.rmtree, config.data_dir / RESTORING, ignore_errors=True)
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
         async with _store(config, database) as store:
             jobs = Jobs(store.database, config.queue_limit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -19,6 +20,7 @@ import httpx
 import pytest
 
 from imgproc_local.storage import backup
+from imgproc_local.system.folder_lock import FolderLock, Owner
 from tests.cli.conftest import Program
 from tests.faults import disk
 from tests.support import pictures
@@ -203,8 +205,17 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     (target / "files" / "aa" / "half").write_bytes(b"half")
     refused = program.in_process("credits", "balance", "--data-dir", target)
     assert (refused.exit_code, "`restore` was interrupted" in refused.stderr) == (2, True)
+    lock = FolderLock(target, Owner(os.getpid(), "restore", since=""))
+    busy = program.in_process("credits", "balance", "--data-dir", target)
+    lock.release()
+    assert (busy.exit_code, "A backup is being restored" in busy.stderr) == (2, True)
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
     assert verified(program, target)
+    (target / backup.RESTORING).mkdir()
+    picture = tmp_path / "picture.jpg"
+    picture.write_bytes(pictures.jpeg(64, 48))
+    program.in_process("process", picture, "--out", tmp_path / "out", "--data-dir", target)
+    assert not (target / backup.RESTORING).exists(), "what a restore left that was killed at its very end"
 
 
 def test_a_backup_without_space_leaves_nothing(
