@@ -275,5 +275,7 @@ class Run:
 def _refuse_empty(paths: Sequence[Path], skipped: Sequence[RejectedFile], accepted: Sequence[Format]) -> None:
     *names, last = (FORMATS[each].name for each in accepted)
     where = ", ".join(printable(path_text(path)) for path in paths)
-    others = f", only {len(skipped):,} other file{'s' if len(skipped) != 1 else ''}" if skipped else ""
+    others = f", only {len(skipped):,} other files" if skipped else ""
+    if len(skipped) == 1:
+        others = f", only {printable(path_text(skipped[0].path))}: {printable(skipped[0].reason.rstrip('.'))}"
     raise Refused(f"Expected {', '.join(names)} or {last} pictures, but there are none in {where}{others}.")
