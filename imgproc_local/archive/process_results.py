@@ -38,10 +38,10 @@ class ProcessResults:
             self._database.executemany(
                 "INSERT OR IGNORE INTO results VALUES (?)",
                 (
-                    (os.fsencode(real / file.path),)
+                    (os.fsencode(real / path),)
                     for record in stored_records(manifest)
                     if record is not None
-                    for file in record.files
+                    for path in record.paths
                 ),
             )
             self._database.execute("COMMIT")

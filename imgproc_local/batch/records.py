@@ -56,6 +56,11 @@ class Record(Struct, frozen=True):
         return tuple(file for file in (self.optimized, self.converted, self.sidecar) if file is not None)
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all files of this picture in the output folder, also of edited ones."""
+        return (*(file.path for file in self.files), *self.edited)
+
+    @property
     def needs_text(self) -> bool:
         """Whether a person has to write any of the alt texts."""
         return any(text.needs_text for text in self.translations)
@@ -76,8 +81,7 @@ def stored_records(manifest: IO[bytes]) -> Iterator[Record | None]:
             record = _decode(line) if line.endswith(b"\n") else None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             record = None
-        paths = () if record is None else (*(file.path for file in record.files), *record.edited)
-        yield record if all(_is_inside(path) for path in paths) else None
+        yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
 
 
 def _is_inside(path: str) -> bool:

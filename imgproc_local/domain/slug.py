@@ -53,8 +53,9 @@ def archive_name(slug: str, source_key: str) -> str:
 
 
 def is_archive_name(name: str, source_key: str) -> bool:
-    """Whether `archive_name` made the name for the picture of this key."""
-    return name == archive_name(name.rpartition("-")[0], source_key)
+    """Whether `archive_name` made the name for the picture of this key. A number may have been added to it."""
+    candidates = (name, name.rpartition("-")[0])
+    return any(each == archive_name(each.rpartition("-")[0], source_key) for each in candidates)
 
 
 def _with_last_word(slug: str, word: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, archive_name, make_slug, numbered
+from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, archive_name, is_archive_name, make_slug, numbered
 
 SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -167,6 +167,10 @@ def test_a_short_slug_is_numbered_without_truncation() -> None:
 )
 def test_an_archive_name_depends_on_the_slug_and_the_key_alone(slug: str, key: str, name: str) -> None:
     assert archive_name(slug, key) == name
+    assert is_archive_name(name, key)
+    assert is_archive_name(f"{name}-12", key)
+    assert not is_archive_name(name, f"{key}x")
+    assert not is_archive_name(slug, key)
     assert len(name) <= MAX_CHARS
 
 

@@ -2,7 +2,7 @@
 
 Results of earlier runs are not processed again. They are recognised by the manifests of the output folder, of the
 folders that are searched, and of the folders above those. Copies of results are recognised by their content. The target
-of `archive` and data folders are left out as a whole.
+of `archive` is left out as a whole, as are the folders of stored pictures in a data folder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
+from imgproc_local.storage.inspection import WORK_FOLDER
 
 OWN_RESULT = "It is a result of an earlier run."
+EDITED_RESULT = "It is at the path of a result that was edited. Rename it if it is an original."
 ARCHIVE_TARGET = "has the results of `archive`."
-DATA_FOLDER = "It is a data folder of this program."
+DATA_FOLDER = "It is a data folder of this program: the pictures that it has stored there are left out."
 MAX_KNOWN_FILES = 200_000
 """The most files whose check is remembered, so that the searches of a watched folder do not open each file again."""
 
@@ -68,6 +70,7 @@ class OwnResults:
 
     def __init__(self) -> None:
         self._paths: set[Path] = set()
+        self._edited: set[Path] = set()
         self._hashes_by_size: dict[int, set[str]] = {}
         self._source_hashes: set[str] = set()
         self._folders: set[Path] = set()
@@ -88,24 +91,26 @@ class OwnResults:
     def add(self, folder: Path, record: Record) -> None:
         """Add the results of one picture."""
         self._source_hashes.add(record.sha256)
-        self._paths.update(folder / path for path in record.edited)
+        self._edited.update(folder / path for path in record.edited)
         for file in record.files:
             self._paths.add(folder / file.path)
             self._hashes_by_size.setdefault(file.size_bytes, set()).add(file.sha256)
 
-    def contains(self, real_path: Path, size_bytes: int) -> bool:
-        """Whether a file is one of the results or a copy of one. Raises: OSError.
+    def reason(self, real_path: Path, size_bytes: int) -> str | None:
+        """Why a file is no original: it is one of the results or a copy of one. None for other files. Raises: OSError.
 
         An original that could not be made smaller has a result with the same content. A file with such content counts
         as an original, except under the path of the result.
         """
         if real_path in self._paths:
-            return True
+            return OWN_RESULT
+        if real_path in self._edited:
+            return EDITED_RESULT
         hashes = self._hashes_by_size.get(size_bytes)
         if not hashes:
-            return False
+            return None
         sha256 = hash_file(real_path)
-        return sha256 in hashes and sha256 not in self._source_hashes
+        return OWN_RESULT if sha256 in hashes and sha256 not in self._source_hashes else None
 
 
 class Finder:
@@ -175,13 +180,13 @@ class Finder:
 
         prefix = folder.resolve().name if self._many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
-            reason = f"It {ARCHIVE_TARGET}" if STATE_FOLDER in folders else ""
-            if DATABASE_FILE in files and STORE_FOLDERS[0] in folders:
-                reason = DATA_FOLDER
-            if reason:
+            if STATE_FOLDER in folders:
                 folders.clear()
-                discovery.skipped.append(RejectedFile(Path(parent), reason))
+                discovery.skipped.append(RejectedFile(Path(parent), f"It {ARCHIVE_TARGET}"))
                 continue
+            if DATABASE_FILE in files and STORE_FOLDERS[0] in folders:
+                folders[:] = [name for name in folders if name not in (*STORE_FOLDERS, WORK_FOLDER)]
+                discovery.skipped.append(RejectedFile(Path(parent), DATA_FOLDER))
             folders[:] = sorted(
                 name
                 for name in folders
@@ -198,15 +203,15 @@ class Finder:
         rejected = discovery.skipped if is_in_folder else discovery.failed
         try:
             status = file.stat()
-            is_result = self.own_results.contains(real, status.st_size)
-            problem = None if is_result else self._problem(file, status.st_size, status.st_mtime_ns)
+            of_earlier_run = self.own_results.reason(real, status.st_size)
+            problem = of_earlier_run or self._problem(file, status.st_size, status.st_mtime_ns)
         except FileNotFoundError:
             discovery.failed.append(RejectedFile(file, "No such file or folder."))
         except OSError as error:
             discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
         else:
-            if is_result:
-                discovery.skipped.append(RejectedFile(file, OWN_RESULT))
+            if of_earlier_run is not None:
+                discovery.skipped.append(RejectedFile(file, of_earlier_run))
             elif problem is not None:
                 rejected.append(RejectedFile(file, problem))
             else:

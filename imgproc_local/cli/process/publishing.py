@@ -154,4 +154,4 @@ class Publisher:
 def _names_of(record: Record) -> list[tuple[str, str]]:
     """The names of the texts and files of a picture, as `Names` has them."""
     of_texts = [(text.language_code, text.seo_filename) for text in record.translations]
-    return of_texts + [(Names.FILES, PurePosixPath(file.path).stem) for file in record.files]
+    return of_texts + [(Names.FILES, PurePosixPath(path).stem) for path in record.paths]

@@ -32,6 +32,8 @@ class Stager(Struct, frozen=True):
         errors = list(finished.errors)
         try:
             ending = finished.picture.path.suffix.lower()
+            if job.details is not None:
+                ending = optimized_ending(finished.picture.path, job.details.info.format)
             if job.optimized is not None:
                 ending = optimized_ending(finished.picture.path, job.optimized.format)
                 files["optimized"] = await self.copy_result(job, StageName.OPTIMIZE, self.results, ending)

@@ -30,16 +30,19 @@ def write(folder: Path, *names: str) -> None:
 
 
 def record(folder: Path, *results: str) -> None:
-    """Write the manifest of `process` with a record per result."""
+    """Write the manifest of `process` with a record per result, and with the edited result `edited.jpg`."""
     manifest = Manifest(folder)
     for name in results:
-        manifest.append(Record(name, 7, 0, "0" * 64, "", optimized=ResultFile(name, "1" * 64, 7)))
+        result = ResultFile(name, "1" * 64, 7)
+        manifest.append(Record(name, 7, 0, "0" * 64, "", optimized=result, edited=("edited.jpg",)))
     manifest.close()
 
 
 def test_results_of_process_are_left_out_of_a_folder_that_has_originals_too(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    write(source, "one.jpg", "web/two.jpg", "web/stone.jpg", "web/wing/stone.webp", "web/wing/old.jpg")
+    write(
+        source, "one.jpg", "web/two.jpg", "web/edited.jpg", "web/stone.jpg", "web/wing/stone.webp", "web/wing/old.jpg"
+    )
     record(source / "web", "stone.jpg", "wing/stone.webp")
     with (source / "web" / MANIFEST_FILE).open("ab") as manifest:
         manifest.write(b'{"source": "cut off')

@@ -308,6 +308,18 @@ def test_no_two_pictures_have_files_of_one_name(program: Program, tmp_path: Path
     assert names(out) == [f"green-stone-picture{ending}" for ending in ("-2.png", ".jpg", ".xmp")]
 
 
+def test_the_name_of_an_edited_result_remains_taken(program: Program, tmp_path: Path) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    (source / "pic.jpg").write_bytes(pictures.jpeg(64, 48))
+    (source / "pic.png").write_bytes(pictures.png())
+    command = ("process", source, "--out", out, "--only", "optimize", "--only", "convert")
+    program.in_process(*command)
+    (out / "pic.jpg").write_bytes(pictures.jpeg(64, 48, seed=2))
+    program.in_process(*command, "--max-width", "40")
+    assert names(out) == ["pic-2.png", "pic-2.webp", "pic-3.jpg", "pic-3.webp", "pic.jpg"]
+
+
 def test_an_edited_result_remains_one(program: Program, folder: Path, tmp_path: Path) -> None:
     picture = next(folder.rglob("*.jpg"))
     (whole,) = program.in_process_json("process", picture, "--out", picture.parent)
@@ -324,17 +336,26 @@ def test_an_edited_result_remains_one(program: Program, folder: Path, tmp_path: 
         images = program.in_process_json(*command)
         assert [image["file"] for image in images if image["status"] != "skipped"] == [str(picture)]
         assert edited.read_bytes() == content, "it remains when a new result is made, and is not taken for an original"
+    shown = program.in_process("process", picture.parent, "--out", picture.parent, "--max-width", "40")
+    assert f"Skipped: {edited}: It is at the path of a result that was edited." in shown.stderr
+    shown = program.in_process("process", edited, "--out", picture.parent)
+    assert (shown.exit_code, "Rename it if it is an original." in shown.stderr) == (2, True)
 
 
-def test_a_data_folder_is_left_out_as_a_whole(program: Program, folder: Path, tmp_path: Path) -> None:
+def test_the_pictures_that_a_data_folder_has_stored_are_left_out(
+    program: Program, folder: Path, tmp_path: Path
+) -> None:
     data = folder / "service"
     (data / "files" / "ab").mkdir(parents=True)
     (data / "imgproc.db").write_bytes(b"")
     (data / "files" / "ab" / "abcd").write_bytes(pictures.jpeg(64, 48))
     shown = program.in_process("process", folder, "--out", tmp_path / "out", "--dry-run")
     assert "4 to process" in shown.stdout
-    assert f"Skipped: {data}: It is a data folder of this program." in shown.stderr
-    assert program.in_process("process", data, "--out", tmp_path / "out").exit_code == 2
+    assert f"Skipped: {data}: It is a data folder of this program:" in shown.stderr
+    refused = program.in_process("process", data / "files" / "..", "--out", tmp_path / "out")
+    assert refused.exit_code == 2
+    (data / "own.jpg").write_bytes(pictures.jpeg(64, 48, seed=9))
+    assert "1 to process" in program.in_process("process", data, "--out", tmp_path / "out", "--dry-run").stdout
 
 
 def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path, tmp_path: Path) -> None:
