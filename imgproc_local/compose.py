@@ -418,6 +418,16 @@ def _require_own_content(folder: Path) -> None:
         )
 
 
+def _delete_restored(folder: Path) -> None:
+    """Delete what a `restore` left that was killed when all was in place. An error is logged."""
+    try:
+        shutil.rmtree(folder / RESTORING)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.warning("What an earlier restore left in %s can't be deleted (%s).", folder / RESTORING, error.strerror)
+
+
 @asynccontextmanager
 async def open_services(
     config: Config,
@@ -442,8 +452,7 @@ async def open_services(
     _require_own_content(config.data_dir)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
     try:
-        # of a `restore` that was killed when all was in place
-        await asyncio.to_thread(shutil.rmtree, config.data_dir / RESTORING, ignore_errors=True)
+        await asyncio.to_thread(_delete_restored, config.data_dir)
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
         async with _store(config, database) as store:
             jobs = Jobs(store.database, config.queue_limit)

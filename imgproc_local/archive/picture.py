@@ -358,16 +358,11 @@ def _remove_results(target: Store, files: Iterable[ResultFile]) -> None:
 
 
 def _remove_unchanged(target: Store, file: ResultFile) -> None:
-    if _is_unchanged(target, file):
-        target.remove(file.path)
-
-
-def _is_unchanged(target: Store, file: ResultFile) -> bool:
-    """Whether a result still has the content that this program wrote. Raises: OSError."""
     try:
-        return target.sha256(file.path) == file.sha256
+        if target.sha256(file.path) == file.sha256:
+            target.remove(file.path)
     except FileNotFoundError:
-        return False
+        return
 
 
 def _call_target(call: Callable[[], T]) -> T:

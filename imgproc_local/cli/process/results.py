@@ -12,7 +12,6 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -124,17 +123,12 @@ class Results:
         """
         for file in files:
             path = self._folder / file.path
-            with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                if path.stat().st_size == 0 or self.has(file):
+            try:
+                size_bytes = path.stat().st_size
+                if size_bytes == 0 or (size_bytes == file.size_bytes and hash_file(path) == file.sha256):
                     path.unlink()
-
-    def has(self, file: ResultFile) -> bool:
-        """Whether a file still has the content that this program wrote. Blocks. Raises: OSError."""
-        path = self._folder / file.path
-        try:
-            return path.stat().st_size == file.size_bytes and hash_file(path) == file.sha256
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            return False
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                continue
 
     def publish(self, files: Sequence[tuple[StagedFile, str]]) -> bool:
         """Give each staged file its path below the output folder.
