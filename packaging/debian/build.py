@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -138,7 +139,9 @@ def _sums(tree: Path) -> str:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S)
+    # dpkg-deb writes this time into the package, or else that of the build
+    environment = os.environ | {"SOURCE_DATE_EPOCH": str(int(linux_share.build_time().timestamp()))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=TOOL_TIMEOUT_S)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {done.returncode}: {done.stderr}")
     return done.stdout

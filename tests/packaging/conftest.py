@@ -25,7 +25,7 @@ esac
 @pytest.fixture
 def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as build/freeze.py writes it."""
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1790000000")
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     folder = tmp_path / "dist"
     inside = folder / "imgproc-local" / "_internal"
     inside.mkdir(parents=True)

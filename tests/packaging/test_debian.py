@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import VERSION
-from tests.support.packaging_scripts import script
+from tests.support.packaging_scripts import ROOT, script
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="Debian's tools make Debian's packages")
 TIMEOUT_S = 60
@@ -76,6 +76,12 @@ def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: 
     (dist / "imgproc-local" / "imgproc-local").touch()
     again = Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
     assert again.read_bytes() == first
+
+
+def test_package_is_dated_by_the_commit_and_not_by_the_build(package: Path) -> None:
+    commit_s = output("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
+    first_header = package.read_bytes()[:68]
+    assert first_header[24:36].decode().strip() == commit_s, first_header
 
 
 def test_folder_for_the_result_is_made_or_named_in_the_error(dist: Path, tmp_path: Path) -> None:
