@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -164,8 +164,11 @@ def picture_names(path: Path) -> frozenset[str]:
 
 def inspect_files(folder: Path) -> FilesReport:
     """The stored files of the data folder. Raises: StorageFailed where it can't be read."""
+    sizes = {}
     try:
-        sizes = {entry.name: entry.stat().st_size for entry in stored_entries(folder / "files")}
+        for entry in stored_entries(folder / "files"):
+            with suppress(FileNotFoundError):  # a server may delete it meanwhile
+                sizes[entry.name] = entry.stat().st_size
         return FilesReport(sizes, len(entries(folder / "incoming")))
     except OSError as error:
         raise StorageFailed(f"The stored files can't be read ({error.strerror}).") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from imgproc_local.cli.doctor.installation import installation
 from imgproc_local.codecs.quality import ssimulacra2
+from imgproc_local.storage import inspection
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.support import pictures
@@ -117,6 +119,26 @@ def test_a_missing_file_is_a_problem_and_a_leftover_one_a_warning(program: Progr
     assert checks(program)["files"]["state"] == "warning"
     files[0].unlink()
     assert checks(program, exit_code=1)["files"]["state"] == "problem"
+
+
+def test_a_file_that_a_server_deletes_during_the_check_is_no_problem(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_a_job(program)
+    deleted = program.data / "files" / "00" / ("00" * 32)
+    deleted.parent.mkdir(exist_ok=True)
+    listed = inspection.stored_entries
+
+    def deleted_once_listed(files: Path) -> Iterator[os.DirEntry[str]]:
+        deleted.write_bytes(b"of a deleted job")
+        found = list(listed(files))
+        assert deleted.name in [entry.name for entry in found]
+        deleted.unlink()
+        yield from found
+
+    monkeypatch.setattr(inspection, "stored_entries", deleted_once_listed)
+    found = checks(program)
+    assert (found["database"]["state"], found["files"]["state"]) == ("ok", "ok")
 
 
 @pytest.mark.parametrize("bytes_preserved", [0, 5000])
