@@ -42,7 +42,10 @@ NOT_WRITABLE = "The data folder can't be written; nothing was stored."
 def _load_queries() -> dict[str, str]:
     text = resources.files(__package__).joinpath("queries.sql").read_text(encoding="utf-8")
     parts = re.split(r"^-- name: (\w+)$", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], (body.strip() for body in parts[2::2]), strict=True))
+    queries: dict[str, str] = {}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        queries[name] = body.strip("\n;").format(**queries)  # {name} is a statement above
+    return queries
 
 
 QUERIES = _load_queries()

@@ -144,14 +144,10 @@ def _count(stages: list[StageRecord], counts: dict[str, int]) -> None:
 
 def removable(path: Path, age: MaxAge, now: datetime) -> Removable:
     """What the age limits would remove now. Raises: StorageFailed."""
-
-    def read(connection: sqlite3.Connection) -> Removable:
-        limits = age.limits(now)
-        jobs = int(connection.execute(QUERIES["count_old_jobs"], limits).fetchone()[0])
-        row = connection.execute(QUERIES["files_to_free"], limits).fetchone()
-        return Removable(jobs, row["files"], row["size_bytes"])
-
-    return read_database(path, read)
+    limits = age.limits(now)
+    return read_database(
+        path, lambda connection: Removable(*connection.execute(QUERIES["removable"], limits).fetchone())
+    )
 
 
 def picture_names(path: Path) -> frozenset[str]:

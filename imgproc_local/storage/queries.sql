@@ -1,4 +1,4 @@
--- Every statement of the service, by name.
+-- Every statement of the service, by name. {name} in a statement is the text of one above it.
 
 -- ---- accounts and keys ----
 
@@ -564,61 +564,33 @@ SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_r
 
 -- ---- retention ----
 
--- name: count_old_jobs
-SELECT count(*) FROM jobs
-WHERE created_at < :jobs_before AND NOT EXISTS (
-    SELECT 1 FROM stages
-    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
-    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'));
-
--- name: files_to_free
--- The files that no row references once what is too old is gone.
-SELECT count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
-    SELECT max(size) AS size FROM (
-        SELECT original_sha256 AS sha256, original_size AS size,
-            created_at >= max(:jobs_before, :originals_before) OR is_open AS stays
-        FROM (SELECT *, EXISTS (
-                SELECT 1 FROM stages
-                WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
-                OR EXISTS (
-                SELECT 1 FROM regenerations
-                WHERE job_id = jobs.id AND state IN ('pending', 'running')) AS is_open
-              FROM jobs WHERE original_removed_at IS NULL)
-        UNION ALL
-        SELECT output_sha256, output_size, created_at >= max(:jobs_before, :results_before) OR EXISTS (
-                SELECT 1 FROM stages AS other
-                WHERE other.job_id = jobs.id
-                    AND (other.state IN ('pending', 'running') OR other.finished_at >= :finished_before))
-        FROM stages JOIN jobs ON jobs.id = stages.job_id
-        WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL)
-    GROUP BY sha256 HAVING max(stays) = 0);
-
--- name: old_jobs
-SELECT id FROM jobs
-WHERE created_at < :jobs_before AND NOT EXISTS (
-    SELECT 1 FROM stages
-    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
-    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
-LIMIT :limit;
-
--- name: old_originals
-SELECT id FROM jobs
-WHERE created_at < :originals_before AND original_removed_at IS NULL AND NOT EXISTS (
-    SELECT 1 FROM stages
-    WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
-    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
-LIMIT :limit;
-
--- name: old_results
-SELECT id FROM jobs
-WHERE created_at < :results_before
-    AND EXISTS (
-        SELECT 1 FROM stages
-        WHERE job_id = jobs.id AND output_sha256 IS NOT NULL AND output_removed_at IS NULL)
+-- name: too_old
+-- Jobs of which something is too old, and all of whose stages and requests to write a text anew have ended.
+SELECT id, created_at < :jobs_before AS is_old,
+    created_at < :originals_before AND original_removed_at IS NULL AS has_old_original,
+    created_at < :results_before AND EXISTS (
+        SELECT 1 FROM stages WHERE job_id = jobs.id AND output_sha256 IS NOT NULL AND output_removed_at IS NULL
+    ) AS has_old_results
+FROM jobs
+WHERE (is_old OR has_old_original OR has_old_results)
     AND NOT EXISTS (
         SELECT 1 FROM stages
         WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
+    AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
+
+-- name: removable
+-- The old jobs, and the files that no row references once what is too old is gone.
+WITH found AS ({too_old})
+SELECT (SELECT count(*) FROM found WHERE is_old) AS jobs, count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
+    SELECT max(size) AS size FROM (
+        SELECT original_sha256 AS sha256, original_size AS size,
+            id IN (SELECT id FROM found WHERE is_old OR has_old_original) AS is_removed
+        FROM jobs WHERE original_removed_at IS NULL
+        UNION ALL
+        SELECT output_sha256, output_size, job_id IN (SELECT id FROM found WHERE is_old OR has_old_results)
+        FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL)
+    GROUP BY sha256 HAVING min(is_removed));
 
 -- name: queue_files_of_job
 INSERT OR IGNORE INTO removals (sha256)

@@ -20,6 +20,12 @@ BATCH = 200
 """Jobs, or files, of one transaction; few, so that uploads do not wait long for it."""
 EARLIEST, LATEST = "", "9999"
 """Sort before and after every stored instant."""
+CHANGES = {
+    "is_old": ("queue_files_of_job", "delete_job"),
+    "has_old_original": ("queue_original_of_job", "detach_original"),
+    "has_old_results": ("queue_results_of_job", "detach_results"),
+}
+"""The statements that remove what a column of the statement `too_old` names."""
 
 
 class MaxAge(Struct, frozen=True):
@@ -33,9 +39,10 @@ class MaxAge(Struct, frozen=True):
     def is_limited(self) -> bool:
         return not (self.jobs is None and self.originals is None and self.results is None)
 
-    def limits(self, now: datetime, finished_before: str = LATEST) -> dict[str, str]:
-        """The parameters of the statements: the instants before which something is too old."""
+    def limits(self, now: datetime, finished_before: str = LATEST, max_jobs: int = -1) -> dict[str, str | int]:
+        """The parameters of `too_old`: the instants before which something is too old. -1 jobs is no limit."""
         return {
+            "limit": max_jobs,
             "jobs_before": _before(now, self.jobs),
             "originals_before": _before(now, self.originals),
             "results_before": _before(now, self.results),
@@ -67,11 +74,9 @@ class Retention:
     async def removable(self, age: MaxAge, *, finished_before: str = LATEST) -> Removable:
         """What `remove` would remove now."""
         async with self._database.listing() as read:
-            limits = age.limits(read.now, finished_before)
-            jobs = int(await read.value("count_old_jobs", limits))
-            row = await read.one("files_to_free", limits)
+            row = await read.one("removable", age.limits(read.now, finished_before))
         assert row is not None
-        return Removable(jobs, row["files"], row["size_bytes"])
+        return Removable(*row)
 
     async def remove(self, age: MaxAge, max_s: float = math.inf, *, finished_before: str = LATEST) -> bool:
         """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files.
@@ -80,23 +85,20 @@ class Retention:
         Returns False if it stopped after `max_s` with some left.
         """
         deadline_s = time.monotonic() + max_s
-        for find, change in (
-            ("old_jobs", ("queue_files_of_job", "delete_job")),
-            ("old_originals", ("queue_original_of_job", "detach_original")),
-            ("old_results", ("queue_results_of_job", "detach_results")),
-        ):
-            while await self._change_batch(find, change, age, finished_before):
-                if time.monotonic() > deadline_s:
-                    return False
+        while await self._remove_batch(age, finished_before):
+            if time.monotonic() > deadline_s:
+                return False
         return True
 
-    async def _change_batch(self, find: str, change: tuple[str, ...], age: MaxAge, finished_before: str) -> int:
+    async def _remove_batch(self, age: MaxAge, finished_before: str) -> bool:
+        """Returns False if nothing was left to remove."""
         async with self._database.transaction() as tx:
-            rows = await tx.all(find, {**age.limits(tx.now, finished_before), "limit": BATCH})
+            rows = await tx.all("too_old", age.limits(tx.now, finished_before, BATCH))
             for row in rows:
-                for statement in change:
-                    await tx.run(statement, {"job_id": row["id"], "at": tx.at})
-        return len(rows)
+                for column, statements in CHANGES.items():
+                    for statement in statements if row[column] else ():
+                        await tx.run(statement, {"job_id": row["id"], "at": tx.at})
+        return bool(rows)
 
     async def delete_files(self, blobs: Blobs, max_s: float = math.inf) -> int:
         """Delete those of the queued files that no row references, and return how many were queued.

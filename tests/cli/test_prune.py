@@ -14,7 +14,7 @@ from tests.cli.conftest import Program
 from tests.faults import disk
 from tests.faults.server_process import serving
 from tests.support import pictures
-from tests.support.service import Running, running
+from tests.support.service import GatedDescriber, Running, running
 
 OLD_DAYS = 100
 SHARED, OLD = pictures.jpeg(64, 48, 1), pictures.jpeg(64, 48, 2)
@@ -111,6 +111,29 @@ def test_unfinished_jobs_are_preserved(program: Program) -> None:
         service.dispatch("process", pictures.jpeg())
     assert program.in_process_json("prune", "--older-than", "0d")["jobs"] == 0
     assert disk.count_jobs(program.data) == 1
+
+
+@pytest.mark.parametrize("only", [(), ("--only", "originals"), ("--only", "results")])
+def test_a_job_stays_whole_while_its_text_is_regenerated_and_nothing_else_is_reported(
+    program: Program, only: tuple[str, ...]
+) -> None:
+    describer = GatedDescriber()
+    with running(program.data, lambda: describer, clock=Clock()) as service:
+        picture = f"/images/{service.process('process', OLD)['image']['id']}"
+        regenerate = f"{picture}/translations/en/regenerate"
+        describer.open.clear()
+        assert service.client.post(regenerate).status_code == 202
+        before = disk.stored_files(program.data)
+        for arguments in (("--dry-run",), ()):
+            found = program.in_process_json("prune", "--older-than", "90d", *only, *arguments)
+            assert (found["jobs"], found["files"], found["size_bytes"]) == (0, 0, 0)
+        assert disk.count_jobs(program.data) == 1
+        assert service.client.get(f"{picture}/optimized").status_code == 200
+        describer.open.set()
+        assert service.client.post(regenerate, headers={"Prefer": "wait=20"}).status_code == 202
+    predicted = program.in_process_json("prune", "--older-than", "90d", *only, "--dry-run")
+    assert predicted == program.in_process_json("prune", "--older-than", "90d", *only) | {"removed": False}
+    assert len(before) - len(disk.stored_files(program.data)) == predicted["files"] > 0
 
 
 def test_beside_a_server_the_server_deletes_the_files(
