@@ -36,10 +36,10 @@ from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
-from imgproc_local.storage.backup import RESTORING
+from imgproc_local.storage.backup import RESTORING, content_problem
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
-from imgproc_local.storage.inspection import WORK_FOLDER, filled_folders
+from imgproc_local.storage.inspection import WORK_FOLDER
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.regenerations import Regenerations
@@ -48,7 +48,7 @@ from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
-from imgproc_local.system.folder_lock import FolderLock, Owner, current_owner, make_folder, require_folder
+from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
 from imgproc_local.vision.describer import Describer
 
@@ -403,19 +403,8 @@ async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
 
 def _require_own_content(folder: Path) -> None:
     """Raises: StorageFailed, if a folder without a database has content that the next start would delete."""
-    if (folder / DATABASE_FILE).exists():
-        return
-    if (folder / RESTORING).is_dir():
-        if current_owner(folder) is not None:
-            raise StorageFailed(f"A backup is being restored to the data folder {folder}. Wait until this has ended.")
-        raise StorageFailed(f"`restore` was interrupted in the data folder {folder}. Run it again.")
-    taken = filled_folders(folder)
-    if taken:
-        raise StorageFailed(
-            f"The data folder {folder} has no database {DATABASE_FILE}, but {' and '.join(taken)} with content, which"
-            " would be deleted. Choose an empty folder with --data-dir. If the database was lost, move the folder away"
-            " and `restore` a backup."
-        )
+    if problem := content_problem(folder):
+        raise StorageFailed(" ".join(problem))
 
 
 def _delete_restored(folder: Path) -> None:

@@ -31,7 +31,7 @@ from imgproc_local.storage.inspection import filled_folders, read_database, refe
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.wal import wal_path
 from imgproc_local.system.files import fsync_folder
-from imgproc_local.system.folder_lock import require_folder
+from imgproc_local.system.folder_lock import current_owner, require_folder
 
 FORMAT = 1
 DATABASE, MANIFEST, DIGEST = "imgproc.db", "manifest.json", "sha256"
@@ -231,6 +231,25 @@ def _backup_errors(what: str) -> Iterator[None]:
 
 
 # ---- restore ----
+
+
+def content_problem(folder: Path) -> tuple[str, str] | None:
+    """Why a data folder without a database can't be used, and what to do: a start would delete its content. Else None.
+
+    Raises: StorageFailed, where the folder can't be read.
+    """
+    if (folder / DATABASE).exists():
+        return None
+    if (folder / RESTORING).is_dir():
+        if current_owner(folder) is not None:
+            return f"A backup is being restored to the data folder {folder}.", "Wait until this has ended."
+        return f"`restore` was interrupted in the data folder {folder}.", "Run it again."
+    taken = " and ".join(filled_folders(folder))
+    advice = (
+        "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
+    )
+    problem = f"The data folder {folder} has no database {DATABASE}, but {taken} with content, which would be deleted."
+    return (problem, advice) if taken else None
 
 
 def require_empty(folder: Path) -> None:

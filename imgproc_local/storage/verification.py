@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.backup import content_problem
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.storage.commit_record import Commits, read_commits
 from imgproc_local.storage.database import QUERIES
@@ -32,8 +33,11 @@ Area = Literal["database", "log", "jobs", "credits", "files", "foreign"]
 
 
 class Problem(Struct, frozen=True):
+    """`advice` is what to do about it where this is not the same for all problems of the area."""
+
     area: Area
     detail: str
+    advice: str | None = None
 
 
 class Verification(Struct, frozen=True):
@@ -80,8 +84,8 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
         if rows.schema not in (0, newest_schema()):  # its rows were not read, so nothing can be compared with them
             return Verification(rows.schema, 0, 0, 0, tuple(problems))
         problems += _lost(commits, rows.committed)
-    elif commits.committed:
-        problems.append(Problem("database", "the database is missing"))
+    elif (problem := content_problem(folder)) or commits.committed:
+        problems.append(Problem("database", *(problem or ("the database is missing",))))
         return Verification(0, commits.committed, 0, 0, tuple(problems))
     intact, damaged = _compare_files(folder / "files", rows.files)
     if damaged and is_owned():

@@ -203,12 +203,11 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     (target / backup.RESTORING / "files").mkdir(parents=True)
     (target / "files" / "aa").mkdir(parents=True)
     (target / "files" / "aa" / "half").write_bytes(b"half")
-    refused = program.in_process("credits", "balance", "--data-dir", target)
-    assert (refused.exit_code, "`restore` was interrupted" in refused.stderr) == (2, True)
+    assert_unusable(program, target, f"`restore` was interrupted in the data folder {target}.", "Run it again.")
     lock = FolderLock(target, Owner(os.getpid(), "restore", since=""))
-    busy = program.in_process("credits", "balance", "--data-dir", target)
+    busy = f"A backup is being restored to the data folder {target}."
+    assert_unusable(program, target, busy, "Wait until this has ended.")
     lock.release()
-    assert (busy.exit_code, "A backup is being restored" in busy.stderr) == (2, True)
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
     assert verified(program, target)
     (target / backup.RESTORING).mkdir()
@@ -216,6 +215,16 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     picture.write_bytes(pictures.jpeg(64, 48))
     program.in_process("process", picture, "--out", tmp_path / "out", "--data-dir", target)
     assert not (target / backup.RESTORING).exists(), "what a restore left that was killed at its very end"
+
+
+def assert_unusable(program: Program, folder: Path, problem: str, advice: str) -> None:
+    """Commands that use the folder refuse it, and those that check it report the same."""
+    refused = program.in_process("credits", "balance", "--data-dir", folder)
+    assert (refused.exit_code, f"{problem} {advice}" in refused.stderr) == (2, True), refused.stderr
+    for command in ("doctor", "verify"):
+        found = program.in_process(command, "--data-dir", folder)
+        assert (found.exit_code, f"  {problem}\n" in found.stdout) == (1, True), found.output
+        assert f"-> {advice}\n" in found.stdout, found.output
 
 
 def test_a_backup_without_space_leaves_nothing(

@@ -89,14 +89,15 @@ def _server(owner: Owner | None) -> Check:
 def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.domain.errors import StorageFailed
+    from imgproc_local.storage.backup import content_problem
     from imgproc_local.storage.commit_record import read_commits
     from imgproc_local.storage.inspection import inspect_database, inspect_files
 
     folder = config.data_dir
     path = folder / DATABASE_FILE
     if not path.is_file():
-        if read_commits(path).committed:
-            yield Check("database", "problem", f"{DATABASE_FILE} is missing", REPAIR)
+        if (problem := content_problem(folder)) or read_commits(path).committed:
+            yield Check("database", "problem", *(problem or (f"{DATABASE_FILE} is missing", REPAIR)))
             return
         yield Check("database", "ok", f"{DATABASE_FILE} does not exist yet; the first command that needs it creates it")
         return

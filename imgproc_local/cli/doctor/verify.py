@@ -15,7 +15,7 @@ from imgproc_local.cli.output import size_text
 from imgproc_local.system.files import encodable_text
 
 if TYPE_CHECKING:
-    from imgproc_local.storage.verification import Verification
+    from imgproc_local.storage.verification import Problem, Verification
 
 MAX_SHOWN = 5
 """The most problems of one area that are printed; `--json` lists all that were found."""
@@ -82,13 +82,14 @@ def _checks(result: Verification) -> Iterator[Check]:
     # if the database is damaged, the other areas may not have been checked
     has_unchecked = needs_migration or any(problem.area == "database" for problem in result.problems)
     for area, detail in intact.items():
-        problems = [problem.detail for problem in result.problems if problem.area == area]
+        problems = [problem for problem in result.problems if problem.area == area]
         if problems:
-            yield Check(area, "warning" if area == "foreign" else "problem", _shown(problems), ADVICE[area])
+            advice = problems[0].advice or ADVICE[area]
+            yield Check(area, "warning" if area == "foreign" else "problem", _shown(problems), advice)
         elif area == "database" or not has_unchecked:
             yield Check(area, "ok", detail)
 
 
-def _shown(problems: Sequence[str]) -> str:
+def _shown(problems: Sequence[Problem]) -> str:
     more = len(problems) - MAX_SHOWN
-    return "; ".join(problems[:MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")
+    return "; ".join(one.detail for one in problems[:MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")
