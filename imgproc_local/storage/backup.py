@@ -12,13 +12,13 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import shutil
 import sqlite3
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Protocol
 
 import msgspec
@@ -30,6 +30,7 @@ from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.wal import wal_path
+from imgproc_local.system.file_lock import try_lock
 from imgproc_local.system.files import fsync_folder
 from imgproc_local.system.folder_lock import current_owner, require_folder
 
@@ -41,6 +42,8 @@ MAX_PASSES = 10
 MAX_MANIFEST_BYTES = 1024**3
 COPY_BYTES = 1024 * 1024
 BLOCK_BYTES = tarfile.BLOCKSIZE
+UNFINISHED, ARCHIVE = ".imgproc-local-backup-", "archive.tar"
+"""The prefix of the folder beside a backup in which it is written, and its name there."""
 RESTORING = "restore.part"
 """The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
 
@@ -128,8 +131,6 @@ def write_backup(folder: Path, database: Path, target: Path, program: str, at: s
     A folder without jobs, keys and granted credits is refused, because its name was probably mistyped.
     Raises: StorageFailed; there is no file `target` then.
     """
-    part = target.with_name(f".{target.name}-{secrets.token_hex(4)}.part")
-    copy = part.with_name(f"{part.name}.db")
     with _backup_errors("The backup can't be written"):
         if os.path.lexists(target):
             raise StorageFailed(f"{target} exists already. Name a new file.")
@@ -138,17 +139,26 @@ def write_backup(folder: Path, database: Path, target: Path, program: str, at: s
         require_folder(folder)
         if not database.is_file():
             raise StorageFailed(f"The data folder {folder} has no database to back up. {NAME_ANOTHER}")
-        try:
+        _delete_leftovers(target.parent)
+        with TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as scratch:
+            part, copy = Path(scratch, ARCHIVE), Path(scratch, DATABASE)
             with open(part, "xb", opener=_private) as file:
+                try_lock(file)
                 manifest = _fill(_Archive(file), folder, database, copy, program, at)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(target)
             fsync_folder(target.parent)
-        finally:
-            for leftover in (part, copy, copy.with_name(f"{copy.name}-journal")):
-                leftover.unlink(missing_ok=True)
     return manifest
+
+
+def _delete_leftovers(folder: Path) -> None:
+    """Delete what killed backups left in `folder`. The archive of a running one is locked."""
+    for part in filter(Path.is_file, folder.glob(f"{UNFINISHED}*/{ARCHIVE}")):
+        with part.open("rb") as file:
+            is_running = not try_lock(file)
+        if not is_running:
+            shutil.rmtree(part.parent)
 
 
 def _private(path: str, flags: int) -> int:
@@ -196,7 +206,6 @@ def _add_file(archive: _Archive, folder: Path, sha256: str, size_bytes: int) -> 
 def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
     """Copy the database as it is at one moment. Returns its schema and the files that its rows reference."""
     copy.unlink(missing_ok=True)
-    os.close(_private(str(copy), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
     def back_up(source: sqlite3.Connection) -> tuple[int, dict[str, int]]:
         with closing(sqlite3.connect(copy, isolation_level=None)) as target:

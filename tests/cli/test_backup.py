@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -9,9 +10,11 @@ import random
 import shutil
 import sqlite3
 import stat
+import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -238,6 +241,41 @@ def test_a_backup_without_space_leaves_nothing(
     assert result.exit_code == 2
     assert "No space left" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")
+def test_a_backup_deletes_what_a_killed_one_left_and_nothing_of_a_running_one(
+    data: Path, program: Program, tmp_path: Path
+) -> None:
+    stored = next(iter(disk.stored_files(data).values()))
+    content = stored.read_bytes()
+    stored.unlink()
+    os.mkfifo(stored)
+    with program.start("backup", tmp_path / "killed.tar") as running:
+        try:
+            writer = writer_of(stored, running)
+            stored.unlink()
+            stored.write_bytes(content)
+            before = set(tmp_path.iterdir())
+            assert program.in_process("backup", tmp_path / "second.tar").exit_code == 0
+            assert set(tmp_path.iterdir()) == before | {tmp_path / "second.tar"}
+        finally:
+            running.kill()
+    os.close(writer)
+    assert program.in_process("backup", tmp_path / "third.tar").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "second.tar", "third.tar"]
+
+
+def writer_of(fifo: Path, reader: subprocess.Popen[str]) -> int:
+    """The FIFO opened for writing, once the process `reader` has it open: the process waits for content then."""
+    while True:
+        assert reader.poll() is None, reader.communicate()
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no process has it open
+                raise
+        time.sleep(0.01)
 
 
 def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, program: Program, tmp_path: Path) -> None:
