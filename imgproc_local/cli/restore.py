@@ -21,7 +21,8 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     """Restore the backup FILE into an empty data folder.
 
     The whole backup is compared with its hashes first: one that is truncated or was changed is refused, and nothing is
-    restored. Jobs that were not finished are processed at the next start of the server.
+    restored. Jobs that were not finished are processed at the next start of the server. API keys that were revoked
+    since the backup are valid again; all browsers are signed out.
     """
     from imgproc_local.storage.backup import require_empty, restore_backup
     from imgproc_local.storage.database import rfc3339, utc_now
@@ -31,16 +32,17 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     require_empty(folder)
     lock = FolderLock(folder, Owner(os.getpid(), "restore", since=rfc3339(utc_now())))
     try:
-        manifest = restore_backup(file, folder)
+        manifest, keys = restore_backup(file, folder, rfc3339(utc_now()))
     finally:
         lock.release()
     if as_json:
-        counts = {"files": len(manifest.files), "created_at": manifest.created_at}
+        counts = {"files": len(manifest.files), "keys": keys, "created_at": manifest.created_at}
         echo_json({"data_dir": encodable_text(str(folder)), **counts, "left_out": manifest.left_out})
         return
     click.echo(
         f"Restored the database and {len(manifest.files):,} files, backed up at {manifest.created_at},"
-        f" to {printable(path_text(folder))}."
+        f" to {printable(path_text(folder))}.\n{keys:,} API keys are valid as they were then, also those revoked since:"
+        " list them with `imgproc-local keys list`, revoke them with `imgproc-local keys revoke ID`."
     )
     if manifest.left_out:
         click.echo(f"{len(manifest.left_out):,} files were damaged or missing when the backup was made.", err=True)

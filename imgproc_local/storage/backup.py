@@ -29,6 +29,7 @@ from imgproc_local.storage.commit_record import record_path
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
+from imgproc_local.storage.sessions import END_ALL
 from imgproc_local.storage.wal import wal_path
 from imgproc_local.system.file_lock import try_lock
 from imgproc_local.system.files import fsync_folder
@@ -237,6 +238,8 @@ def _backup_errors(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageFailed(f"{what} ({error.strerror}: {error.filename or 'disk'}).") from error
+    except sqlite3.Error as error:
+        raise StorageFailed(f"{what} ({error}).") from error
 
 
 # ---- restore ----
@@ -273,11 +276,13 @@ def require_empty(folder: Path) -> None:
         )
 
 
-def restore_backup(source: Path, folder: Path) -> Manifest:
+def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
     """Restore a backup into `folder`, which this process owns and which holds no database and no files.
 
-    Everything is unpacked into `RESTORING` and compared with its hash before it is moved into place.
-    Returns the manifest with the files that were restored. Raises: StorageFailed.
+    Everything is unpacked into `RESTORING` and compared with its hash before it is moved into place. The page's
+    sessions and links are ended: they may have been ended since the backup.
+    Returns the manifest with the files that were restored, and the number of keys that are valid again.
+    Raises: StorageFailed.
     """
     require_empty(folder)
     restoring = folder / RESTORING
@@ -296,6 +301,7 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
             for sha256 in manifest.files.keys() - referenced:
                 (restoring / "files" / sha256[:2] / sha256).unlink()
             restored = {sha256: size for sha256, size in manifest.files.items() if sha256 in referenced}
+            keys = _end_sessions(restoring / DATABASE, at)
         except BaseException:
             shutil.rmtree(restoring, ignore_errors=True)
             raise
@@ -305,7 +311,15 @@ def restore_backup(source: Path, folder: Path) -> Manifest:
         (restoring / DATABASE).replace(folder / DATABASE)
         fsync_folder(folder)
         shutil.rmtree(restoring)
-    return msgspec.structs.replace(manifest, files=restored)
+    return msgspec.structs.replace(manifest, files=restored), keys
+
+
+def _end_sessions(database: Path, at: str) -> int:
+    """End the page's sessions and links in a restored database. Returns how many keys are valid after that."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        for statement in END_ALL:
+            connection.execute(QUERIES[statement], {"at": at})
+        return int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0])
 
 
 class _Reader:

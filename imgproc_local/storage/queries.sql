@@ -537,6 +537,12 @@ SELECT * FROM page_sessions WHERE expires_at <= :at;
 -- name: set_session_key
 UPDATE page_sessions SET key_id = :key_id WHERE id = :id;
 
+-- name: revoke_session_keys
+UPDATE keys SET revoked_at = :at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
+
+-- name: delete_sessions
+DELETE FROM page_sessions;
+
 -- name: delete_session
 DELETE FROM page_sessions WHERE id = :id;
 

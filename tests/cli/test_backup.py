@@ -230,6 +230,31 @@ def assert_unusable(program: Program, folder: Path, problem: str, advice: str) -
         assert f"-> {advice}\n" in found.stdout, found.output
 
 
+def test_restored_browsers_and_links_do_not_sign_in_and_valid_keys_are_counted(
+    data: Path, program: Program, tmp_path: Path
+) -> None:
+    with running(data) as service:
+        cookie, token, key = service.page_cookie(), service.page_token(), service.key
+        headers, body = {**cookie, "Origin": service.root}, {"name": "Local page", "for_page": True}
+        page_key = httpx.post(f"{service.root}/local/keys", headers=headers, json=body).json()["data"]["key"]
+        assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
+        valid = [each["id"] for each in program.in_process_json("keys", "list") if each["revoked_at"] is None]
+        for key_id in valid:
+            assert program.in_process("keys", "revoke", key_id).exit_code == 0
+    shutil.rmtree(data)
+    result = program.in_process("restore", tmp_path / "backup.tar")
+    assert f"{len(valid) - 1} API keys are valid as they were then, also those revoked since" in result.stdout
+    assert "keys revoke ID" in result.stdout
+
+    def status(key: str) -> int:
+        return httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code
+
+    with running(data) as service:
+        assert (status(key), status(page_key)) == (200, 401)
+        assert httpx.get(f"{service.root}/local/keys", headers=cookie).status_code == 401
+        assert httpx.get(service.root, params={"token": token}).status_code == 403
+
+
 def test_a_backup_without_space_leaves_nothing(
     data: Path, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
