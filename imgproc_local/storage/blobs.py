@@ -30,6 +30,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import fsync_folder, is_disk_full
+from imgproc_local.system.permissions import PRIVATE_FOLDER
 
 log = logging.getLogger(__name__)
 
@@ -120,8 +121,8 @@ class Blobs:
         self._lock = asyncio.Lock()
         self._checked: dict[str, _State] = {}
         with storage_errors():
-            self._files.mkdir(parents=True, exist_ok=True)
-            self.incoming_folder.mkdir(parents=True, exist_ok=True)
+            self._files.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            self.incoming_folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             fsync_folder(folder)
 
     def path(self, sha256: str) -> Path:
@@ -176,7 +177,7 @@ class Blobs:
         """
         target = self.path(blob.sha256)
         with storage_errors():
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             try:
                 source.replace(target)
             except PermissionError:  # on Windows, a file that is being read can't be replaced

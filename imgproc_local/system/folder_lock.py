@@ -14,6 +14,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
 from imgproc_local.system.file_lock import lock_within, try_lock
 from imgproc_local.system.files import PART_PATTERN, fsync_folder, is_disk_full, write_atomically
+from imgproc_local.system.permissions import make_private
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
 LOCK_WAIT_S = 0.25
@@ -35,7 +36,8 @@ class Owner(Struct, frozen=True):
 
 
 class FolderLock:
-    """Makes this process the owner of `folder` until `release`. Creates the folder if it is missing.
+    """Makes this process the owner of `folder` until `release`. Creates the folder if it is missing, and takes access
+    to it from other users.
 
     Raises: DataFolderBusy, if another process owns it (the message names that process); StorageFailed.
     """
@@ -50,6 +52,7 @@ class FolderLock:
         try:
             if not lock_within(self._file, LOCK_WAIT_S):
                 raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
+            make_private(folder)
             self._delete_leftovers()
             self.publish(owner)
         except BaseException:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import stat
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Program
-from tests.faults.server_process import ROOT, ServerProcess, clean_environment, serving
+from tests.faults.server_process import ROOT, clean_environment, serving
 
 pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
 
@@ -112,39 +111,3 @@ def test_a_server_in_a_terminal_prints_a_link_and_the_first_key(tmp_path: Path) 
     again = terminal_output(tmp_path / "data", "Page:")
     assert LINK.search(again)
     assert "imgp_" not in again, "only an empty data folder gets a first key"
-
-
-# ---- file modes ----
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
-def test_a_start_takes_access_from_other_users_and_logs_it(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    with serving(folder) as server:
-        server.terminate()
-    database = folder / "imgproc.db"
-    folder.chmod(0o755)
-    database.chmod(0o644)
-    with serving(folder) as server:
-        server.terminate()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE(database.stat().st_mode) == 0o600
-    log = (folder / "logs" / "imgproc.log").read_text()
-    assert f"other users could read {folder} (mode 755)" in log
-    assert f"other users could read {database} (mode 644)" in log
-
-
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
-def test_every_file_of_the_database_is_private_while_the_server_runs(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir(mode=0o755)
-    folder.chmod(0o755)
-    server = ServerProcess(folder)
-    try:
-        server.wait_ready()
-        files = list(folder.glob("imgproc.db*"))
-        assert files
-        for file in files:
-            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
-    finally:
-        server.kill()

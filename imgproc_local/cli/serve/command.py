@@ -254,7 +254,6 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
         _publish_address(services, address)
         log_to_file(config.data_dir)
         audit_to_file(config.data_dir)
-        _make_private(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
@@ -270,21 +269,6 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
             lifecycle.exception("stopped by an unexpected error")
             raise
     return services.engine.has_unstopped_threads
-
-
-def _make_private(folder: Path) -> None:
-    """Remove other users' access to the data folder and its database, and log each change."""
-    from imgproc_local.compose import DATABASE_FILE
-    from imgproc_local.system.permissions import make_private
-
-    for path in (folder, *sorted(folder.glob(f"{DATABASE_FILE}*"))):
-        try:
-            before = make_private(path)
-        except OSError as error:
-            lifecycle.warning("other users may read %s: its mode can't be changed (%s)", path, error.strerror)
-            continue
-        if before is not None:
-            lifecycle.warning("other users could read %s (mode %o); now only its owner can", path, before)
 
 
 def _url(config: Config, port: int) -> str:
