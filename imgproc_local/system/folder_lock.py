@@ -148,7 +148,10 @@ def _unusable(folder: Path, error: OSError) -> str:
 
 def _busy_message(folder: Path, owner: Owner | None) -> str:
     if owner is None:
-        return f"Another process holds the data folder {folder}. Wait for it, or use another folder with --data-dir."
+        return (
+            f"Another process holds the data folder {folder}, or its file system has no locks. Wait for the process, or"
+            " use another folder with --data-dir."
+        )
     held = f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`"
     if owner.address is None:
         return f"{held}). Wait for it, stop it first, or use another folder with --data-dir."
