@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from litestar import Litestar, Router
@@ -55,8 +56,8 @@ def make_app(
             translations.regenerate_translation,
             jobs.list_jobs,
             jobs.get_job,
-            jobs.job_events,
             jobs.delete_job,
+            events.job_events,
             events.account_events,
             projects.list_projects,
             exports.export,
@@ -74,6 +75,7 @@ def make_app(
                 "rate_limiter": RateLimiter(monotonic),
                 "heartbeat": health.Heartbeat(),
                 "uploads": Uploads(),
+                "open_streams": Counter(),
                 "request_counts": counts,
             }
         ),

@@ -1,7 +1,8 @@
-"""The event stream of an account: every change of any of its jobs, on one connection.
+"""Event streams: the changes of one job, or of any job of an account, on one connection.
 
-A stream holds only the identifiers of changed jobs, and reads these jobs when the client is ready for them. So a job
-that changes several times meanwhile is sent once, in its present state, and a slow client costs little memory.
+The stream of an account holds only the identifiers of changed jobs, and reads these jobs when the client is ready for
+them. So a job that changes several times meanwhile is sent once, in its present state, and a slow client costs little
+memory.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
 from litestar import Request
 from litestar.enums import HttpMethod
+from litestar.params import FromPath
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
@@ -23,69 +26,110 @@ from imgproc_local.api.bodies import DeletedJob
 from imgproc_local.api.requests import get
 from imgproc_local.api.wire import Include, job_body, snapshot, totals_data
 from imgproc_local.compose import Services
-from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.domain.keys import ApiKey
+from imgproc_local.domain.errors import StorageFailed, TooManyStreams
 from imgproc_local.engine.updates import Changes
 
 log = logging.getLogger(__name__)
 
+MAX_STREAMS = 64
+"""Open streams of an account. A client can follow twenty jobs at once beside open pages, and the streams of one account
+are a small part of the connections that the server accepts.
+"""
 KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
-TOTALS_EVERY_S, TOTALS_SHARE = 1.0, 0.1
-"""Totals are sent at most once in `TOTALS_EVERY_S`, and less often where reading them would take more than
-`TOTALS_SHARE` of the time. Reading those of 5,000 jobs takes about 10 ms.
-"""
-CHECK_KEY_EVERY_S = 2.0
+CHECK_KEY_EVERY_S = 1.5
 """How long a stream continues at most after its key was revoked, for example by a sign-out of the page."""
+TOTALS_EVERY_S = 1.0
+"""Totals are sent at most once in this time."""
+TOTALS_SHARE = 0.1
+"""Totals are sent less often where reading them would take more than this share of the time. Reading those of 5,000
+jobs takes about 10 ms.
+"""
 JOBS_PER_READ = 100
 PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
 INCLUDE: tuple[Include, ...] = ("removed", "details")
+"""The local page shows both. The stream of a job sends neither, because its events are those of the poll."""
+
+
+@get("/jobs/{job_id:str}/events", guards=[require_key])
+async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
+    services: Services = request.app.state.services
+    account_id = authenticated_key(request).account_id
+    await services.jobs.get(job_id.lower(), account_id)
+    return _stream(request, _job_events(services, job_id.lower(), account_id))
 
 
 @get("/events", guards=[require_key])
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
-    services: Services = request.app.state.services
-    key = authenticated_key(request)
-    services.engine.require_room_for_subscription(key.account_id)
+    return _stream(request, _account_events(request.app.state.services, authenticated_key(request).account_id))
+
+
+def _stream(request: Request[Any, Any, Any], events: AsyncGenerator[bytes, None]) -> Stream:
+    """The response that sends `events`, whose items are b"" after `CHECK_KEY_EVERY_S` without one.
+
+    Raises: TooManyStreams.
+    """
+    if request.app.state.open_streams[authenticated_key(request).account_id] >= MAX_STREAMS:
+        raise TooManyStreams(MAX_STREAMS)
     return Stream(
         # Litestar would iterate the events of a HEAD request, whose response has no body
-        iter(()) if request.method == HttpMethod.HEAD else _events(services, key),
+        iter(()) if request.method == HttpMethod.HEAD else _sent(request, events),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _events(services: Services, key: ApiKey) -> AsyncIterator[bytes]:
-    """The events of the account of `key`, until the service stops, the key is revoked or the database can't be read."""
-    with services.engine.account_changes(key.account_id) as subscription, _storage_errors_logged():
-        totals = await services.jobs.totals(key.account_id)
-        yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
-        sent_s = checked_s = time.monotonic()
-        next_totals_s = sent_s + TOTALS_EVERY_S
-        are_totals_stale = False
-        while True:
-            due_s = next_totals_s if are_totals_stale else sent_s + KEEP_ALIVE_S
-            await subscription.wait(max(0.0, min(due_s, checked_s + CHECK_KEY_EVERY_S) - time.monotonic()))
-            if subscription.is_closed:
-                return
-            if time.monotonic() >= checked_s + CHECK_KEY_EVERY_S:
+async def _sent(request: Request[Any, Any, Any], events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """`events` and comments, until the key of the request is revoked or the database can't be read.
+
+    A client that connects again gets 503 until the database can be read.
+    """
+    services: Services = request.app.state.services
+    open_streams: Counter[str] = request.app.state.open_streams
+    key = authenticated_key(request)
+    open_streams[key.account_id] += 1
+    sent_s = time.monotonic()
+    try:
+        async with aclosing(events):
+            async for event in events:
                 if not await services.store.keys.is_in_force(key.id):
                     return
-                checked_s = time.monotonic()
+                if event or time.monotonic() >= sent_s + KEEP_ALIVE_S:
+                    yield event or b": no changes\n\n"
+                    sent_s = time.monotonic()
+    except StorageFailed as error:
+        log.error("The event stream of an account was ended: %s", error.message)
+    finally:
+        open_streams[key.account_id] -= 1
+
+
+async def _job_events(services: Services, job_id: str, account_id: str) -> AsyncGenerator[bytes, None]:
+    async for job in services.engine.follow(job_id, account_id, quiet_s=CHECK_KEY_EVERY_S):
+        yield _event("status", job_body(job, services.config.status_set)) if job else b""
+
+
+async def _account_events(services: Services, account_id: str) -> AsyncGenerator[bytes, None]:
+    """The events of the account until the service stops."""
+    with services.engine.account_changes(account_id) as subscription:
+        totals = await services.jobs.totals(account_id)
+        yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
+        next_totals_s = time.monotonic() + TOTALS_EVERY_S
+        are_totals_stale = False
+        while True:
+            until_totals_s = next_totals_s - time.monotonic() if are_totals_stale else CHECK_KEY_EVERY_S
+            await subscription.wait(max(0.0, min(until_totals_s, CHECK_KEY_EVERY_S)))
+            if subscription.is_closed:
+                return
             changes = subscription.take(JOBS_PER_READ)
-            events = await _events_of_changes(services, key.account_id, changes)
+            events = await _events_of_changes(services, account_id, changes)
             are_totals_stale = are_totals_stale or bool(events)
             if are_totals_stale and (began_s := time.monotonic()) >= next_totals_s:
-                before, totals = totals, await services.jobs.totals(key.account_id)
+                before, totals = totals, await services.jobs.totals(account_id)
                 took_s, are_totals_stale = time.monotonic() - began_s, False
                 next_totals_s = began_s + max(TOTALS_EVERY_S, took_s / TOTALS_SHARE)
                 events += _event("totals", totals_data(totals)) if totals != before else b""
-            if not events and time.monotonic() >= sent_s + KEEP_ALIVE_S:
-                events = b": no changes\n\n"
-            if events:
-                yield events
-                sent_s = time.monotonic()
+            yield events
             if changes.changed:
                 await asyncio.sleep(PAUSE_S)
 
@@ -99,15 +143,6 @@ async def _events_of_changes(services: Services, account_id: str, changes: Chang
         for job in reversed(await services.jobs.several(changes.changed, account_id)):
             events.append(_event("job", job_body(job, status_set, INCLUDE)))
     return b"".join(events)
-
-
-@contextmanager
-def _storage_errors_logged() -> Iterator[None]:
-    """Ends the block at a storage error. A client that connects again gets 503 until the database can be read."""
-    try:
-        yield
-    except StorageFailed as error:
-        log.error("The event stream of an account was ended: %s", error.message)
 
 
 def _event(name: str, data: Any) -> bytes:

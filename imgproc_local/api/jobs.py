@@ -1,15 +1,12 @@
-"""Reading, following, listing and deleting jobs."""
+"""Reading, listing and deleting jobs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, get_args
 
-import msgspec
 from litestar import Request, Response, delete
-from litestar.enums import HttpMethod
 from litestar.params import FromPath
-from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import JobBody, JobsBody
@@ -22,8 +19,6 @@ from imgproc_local.storage.job_filters import JobFilters
 
 DEFAULT_PAGE_SIZE = 20
 MAX_PAGE_SIZE = 500
-KEEP_ALIVE_S = 15.0
-"""Seconds without a change after which a comment is sent, so that proxies keep the connection open."""
 
 
 @get("/jobs/{job_id:str}", guards=[require_key])
@@ -40,28 +35,6 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     else:
         job = await services.engine.wait(job_id.lower(), wait_s, account_id)
     return Response(job_body(job, services.config.status_set, include), headers=preference_applied(wait_s))
-
-
-@get("/jobs/{job_id:str}/events", guards=[require_key])
-async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
-    services: Services = request.app.state.services
-    account_id = authenticated_key(request).account_id
-    await services.jobs.get(job_id.lower(), account_id)
-    return Stream(
-        # Litestar would iterate the events of a HEAD request, whose response has no body
-        iter(()) if request.method == HttpMethod.HEAD else _events(services, job_id.lower(), account_id),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
-
-
-async def _events(services: Services, job_id: str, account_id: str) -> AsyncIterator[bytes]:
-    async for job in services.engine.follow(job_id, account_id, quiet_s=KEEP_ALIVE_S):
-        if job is None:
-            yield b": still working\n\n"
-        else:
-            body = msgspec.json.encode(job_body(job, services.config.status_set))
-            yield b"event: status\ndata: " + body + b"\n\n"
 
 
 @get("/jobs", guards=[require_key])

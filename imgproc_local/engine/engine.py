@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from imgproc_local.domain.errors import BadImage, InvalidRequest, TooManyStreams
+from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
@@ -27,9 +27,6 @@ from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.translations import Translations
 
 log = logging.getLogger(__name__)
-
-MAX_ACCOUNT_SUBSCRIPTIONS = 16
-"""Each open page has one. For each, `api/events.py` counts the account's jobs at most once a second."""
 
 
 class Engine:
@@ -182,11 +179,6 @@ class Engine:
             last = job or last
         assert last is not None
         return last
-
-    def require_room_for_subscription(self, account_id: str) -> None:
-        """Raises: TooManyStreams, if the account has `MAX_ACCOUNT_SUBSCRIPTIONS` already."""
-        if self._updates.subscribers(account_id) >= MAX_ACCOUNT_SUBSCRIPTIONS:
-            raise TooManyStreams(MAX_ACCOUNT_SUBSCRIPTIONS)
 
     def account_changes(self, account_id: str) -> AbstractContextManager[AccountSubscription]:
         """A subscription to all jobs of the account. Enter it before reading them, so that no change is missed."""

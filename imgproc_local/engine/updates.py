@@ -142,10 +142,6 @@ class Updates:
         with _member(self._of_accounts, account_id, subscription):
             yield subscription
 
-    def subscribers(self, account_id: str) -> int:
-        """The number of subscriptions to the account."""
-        return len(self._of_accounts.get(account_id, ()))
-
     def publish(self, job: Job) -> None:
         """Send the job to its subscribers and its account's. Call it after every commit that changes the job."""
         for subscription in self._of_jobs.get(job.id, ()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from imgproc_local.domain.errors import StorageFailed
 from tests.support import pictures
-from tests.support.events import END, account_events
+from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running
 
 UPLOAD = pictures.jpeg()
@@ -179,6 +180,7 @@ def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path, caplog: pytes
 
 def test_a_comment_keeps_a_quiet_stream_open(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("imgproc_local.api.events.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("imgproc_local.api.events.CHECK_KEY_EVERY_S", 0.05)
     with service.client.stream("GET", "/events") as answer:
         lines = (line for line in answer.iter_lines() if line.startswith(":"))
         assert [next(lines), next(lines)] == [": no changes"] * 2
@@ -189,6 +191,16 @@ def test_the_stream_ends_when_its_key_is_revoked(service: Running) -> None:
     with account_events(service, secret) as stream:
         stream.until("totals")
         service.run(service.services.store.keys.revoke(key.id))
+        assert stream.next(5) == END
+
+
+def test_the_stream_of_a_job_ends_when_its_key_is_revoked(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    key, secret = gated.run(gated.services.store.keys.create("revoked soon"))
+    with event_stream(gated, f"/jobs/{job_id}/events", secret) as stream:
+        stream.until("status")
+        gated.run(gated.services.store.keys.revoke(key.id))
         assert stream.next(5) == END
 
 
@@ -214,10 +226,19 @@ def test_a_head_request_has_no_body_and_opens_no_stream(service: Running) -> Non
     assert answer.headers["content-type"].startswith("text/event-stream")
 
 
-def test_the_number_of_streams_of_an_account_is_limited(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imgproc_local.engine.engine.MAX_ACCOUNT_SUBSCRIPTIONS", 1)
-    with account_events(service) as stream:
-        stream.until("totals")
-        answer = httpx.get(f"{service.url}/events", headers={"X-API-Key": service.key})
-        assert (answer.status_code, answer.headers["retry-after"]) == (503, "30")
-        assert "event streams" in answer.json()["message"]
+def test_the_streams_of_an_account_and_its_jobs_are_limited_together(gated: Running, describer: GatedDescriber) -> None:
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    paths = ["/events", *[f"/jobs/{job_id}/events"] * 63]
+    with ExitStack() as streams:
+        opened = [streams.enter_context(gated.client.stream("GET", path)) for path in paths]
+        assert {answer.status_code for answer in opened} == {200}
+        for path in paths[:2]:
+            with gated.client.stream("GET", path) as answer:
+                assert (answer.status_code, answer.headers.get("retry-after")) == (503, "30")
+                assert "64 open event streams" in json.loads(answer.read())["message"]
+        with event_stream(gated, "/events", gated.make_key("another")) as other:
+            assert other.next()[0] == "snapshot"
+    deadline_s = time.monotonic() + 10
+    while gated.client.head("/events").status_code != 200:  # until the service has noticed that they were closed
+        assert time.monotonic() < deadline_s, "closed streams still count"

@@ -71,4 +71,5 @@ async def test_a_wait_ends_at_a_change_and_when_the_service_stops() -> None:
         assert changes.is_closed
     with every.subscribed_to_account("a") as late:
         assert late.is_closed
-    assert every.subscribers("a") == 0
+    every.publish(job(2))
+    assert late.take(10).changed == (), "the subscription has ended with its block"

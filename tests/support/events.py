@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import httpx
@@ -48,15 +48,20 @@ class EventStream:
 
 
 @contextmanager
-def account_events(service: Running, key: str | None = None) -> Iterator[EventStream]:
-    """The stream of `GET /events`, which is open when the block begins."""
+def event_stream(service: Running, path: str, key: str | None = None) -> Iterator[EventStream]:
+    """The event stream at `path`, which is open when the block begins."""
     stream = EventStream()
     headers = {"X-API-Key": key or service.key}
     with (
         httpx.Client(timeout=httpx.Timeout(10, read=30)) as client,
-        client.stream("GET", f"{service.url}/events", headers=headers) as response,
+        client.stream("GET", f"{service.url}{path}", headers=headers) as response,
     ):
         assert response.status_code == 200, response.read()
         reader = threading.Thread(target=stream.read, args=(response.iter_lines(),), daemon=True)
         reader.start()
         yield stream
+
+
+def account_events(service: Running, key: str | None = None) -> AbstractContextManager[EventStream]:
+    """The stream of `GET /events`."""
+    return event_stream(service, "/events", key)
