@@ -18,8 +18,8 @@ def alt_rows(
 ) -> Iterator[tuple[str, ...]]:
     """The rows of one picture, one per result file and language, or one per language if no file was written.
 
-    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty. A
-    cell that a spreadsheet would calculate gets an apostrophe in front of it.
+    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty. What
+    a spreadsheet would calculate is preceded by an apostrophe.
     """
     for path in [file.path for file in files if file is not None] or [""]:
         for text in translations:

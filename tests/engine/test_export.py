@@ -149,6 +149,22 @@ def test_a_text_is_no_formula_in_the_table(start: str) -> None:
     assert row["original_filename"] == f"'{start}1.jpg"
 
 
+@pytest.mark.parametrize("inside", ["=1+1", '"=1+1;"', "\t=1+1", "@SUM(A1)", "=cmd|' /C calc'!A0;end"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_text_is_no_formula_where_the_list_separator_is_another(inside: str, delimiter: str) -> None:
+    image = image_with(Translation("en", "a", f"A bridge;{inside}", TextSource.EMBEDDED), name=f"a;{inside}.jpg")
+    data = b"".join(csv_table(make_plan(ExportRequest(variants=("optimized",)), (image,), {}).images))
+    cells = [cell for row in csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter) for cell in row]
+    assert any("A bridge" in cell for cell in cells)
+    assert [cell for cell in cells if cell.lstrip('"').startswith(("=", "+", "-", "@"))] == []
+
+
+@pytest.mark.parametrize("alt", ["A self-portrait; oil on canvas", "E = mc²; a+b", "Rot - grün; 5 < 6", "me@home;"])
+def test_signs_inside_a_text_are_unchanged(alt: str) -> None:
+    (row,) = rows_of(image_with(Translation("en", "a", alt, TextSource.EMBEDDED)))
+    assert row["alt_text"] == alt
+
+
 def test_a_text_that_says_nothing_about_the_content_is_not_in_the_table() -> None:
     (row,) = rows_of(image_with(Translation("en", "photo", "A photo in blue.", TextSource.PIXELS)))
     assert (row["alt_text"], row["source"], row["needs_text"]) == ("", "pixels", "true")

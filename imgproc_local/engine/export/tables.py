@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -29,8 +30,11 @@ COLUMNS = (
 )
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
-FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
-"""Spreadsheets evaluate a cell that begins with one of these as a formula. Source: OWASP, "CSV Injection"."""
+_FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+"""Where a spreadsheet would find a formula: at the start of a cell, and inside it after a character that separates
+cells or rows. If the list separator is `;`, as in German and French, Excel splits the line there, quoted or not.
+Source: OWASP, "CSV Injection".
+"""
 
 
 class WrittenFile(Struct, frozen=True):
@@ -86,8 +90,8 @@ def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
 
 
 def escape_formula(cell: str) -> str:
-    """The cell, with an apostrophe in front if a spreadsheet would evaluate it as a formula."""
-    return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
+    """The cell, with an apostrophe before each part that a spreadsheet would evaluate as a formula."""
+    return _FORMULA.sub(r"\1'", cell)
 
 
 def _text_cells(planned: PlannedImage) -> list[tuple[str, str, str, str, str]]:
