@@ -40,7 +40,8 @@ class Entry:
 
         async def send_observed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", identifier.encode())]
+                headers = ((b"x-request-id", identifier.encode()), (b"x-content-type-options", b"nosniff"))
+                message["headers"] = [*message["headers"], *headers]
                 self._observe(scope, message["status"])
             await send(message)
 

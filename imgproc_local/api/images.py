@@ -137,30 +137,33 @@ async def file_of_image(
     """
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), account_id)
-    name = PurePosixPath(job.original_filename)
     status_set = services.config.status_set
     match variant:
         case "original":
-            return await _file(request, job.original, content_disposition(name.stem, name.suffix, disposition))
+            file, ending = job.original, _suffix(job.original, job)
         case "optimized":
             if job.optimized is None:
                 raise FileNotReady(_not_ready(job, "optimized", StageName.OPTIMIZE, "optimization", status_set))
-            header = content_disposition(name.stem, f"-optimized{_optimized_suffix(job.optimized, job)}", disposition)
-            return await _file(request, job.optimized, header)
+            file, ending = job.optimized, f"-optimized{_suffix(job.optimized, job)}"
         case "converted":
             if job.converted is None:
                 raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion", status_set))
-            header = content_disposition(name.stem, f".{job.converted.format.value}", disposition)
-            return await _file(request, job.converted, header)
+            file, ending = job.converted, f".{job.converted.format.value}"
+    stem = PurePosixPath(job.original_filename).stem
+    return await _file(request, file, content_disposition(stem, ending, disposition))
 
 
-def _optimized_suffix(optimized: StoredFile, job: Job) -> str:
-    """The extension as uploaded, or that of the optimized file's format if it differs from that of the upload."""
+def _suffix(file: StoredFile, job: Job) -> str:
+    """The extension as uploaded. It is that of the file's format instead if the upload had another format, or if its
+    extension names no picture format: a JPEG must not be saved as `invoice.html`, which a browser would open as a page.
+    """
     from imgproc_local.codecs.picture.formats import FORMATS
 
-    if optimized.format is job.original.format:
-        return PurePosixPath(job.original_filename).suffix
-    return f".{FORMATS[optimized.format].extensions[0]}"
+    suffix = PurePosixPath(job.original_filename.rstrip(". ")).suffix  # a name can't end in these
+    known = {"", *(f".{each}" for row in FORMATS.values() for each in row.extensions)}
+    if file.format is job.original.format and suffix.lower() in known:
+        return suffix
+    return f".{FORMATS[file.format].extensions[0]}"
 
 
 def _not_ready(job: Job, variant: Variant, stage: StageName, task: str, status_set: StatusSet) -> str:

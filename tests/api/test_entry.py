@@ -19,7 +19,7 @@ GENERATED = re.compile(r"[0-9a-f]{16}")
 # ---- request ids ----
 
 
-def test_every_answer_has_a_request_id_of_its_own(service: Running) -> None:
+def test_every_answer_has_a_request_id_of_its_own_and_no_sniffed_type(service: Running) -> None:
     answers = [
         httpx.get(f"{service.url}/languages"),
         httpx.get(f"{service.url}/nothing"),
@@ -30,6 +30,7 @@ def test_every_answer_has_a_request_id_of_its_own(service: Running) -> None:
     identifiers = [answer.headers["x-request-id"] for answer in answers]
     assert all(GENERATED.fullmatch(identifier) for identifier in identifiers)
     assert len(set(identifiers)) == len(answers)
+    assert {answer.headers["x-content-type-options"] for answer in answers} == {"nosniff"}
 
 
 @pytest.mark.parametrize("sent", ["a", "shop-42_x.Y", "0" * 64])

@@ -240,13 +240,19 @@ def test_a_result_that_is_not_smaller_is_discarded_for_the_original_bytes(servic
             "‥／ﾊ＂.jpg",
             "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E2%80%A5_%EF%BE%8A_-optimized.jpg",
         ),
-        ("con.a.jpg:stream", 'attachment; filename="_con.a-optimized.jpg_stream"'),
+        ("con.a.jpg:stream", 'attachment; filename="_con.a-optimized.jpg"'),
+        ("wrong.png", 'attachment; filename="wrong-optimized.png"'),
+        ("invoice.html", 'attachment; filename="invoice-optimized.jpg"'),
+        ("invoice.html.", 'attachment; filename="invoice.html.-optimized.jpg"'),
+        ("invoice", 'attachment; filename="invoice-optimized"'),
     ],
 )
 def test_content_disposition(service: Running, uploaded: str, header: str) -> None:
     image = service.process("optimize", pictures.jpeg(), uploaded)["image"]
     answer = service.client.get(f"/images/{image['id']}/optimized")
     assert answer.headers["content-disposition"] == header
+    original = service.client.get(f"/images/{image['id']}/original")
+    assert original.headers["content-disposition"] == header.replace("-optimized", "")
 
 
 def test_an_unknown_image_is_404_with_message(service: Running) -> None:
