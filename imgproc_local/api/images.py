@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import datetime
+from email.utils import format_datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 from urllib.parse import quote
@@ -150,7 +152,7 @@ async def file_of_image(
                 raise FileNotReady(_not_ready(job, "converted", StageName.CONVERT, "conversion", status_set))
             file, ending = job.converted, f".{job.converted.format.value}"
     stem = PurePosixPath(job.original_filename).stem
-    return await _file(request, file, content_disposition(stem, ending, disposition))
+    return await _file(request, job, file, content_disposition(stem, ending, disposition))
 
 
 def _suffix(file: StoredFile, job: Job) -> str:
@@ -181,7 +183,7 @@ def _not_ready(job: Job, variant: Variant, stage: StageName, task: str, status_s
     )
 
 
-async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: str) -> File | Response[None]:
+async def _file(request: Request[Any, Any, Any], job: Job, file: StoredFile, disposition: str) -> File | Response[None]:
     """The response with the file. Its SHA-256 is its entity tag, because the content never changes."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
@@ -199,7 +201,12 @@ async def _file(request: Request[Any, Any, Any], file: StoredFile, disposition: 
         path=services.blobs.path(file.sha256),
         media_type=FORMATS[Format(file.format)].mime,
         etag=ETag(value=file.sha256),
-        headers={"Content-Disposition": disposition, "Cache-Control": "private, no-cache"},
+        headers={
+            "Content-Disposition": disposition,
+            "Cache-Control": "private, no-cache",
+            # Litestar would send the time of the stored file, which is that of the last upload by any account
+            "Last-Modified": format_datetime(datetime.fromisoformat(job.created_at), usegmt=True),
+        },
     )
 
 

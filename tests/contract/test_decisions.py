@@ -6,11 +6,13 @@ import asyncio
 import io
 import itertools
 import json
+import os
 import re
 import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +255,17 @@ def test_content_disposition(service: Running, uploaded: str, header: str) -> No
     assert answer.headers["content-disposition"] == header
     original = service.client.get(f"/images/{image['id']}/original")
     assert original.headers["content-disposition"] == header.replace("-optimized", "")
+
+
+def test_a_download_does_not_tell_that_another_account_has_the_same_file(service: Running) -> None:
+    job = service.process("process", pictures.jpeg(seed=40))
+    for path in service.services.blobs.on_disk():
+        os.utime(path, (0, 0))  # as if the other account had sent it at this time
+    details = service.client.get(f"/jobs/{job['job_id']}?include=details").json()["data"]["image"]["details"]
+    uploaded_at = datetime.fromisoformat(details["created_at"]).replace(microsecond=0)
+    for variant in ("original", "optimized", "converted"):
+        answer = service.client.get(f"/images/{job['image']['id']}/{variant}")
+        assert parsedate_to_datetime(answer.headers["last-modified"]) == uploaded_at
 
 
 def test_an_unknown_image_is_404_with_message(service: Running) -> None:
