@@ -10,7 +10,11 @@ MAX_ALT_CHARS = 250
 PREFERRED_ALT_CHARS = 125
 """The length to which longer alt texts are shortened, if omitting whole sentences or details is enough."""
 
-_MARKUP = re.compile(r"</?[a-z][^<>]*>|<!--|&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
+TAG = r"</?([a-z][\w:-]{0,30}+)[^<>]*(?:>|[\s/][^\s<>=/]+\s*=[^<>]*)"
+"""A tag of HTML, in either case, also one that is not closed but has an attribute: a browser closes it at the next `>`
+of the page. `a < b`, `x<y` and `<3` are no tags.
+"""
+_MARKUP = re.compile(TAG + r"|<!--|&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});", re.IGNORECASE)
 _NOT_TEXT = re.compile("[\u2028-\u202e\u2066-\u2069\ufffd\ufff9-\ufffb]")
 """Line and paragraph separators, marks that change the direction of text, annotation and replacement characters."""
 

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from imgproc_local.domain.alt_text import TAG
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.text.boilerplate import (
     has_only_machine_words,
@@ -24,7 +25,7 @@ MAX_MARKUP_CHARS = 8000
 """Texts with mark-up are truncated to this length before it is removed."""
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
-_TAG = re.compile(r"</?([A-Za-z][\w:-]{0,30})[^<>]*>")
+_TAG = re.compile(TAG, re.IGNORECASE)
 _INLINE = word_set("a abbr b big cite code em font i mark q s small span strong sub sup u wbr")
 """Elements whose tags are removed without a space, because they don't separate words."""
 _HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head>", "</head>"))

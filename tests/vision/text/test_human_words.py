@@ -117,6 +117,18 @@ def test_mark_up_and_line_breaks_are_removed_and_letters_composed() -> None:
     assert human_text("<head><title>x</title></head>A red boat at dusk") == "A red boat at dusk"
 
 
+@pytest.mark.parametrize(
+    "tag", ["<img src=x onerror=alert(1) ", "<svg/onload=alert(1)", "<A HREF = 'x' title", "<b id=x"]
+)
+def test_a_tag_that_is_not_closed_is_removed(tag: str) -> None:
+    assert human_text(f"A red boat lies in the harbour at dusk. {tag}") == "A red boat lies in the harbour at dusk."
+
+
+@pytest.mark.parametrize("text", ["The widths a<b and b<c of two boats", "I <3 boats", "a < b, x<y = 5 boats"])
+def test_a_sign_of_comparison_is_no_tag(text: str) -> None:
+    assert human_text(text) == text
+
+
 def test_a_long_text_is_shortened_after_a_sentence() -> None:
     start = "A red boat lies in the harbour at dusk. Two men mend their nets beside it."
     assert shorten(start + " And a third one, who has all the time in the world, only watches them." * 3) == start
