@@ -18,6 +18,7 @@ from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
 from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.filename import received_name
 from imgproc_local.domain.plan import TIFF_SIZE_FACTOR
 from imgproc_local.storage.blobs import Incoming
 
@@ -149,6 +150,7 @@ class _PartReader:
     def _begin(self, part: MultipartSegment) -> None:
         self._part = part
         self._text.clear()
+        part.filename = received_name(part.header("Content-Disposition", ""), part.filename)
         if part.name != "image":
             if part.filename is not None:
                 self._form.other_files.append(part.name)

@@ -6,13 +6,17 @@ user chose. It has no path separator, no drive or stream (`name.png:stream`), no
 space. This also holds for its ASCII version, in which characters are replaced by their compatibility equivalents first
 (`／` becomes `/`).
 
-Source: "Naming Files, Paths, and Namespaces" in Microsoft's documentation of Windows; RFC 6266, section 4.3.
+Source: "Naming Files, Paths, and Namespaces" in Microsoft's documentation of Windows; RFC 6266, section 4.3; RFC 8187,
+section 3.2.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from email.errors import MessageError
+from email.header import decode_header, make_header
+from urllib.parse import unquote
 
 MAX_BYTES = 255
 """The longest file name in UTF-8 on ext4 and APFS. NTFS allows as many UTF-16 units, of which a name has no more."""
@@ -23,11 +27,31 @@ FALLBACK_STEM = "image"
 JOINERS = "\u200c\u200d"
 """Zero-width non-joiner and joiner. They are part of the spelling of Persian and Hindi, and of emoji."""
 
+_QUOTED = re.compile(r'"(?:\\.|[^\\"])*+"?')
+_EXTENDED_NAME = re.compile(
+    r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[^';]*'((?:[\w!#$&+.^`|~-]|%[0-9a-f]{2})+)\s*(?:;|$)",
+    re.IGNORECASE | re.ASCII,
+)
 _RESERVED = re.compile(r'[<>:"/\\|?*]')
 _DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|com[0-9]|lpt[0-9])[ .]*(\.|$)", re.IGNORECASE)
 """The names of Windows devices. Windows opens the device whatever extension follows."""
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories: control and format characters, surrogates, and separators of lines and paragraphs."""
+
+
+def received_name(disposition: str, name: str | None) -> str | None:
+    """The file name in the `Content-Disposition` of a part, whose `filename` is `name`.
+
+    A valid `filename*` takes precedence, as in RFC 6266. A `name` that is an encoded word (RFC 2047) is decoded;
+    clients of .NET send such names.
+    """
+    extended = _EXTENDED_NAME.search(_QUOTED.sub("", disposition))
+    try:
+        if extended:
+            return unquote(extended[2], extended[1], "strict")
+        return str(make_header(decode_header(name))) if name and name.startswith("=?") else name
+    except (ValueError, LookupError, MessageError):  # malformed
+        return name
 
 
 def original_name(received: str, default: str) -> str:

@@ -475,16 +475,43 @@ def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     ],
 )
 def test_original_filename(service: Running, uploaded: str, stored: str) -> None:
-    boundary = b"b0undary"
-    name = uploaded.encode()
-    body = b"--" + boundary + b'\r\nContent-Disposition: form-data; name="image"; filename="' + name + b'"\r\n\r\n'
-    body += pictures.jpeg() + b"\r\n--" + boundary + b"--\r\n"
+    original = stored_name(service, f'name="image"; filename="{uploaded}"')
+    assert original == stored
+    assert len(original.encode()) <= 255
+
+
+ENCODED_WORD = '"=?utf-8?B?QsO8Y2hlciDigJMgYWx0LmpwZw==?="'
+
+
+@pytest.mark.parametrize(
+    ("parameters", "stored"),
+    [
+        (
+            f"name=image; filename={ENCODED_WORD}; filename*=utf-8''B%C3%BCcher%20%E2%80%93%20neu.jpg",
+            "Bücher – neu.jpg",
+        ),
+        ("name=image; filename*=UTF-8'de'B%C3%BCcher%2F..%2Fneu.jpg", "neu.jpg"),
+        ("filename*=iso-8859-1''%e4.jpg; name=\"image\"; filename=a.jpg", "ä.jpg"),
+        (f"name=image; filename={ENCODED_WORD}", "Bücher – alt.jpg"),
+        ('name=image; filename="=?utf-8?B?w6?="', "=?utf-8?B?w6?="),
+        ("name=image; filename=a.jpg; filename*=utf-8''%ff.jpg", "a.jpg"),
+        ("name=image; filename=a.jpg; filename*=utf-8''%zz.jpg", "a.jpg"),
+        ('name="image"; filename="a; filename*=utf-8\'\'b.jpg"', "a; filename*=utf-8''b.jpg"),
+    ],
+)
+def test_extended_and_encoded_file_names(service: Running, parameters: str, stored: str) -> None:
+    assert stored_name(service, parameters) == stored
+
+
+def stored_name(service: Running, parameters: str) -> str:
+    """The file name of an image that is uploaded with these parameters of its `Content-Disposition`."""
+    body = b"--b0undary\r\nContent-Disposition: form-data; " + parameters.encode() + b"\r\n\r\n"
+    body += pictures.jpeg() + b"\r\n--b0undary--\r\n"
     headers = {"Content-Type": "multipart/form-data; boundary=b0undary"}
     answer = service.client.post("/images/optimize", content=body, headers=headers)
     assert answer.status_code == 202, answer.text
-    original = service.job(answer.json()["data"]["job_id"])["image"]["original_filename"]
-    assert original == stored
-    assert len(original.encode()) <= 255
+    name: str = service.job(answer.json()["data"]["job_id"])["image"]["original_filename"]
+    return name
 
 
 def project_ids(service: Running, **form: str) -> set[str]:
