@@ -24,7 +24,7 @@ from imgproc_local.api import (
     projects,
     translations,
 )
-from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers
+from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers, refuse_trailing_slash
 from imgproc_local.api.cors import CrossOrigin
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.metrics import RequestCounts
@@ -79,6 +79,7 @@ def make_app(
                 "request_counts": counts,
             }
         ),
+        guards=[refuse_trailing_slash],
         exception_handlers=errors.HANDLERS,
         before_send=[add_rate_limit_headers, errors.complete_allow],
         openapi_config=None,

@@ -17,7 +17,6 @@ from litestar import Request, Response
 
 from imgproc_local import __version__
 from imgproc_local.api import bodies, wire
-from imgproc_local.api.auth import refuse_trailing_slash
 from imgproc_local.api.exports import ExportFields
 from imgproc_local.api.openapi_parts import (
     DISPATCH_HEADERS,
@@ -463,7 +462,7 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
     return in_set_a.replace(set_a, configured)
 
 
-@get("/openapi.json", guards=[refuse_trailing_slash])
+@get("/openapi.json")
 async def document(request: Request[Any, Any, Any]) -> Response[bytes]:
     services: Services = request.app.state.services
     return Response(build(services.config.status_set), media_type="application/json")
