@@ -24,7 +24,7 @@ from litestar.response import Stream
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import DeletedJob
 from imgproc_local.api.requests import get
-from imgproc_local.api.wire import Include, job_body, snapshot, totals_data
+from imgproc_local.api.wire import INCLUDE, job_body, snapshot, totals_data
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
 from imgproc_local.engine.updates import Changes
@@ -48,8 +48,6 @@ jobs takes about 10 ms.
 JOBS_PER_READ = 100
 PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
-INCLUDE: tuple[Include, ...] = ("removed", "details")
-"""The local page shows both. The stream of a job sends neither, because its events are those of the poll."""
 
 
 @get("/jobs/{job_id:str}/events", guards=[require_key])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from litestar import Request, Response, delete
 from litestar.params import FromPath
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import JobBody, JobsBody
-from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_wait_s
-from imgproc_local.api.wire import Include, job_body, jobs_body, status_words, statuses_of
+from imgproc_local.api.requests import ULID, get, preference_applied, read_integer, read_list, read_query, read_wait_s
+from imgproc_local.api.wire import INCLUDE, job_body, jobs_body, status_word, status_words
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.storage.job_filters import JobFilters
 
@@ -27,7 +27,7 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     account_id = authenticated_key(request).account_id
     wait_s = read_wait_s(request.headers)
     errors = dict[str, list[str]]()
-    include = _read_include(request.query_params, errors)
+    include = read_list(read_query(request), "include", INCLUDE, errors)
     if errors:
         raise InvalidRequest(errors)
     if wait_s is None:
@@ -41,15 +41,11 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
 async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     services: Services = request.app.state.services
     account_id = authenticated_key(request).account_id
-    query, errors = request.query_params, dict[str, list[str]]()
-    include = _read_include(query, errors)
+    query, errors = read_query(request), dict[str, list[str]]()
+    include = read_list(query, "include", INCLUDE, errors)
     limit = read_integer(query, "limit", errors, default=DEFAULT_PAGE_SIZE, minimum=1, maximum=MAX_PAGE_SIZE)
     status_set = services.config.status_set
-    statuses = None
-    if (word := query.get("status")) is not None:
-        statuses = statuses_of(word, status_set)
-        if not statuses:
-            errors["status"] = [f"status must be one of {', '.join(status_words(status_set))}; received {word[:40]!r}."]
+    words = read_list(query, "status", status_words(status_set), errors)
     for name in ("needs_text", "larger_than_optimized"):
         if (value := query.get(name)) not in (None, "true"):
             errors[name] = [f"{name} must be true or not sent; received {str(value)[:40]!r}."]
@@ -68,7 +64,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
         account_id,
         limit + 1,
         JobFilters(
-            statuses=tuple(statuses) if statuses else None,
+            statuses=tuple(status for status in Status if status_word(status, status_set) in words) or None,
             project_id=query["project_id"].lower() if "project_id" in query else None,
             needs_text="needs_text" in query,
             language_missing=language_missing.lower() if language_missing else None,
@@ -82,22 +78,6 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
         jobs_body(jobs, jobs[-1].id if has_more else None, status_set, include),
         headers={"X-Total-Count": str(await services.jobs.count(account_id))},
     )
-
-
-def _read_include(query: Mapping[str, Any], errors: dict[str, list[str]]) -> tuple[Include, ...]:
-    """The parts that the parameter `include` asks for, separated by commas; for an unknown one, a message is added to
-    `errors`.
-    """
-    if "include" not in query:
-        return ()
-    names = [name.strip() for name in str(query["include"]).split(",")]
-    known: tuple[Include, ...] = get_args(Include)
-    if not set(names) <= set(known):
-        errors["include"] = [
-            f"include must be a list of {' and '.join(known)}, separated by commas; received"
-            f" {str(query['include'])[:40]!r}."
-        ]
-    return tuple(name for name in known if name in names)
 
 
 @delete("/jobs/{job_id:str}", status_code=204, guards=[require_key])

@@ -268,7 +268,7 @@ def _paths() -> dict[str, Any]:
                 "The account's jobs, newest first (local addition)",
                 {"200": json_response(bodies.JobsBody, "one page", TOTAL_COUNT), "422": invalid},
                 [
-                    query("status", "only jobs of this status", STATUS),
+                    query("status", "only jobs of this status; several are repeated or separated by commas", STATUS),
                     query("project_id", "only jobs of this project", ULID),
                     query("needs_text", "only jobs with an alt text that a person has to write", ONLY_TRUE),
                     query(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from litestar import route
+from litestar import Request, route
 from litestar.datastructures import Headers
 from litestar.enums import HttpMethod
 
@@ -28,6 +28,8 @@ from imgproc_local.domain.plan import (
     Operation,
     Plan,
 )
+
+T = TypeVar("T", bound=str)
 
 TEXT_FIELDS = ("languages", "format", "project_id", "project_name", "context", "max_width_px", "max_height_px")
 """The fields of uploads besides the image; each operation has some of them."""
@@ -210,8 +212,26 @@ def preference_applied(wait_s: int | None) -> dict[str, str]:
     return {} if wait_s is None else {"Preference-Applied": f"wait={wait_s}"}
 
 
+def read_query(request: Request[Any, Any, Any]) -> dict[str, str]:
+    """The query parameters. Values of the same name are joined by commas: a list may be sent either way, and a single
+    value that was sent twice is invalid.
+    """
+    query = request.query_params
+    return {name: ",".join(query.getall(name)) for name in query}
+
+
+def read_list(query: Mapping[str, str], name: str, known: Sequence[T], errors: dict[str, list[str]]) -> list[T]:
+    """The words of `known` that the parameter `name` lists. If it has any other, that is reported in `errors`."""
+    words = [word.strip() for word in query[name].split(",")] if name in query else []
+    if not set(words) <= set(known):
+        errors[name] = [
+            f"{name} must be a list of {', '.join(known)}, separated by commas; received {query[name][:40]!r}."
+        ]
+    return [word for word in known if word in words]
+
+
 def read_integer(
-    values: Mapping[str, Any],
+    values: Mapping[str, str],
     name: str,
     errors: dict[str, list[str]],
     *,
@@ -227,7 +247,7 @@ def read_integer(
         if default is None:
             errors[name] = [f"{expected}; it is required and was not sent."]
         return minimum if default is None else default
-    text = str(values[name])
+    text = values[name]
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
         errors[name] = [f"{expected}; received {text[:40]!r}."]
         return minimum

@@ -7,7 +7,7 @@ values of `Status`; `SET_B` has the word of set B for each. See "Status" in the 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import UNSET
 
@@ -61,6 +61,7 @@ ERROR_CODE_HEADER = "X-Error-Code"
 
 Include = Literal["removed", "details"]
 """The parts of a job that are sent only if the request asks for them."""
+INCLUDE: tuple[Include, ...] = get_args(Include)
 
 MAX_LISTED_PROBLEMS = 20
 """An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
@@ -101,11 +102,6 @@ def status_word(status: Status, status_set: StatusSet) -> str:
 def status_words(status_set: StatusSet) -> list[str]:
     """The words of a status set, in the order in which a job can have them."""
     return list(dict.fromkeys(status_word(status, status_set) for status in Status))
-
-
-def statuses_of(word: str, status_set: StatusSet) -> list[Status]:
-    """The statuses that a status word means; empty for a word that is not in the set."""
-    return [status for status in Status if status_word(status, status_set) == word]
 
 
 def language_body(language: Language) -> LanguageBody:

@@ -17,6 +17,7 @@ from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running
 
 UPLOAD = pictures.jpeg()
+ULID = "01arz3ndektsv4rrffq69g5fav"
 DETAILS = {
     *("created_at", "project", "operation", "languages", "width_px", "height_px", "format"),
     *("pages", "optimized_format", "max_width_px", "max_height_px", "texts"),
@@ -52,6 +53,42 @@ def test_optional_parts_of_a_job_are_sent_only_on_request(service: Running, jobs
     assert details["texts"]["de"] == {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
     page = service.client.get("/jobs", params={"include": "details", "limit": 500}).json()["data"]
     assert all(job["image"]["details"].keys() == DETAILS and "removed" not in job["image"] for job in page)
+
+
+def test_a_list_is_separated_by_commas_or_sent_repeatedly(service: Running, jobs: dict[str, Any]) -> None:
+    path = f"/jobs/{jobs['german']['job_id']}"
+    for include in (["details", "removed"], ["details, removed"]):
+        image = service.client.get(path, params={"include": include}).json()["data"]["image"]
+        assert {"details", "removed"} <= image.keys()
+    for status in (["failed", "completed"], "failed,completed"):
+        assert set(listed(service, status=status)) == {job["job_id"] for job in jobs.values()}
+    answer = service.client.get("/jobs", params={"status": ["completed", "sleeping"]})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, ["status"])
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "values"),
+    [
+        ("/jobs", "limit", ["1", "x"]),
+        ("/jobs", "limit", ["1", "1"]),
+        ("/jobs", "needs_text", ["true", "true"]),
+        ("/jobs", "language_missing", ["de", "en"]),
+        ("/jobs", "project_id", [ULID, ULID]),
+        ("/jobs", "cursor", [ULID, ULID]),
+        ("/credits/afford", "images", ["1", "2"]),
+        ("/credits/afford", "format", ["webp", "avif"]),
+    ],
+)
+def test_a_single_value_that_is_sent_twice_is_refused(
+    service: Running, path: str, name: str, values: list[str]
+) -> None:
+    answer = service.client.get(path, params={"images": "1", name: values})
+    assert (answer.status_code, list(answer.json()["errors"])) == (422, [name])
+    assert repr(",".join(values))[:20] in answer.json()["message"]
+
+
+def test_an_unknown_parameter_is_ignored(service: Running) -> None:
+    assert service.client.get("/jobs", params={"limit": "1", "_": ["1", "2"]}).status_code == 200
 
 
 @pytest.mark.parametrize("include", ["", "details,", "everything", "details,removed,x"])
