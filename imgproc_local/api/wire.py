@@ -39,7 +39,7 @@ from imgproc_local.api.bodies import (
     TranslationBody,
 )
 from imgproc_local.domain.export import ExportProblems, MissingFile, NeededText
-from imgproc_local.domain.image import compression_percentage
+from imgproc_local.domain.image import Format, compression_percentage
 from imgproc_local.domain.job import Job, JobDetails, JobTotals, Project, StageState, Status
 from imgproc_local.domain.languages import Language
 from imgproc_local.domain.plan import Affordability
@@ -62,6 +62,8 @@ ERROR_CODE_HEADER = "X-Error-Code"
 Include = Literal["removed", "details"]
 """The parts of a job that are sent only if the request asks for them."""
 INCLUDE: tuple[Include, ...] = get_args(Include)
+
+CONVERTED_FORMATS: dict[Format, Literal["webp", "avif"]] = {Format.WEBP: "webp", Format.AVIF: "avif"}
 
 MAX_LISTED_PROBLEMS = 20
 """An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
@@ -178,9 +180,6 @@ def _details(job: Job, details: JobDetails) -> DetailsBody:
 def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ()) -> JobData:
     word = status_word(job.status, status_set)
     optimized, converted = job.optimized, job.converted
-    converted_format: Literal["webp", "avif"] | None = None
-    if converted is not None:
-        converted_format = "avif" if converted.format == "avif" else "webp"
     errors = [
         StageErrorBody(stage.name.value, stage.error or "")
         for stage in job.stages
@@ -195,7 +194,7 @@ def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ())
             original_filename=job.original_filename,
             original_size=job.original.size_bytes,
             optimized_size=optimized.size_bytes if optimized else None,
-            converted_format=converted_format,
+            converted_format=CONVERTED_FORMATS[converted.format] if converted else None,
             converted_size=converted.size_bytes if converted else None,
             compression_percentage=(
                 compression_percentage(job.original.size_bytes, optimized.size_bytes) if optimized else None
