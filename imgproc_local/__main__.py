@@ -20,9 +20,9 @@ def main() -> None:
         models_folder, work_folder, parent_pid = sys.argv[2:]
         child.run(models_folder, work_folder, int(parent_pid))
     elif sys.argv[1:2] == ["archive-cluster"]:
-        from imgproc_local.archive import cluster
+        from imgproc_local.archive import cluster_process
 
-        cluster.run_local_cluster(int(sys.argv[2]), int(sys.argv[3]))
+        cluster_process.run(int(sys.argv[2]), int(sys.argv[3]))
     elif sys.argv[1:2] == ["archive-manifest"]:
         from imgproc_local.archive import manifest_process
 

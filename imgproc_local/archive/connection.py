@@ -23,6 +23,7 @@ from imgproc_local.domain.errors import ServiceError
 
 if TYPE_CHECKING:
     from distributed import Client
+    from distributed.security import Security
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +54,10 @@ class NotConnected(Exception):
 
 
 @contextmanager
-def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator[Client]:
-    """A client of the scheduler at `address`, which has at least one worker.
+def connected(
+    address: str, timeout_s: float, stop: threading.Event, security: Security | None = None
+) -> Iterator[Client]:
+    """A client of the scheduler at `address`, which has at least one worker. `security` is Dask's own by default.
 
     Raises: ServiceError, if there is no worker after `timeout_s`, or at once if waiting can't help; NotConnected, if
     `stop` is set meanwhile, or the connection is lost.
@@ -68,7 +71,7 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
     for name in ("distributed", "distributed.client"):  # their warnings are handled or reported here
         logging.getLogger(name).setLevel(logging.CRITICAL)
     deadline_s = time.monotonic() + timeout_s
-    tls_arguments = _tls_arguments(address)
+    tls_arguments = _tls_arguments(address, security)
     known_problem = ""
     open_client: Callable[..., Client] = QuietClient
     while True:
@@ -76,7 +79,7 @@ def connected(address: str, timeout_s: float, stop: threading.Event) -> Iterator
         if problem is None:
             try:
                 # if the scheduler is lost later, Dask cancels the tasks after the same time-out
-                client = open_client(address, set_as_default=False, timeout=TRY_S)
+                client = open_client(address, security=security, set_as_default=False, timeout=TRY_S)
                 break
             except (OSError, TimeoutError) as error:
                 problem = _reason(error)
@@ -116,12 +119,12 @@ def dashboard_link(client: Client) -> str | None:
     return None if WITHOUT_BOKEH in content else link
 
 
-def _tls_arguments(address: str) -> dict[str, Any]:
+def _tls_arguments(address: str, security: Security | None) -> dict[str, Any]:
     """Dask's arguments for a connection. Raises: ServiceError, without the certificates that `address` needs."""
     from distributed.security import Security
 
     try:
-        arguments: dict[str, Any] = Security().get_connection_args("client")
+        arguments: dict[str, Any] = (security or Security()).get_connection_args("client")
     except OSError as error:
         raise ServiceError(
             f"The certificates of this client can't be read ({error.strerror or error}): check the files that"

@@ -286,13 +286,14 @@ def _cluster(
 ) -> Iterator[Client]:
     """A client of the cluster that the arguments name, or of one on this machine. Raises: as `connected`."""
     with ExitStack() as opened:
-        address = arguments.scheduler
+        address, security = arguments.scheduler, None
         if address is None:
             environment = {"IMGPROC_DATA_DIR": str(config.data_dir)}
-            address = opened.enter_context(local_cluster(arguments.workers, 1 if has_model else 0, environment))
+            cluster = local_cluster(arguments.workers, 1 if has_model else 0, environment)
+            address, security = opened.enter_context(cluster)
         else:
             log.warning("Connecting to the scheduler at %s.", address)
-        yield opened.enter_context(connected(address, timeout_s, stop))
+        yield opened.enter_context(connected(address, timeout_s, stop, security))
 
 
 def _remove_marks(target: Store) -> None:

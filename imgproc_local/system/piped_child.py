@@ -15,7 +15,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -110,6 +110,15 @@ class PipedChild:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
 
+    def end(self, wait_s: float) -> None:
+        """Close the pipe, which ends the process, and kill what is left of it and its children after `wait_s`."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(wait_s)
+        self.kill()
+
     def _end(self) -> ChildEnded:
         """Wait for the end of the child, kill it if it is late, and return the error to raise."""
         with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
@@ -135,7 +144,7 @@ class PipedChild:
 
 
 class Requests:
-    """The child's side: the requests of the parent. The process ends as soon as the parent closes its pipe or ends.
+    """The child's side: the requests of the parent, which come until the parent closes its pipe or ends.
 
     Create it before libraries are loaded: what they print to standard output goes to standard error from then on.
     """
@@ -153,12 +162,12 @@ class Requests:
                 msvcrt.setmode(descriptor, os.O_BINARY)
         self._received: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
-    def start_reading(self) -> None:
-        """Start the thread that reads.
+    def start_reading(self, at_end: Callable[[], None] = lambda: os._exit(0)) -> None:
+        """Start the thread that reads. It calls `at_end` after the last request; by default, the process ends at once.
 
         Call it after `sandbox.restrict_to`, which restricts only the calling thread and threads started later.
         """
-        threading.Thread(target=self._read, name="imgproc-requests", daemon=True).start()
+        threading.Thread(target=self._read, args=(at_end,), name="imgproc-requests", daemon=True).start()
 
     def next(self) -> bytes:
         return self._received.get()
@@ -166,12 +175,12 @@ class Requests:
     def answer(self, frame: bytes) -> None:
         _write_frame(self._answers, frame)
 
-    def _read(self) -> None:
+    def _read(self, at_end: Callable[[], None]) -> None:
         with os.fdopen(self._requests, "rb", buffering=0) as stream:
             # the parent is trusted: 2**32 is no limit, because a length has 32 bits
             while (frame := _read_frame(stream, 2**32)) is not None:
                 self._received.put(frame)
-        os._exit(0)
+        at_end()
 
 
 def _creation_flags() -> int:

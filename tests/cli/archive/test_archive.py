@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.archive.cluster import local_cluster
 from tests.cli.conftest import Program
 from tests.support import pictures
+from tests.support.clusters import scheduler_with_tls
 
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
@@ -100,7 +100,7 @@ def test_results_that_nothing_replaces_and_those_that_were_edited_remain(program
     source.mkdir()
     for number in range(2):
         (source / f"stone-{number}.jpg").write_bytes(pictures.jpeg(64, 48, seed=number))
-    with local_cluster(1, 0, {}) as scheduler:
+    with scheduler_with_tls() as scheduler:
         command = ("archive", source, target, "--scheduler", scheduler)
         program.in_process(*command, "--only", "optimize")
         edited, other = sorted(target.glob("*.jpg"))

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.archive import manifest_process
-from imgproc_local.archive.cluster import local_cluster
 from imgproc_local.archive.manifest_process import COMMAND, ManifestProcess
 from imgproc_local.domain.errors import ServiceError
 from tests.cli.conftest import Program
 from tests.support import pictures, processes
+from tests.support.clusters import scheduler_with_tls
 
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
@@ -109,7 +109,7 @@ def test_the_client_never_loads_pyarrow_and_its_child_ends_when_it_should(
     (tmp_path / "preload").mkdir()
     (tmp_path / "preload" / "sitecustomize.py").write_text(HELD)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "preload"), os.environ.get("PYTHONPATH", "")]))
-    with local_cluster(1, 0, {}) as scheduler:
+    with scheduler_with_tls() as scheduler:
         runs = Runs(tmp_path, program, scheduler)
 
         running, child = runs.held()

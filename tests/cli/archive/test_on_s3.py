@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.archive.cluster import local_cluster
 from tests.cli.conftest import Program
 from tests.support import pictures
+from tests.support.clusters import scheduler_with_tls
 
 pytest.importorskip("distributed")
 pytest.importorskip("flask")
@@ -152,7 +152,7 @@ def rows(files: Any) -> dict[str, dict[str, Any]]:
 @pytest.fixture
 def scheduler(files: Any) -> Iterator[str]:
     """The address of a scheduler with one worker, for all runs of a test."""
-    with local_cluster(1, 0, {}) as address:
+    with scheduler_with_tls() as address:
         yield address
 
 

@@ -1,0 +1,62 @@
+"""The local cluster: only its own client connects to it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import signal
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from imgproc_local.archive.cluster import COMMAND, local_cluster
+from imgproc_local.archive.connection import connected
+from tests.support import processes
+
+pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
+
+NEVER = threading.Event()
+
+
+def open_ports() -> set[int]:
+    """The ports on which the processes of the local cluster listen."""
+    below = processes.descendants(os.getpid())
+    cluster = next(pid for pid in below if COMMAND in processes.command_line(pid))
+    sockets = [
+        each for pid in (cluster, *processes.descendants(cluster)) for each in psutil.Process(pid).net_connections()
+    ]
+    return {each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN}
+
+
+def require_closed_ports() -> None:
+    """Fails if a port speaks HTTP, or lets a client of Dask in that has no certificate or another one."""
+    from distributed.comm.core import connect
+    from distributed.security import Security
+
+    ports = open_ports()
+    assert len(ports) == 3, "those of scheduler, nanny and worker"
+    for port in ports:
+        with pytest.raises((http.client.HTTPException, ConnectionError)):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10)
+        for protocol, security in (("tcp", Security()), ("tls", Security.temporary())):
+            arguments = security.get_connection_args("client")
+            with pytest.raises(OSError, match=r"Timed out|certificate|closed"):
+                asyncio.run(connect(f"{protocol}://127.0.0.1:{port}", timeout=1, **arguments))
+
+
+@pytest.mark.skipif("sys.platform != 'linux'")
+def test_no_port_of_the_local_cluster_lets_another_client_in_also_after_a_worker_was_killed() -> None:
+    with local_cluster(1, 0, {}) as (address, security), connected(address, 60, NEVER, security) as client:
+        require_closed_ports()
+        ((worker, pid),) = client.run(os.getpid).items()
+        os.kill(pid, signal.SIGKILL)
+        ends_s = time.monotonic() + 60
+        while list(client.nthreads()) in ([], [worker]):
+            assert time.monotonic() < ends_s
+            time.sleep(0.1)
+        assert client.run(os.getpid) != {worker: pid}
+        require_closed_ports()
