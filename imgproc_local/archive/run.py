@@ -222,6 +222,8 @@ class _Processing(Struct, kw_only=True):
                     self._run_on(client)
                     return
             except (SchedulerLost, NotConnected, CancelledError, ChildProcessError) as error:
+                if isinstance(error, ChildProcessError) and self.submitter is None:
+                    raise ServiceError(f"The local cluster of Dask can't be started ({error}).") from None
                 reason = f" ({error})" if str(error) else ""
             if self.submitter is not None:
                 self.submitter.forget_in_flight()

@@ -1,4 +1,4 @@
-"""The local cluster: only its own client connects to it."""
+"""The local cluster: only its own client connects to it, and why it does not start is said."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import signal
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from imgproc_local.archive.cluster import COMMAND, local_cluster
 from imgproc_local.archive.connection import connected
+from tests.cli.conftest import Program
 from tests.support import processes
 
 pytest.importorskip("distributed")
@@ -60,3 +62,15 @@ def test_no_port_of_the_local_cluster_lets_another_client_in_also_after_a_worker
             time.sleep(0.1)
         assert client.run(os.getpid) != {worker: pid}
         require_closed_ports()
+
+
+def test_a_local_cluster_that_does_not_start_is_reported_once_with_the_reason(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "source").mkdir()
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TLS__MIN_VERSION", "9")
+    ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
+    assert ended.exit_code == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("Error: The local cluster of Dask can't be started (exit status 1: ValueError: ")
+    assert "min-version=9 is not supported" in line
