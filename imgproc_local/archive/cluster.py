@@ -6,6 +6,7 @@ It serves until the client closes its pipe, so it ends with the client, and the 
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,8 @@ from imgproc_local.system.piped_child import ChildEnded, PipedChild
 
 if TYPE_CHECKING:
     from distributed.security import Security
+
+log = logging.getLogger(__name__)
 
 COMMAND = "archive-cluster"
 VISION = {"VISION": 1}
@@ -54,17 +57,23 @@ def local_cluster(workers: int, vision_workers: int, environment: Mapping[str, s
 def require_protected(address: str, *, allow_open: bool) -> None:
     """Refuse an address without TLS beyond this machine: whoever reaches it can run any code on the workers.
 
-    Raises: InvalidRequest.
+    On this machine, where those are its users, log a warning. Raises: InvalidRequest.
     """
-    parts = urlsplit(address if "://" in address else f"tcp://{address}")
-    if parts.scheme in ("tls", "wss") or allow_open or is_loopback(parts.hostname or ""):
+    expected = "Expected a scheduler with TLS, such as tls://HOST:8786, received"
+    try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+    except ValueError as error:
+        raise InvalidRequest({"scheduler": [f"{expected} {address} ({error})."]}) from None
+    if parts.scheme in ("tls", "wss") or allow_open:
+        return
+    if is_loopback(parts.hostname or ""):
+        log.warning("Without TLS, other users of this machine can run programs as the user of the workers.")
         return
     raise InvalidRequest(
         {
             "scheduler": [
-                f"Expected a scheduler with TLS, such as tls://HOST:8786, received {address}: tcp has no"
-                " authentication, so whoever reaches the scheduler can run any program on the workers. Add"
-                " --allow-open-tcp if the network is closed to others."
+                f"{expected} {address}: tcp has no authentication, so whoever reaches the scheduler can run any program"
+                " on the workers. Add --allow-open-tcp if the network is closed to others."
             ]
         }
     )

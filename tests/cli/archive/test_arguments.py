@@ -22,6 +22,7 @@ pytest.importorskip("distributed")
         (("source", "source"), "Expected a TARGET outside SOURCE"),
         (("source/deeper", "source"), "Expected a TARGET outside SOURCE"),
         (("source", "target", "--scheduler", "tcp://192.0.2.1:8786"), "Expected a scheduler with TLS"),
+        (("source", "target", "--scheduler", "tcp://[::1:8786"), "received tcp://[::1:8786 (Invalid IPv6 URL)."),
         (("source", "target", "--scheduler", "tls://192.0.2.1:8786", "--workers", "2"), "leave out --workers"),
         (("source", "target", "--overwrite"), "--overwrite needs --write-metadata"),
         (("source", "source/file.txt"), "file.txt can't be written"),
@@ -92,8 +93,9 @@ def test_settings_that_archives_can_not_follow_are_refused(
 @pytest.mark.parametrize(
     "address", ["tls://192.0.2.1:8786", "tcp://127.0.0.1:8786", "localhost:8786", "tcp://[::1]:8786"]
 )
-def test_a_scheduler_with_tls_or_on_this_machine_is_accepted(address: str) -> None:
+def test_a_scheduler_with_tls_or_on_this_machine_is_accepted(address: str, caplog: pytest.LogCaptureFixture) -> None:
     require_protected(address, allow_open=False)
+    assert ("other users of this machine can run programs" in caplog.text) == (not address.startswith("tls"))
 
 
 @pytest.mark.parametrize("address", ["tcp://192.0.2.1:8786", "scheduler:8786", "ws://192.0.2.1:8786"])

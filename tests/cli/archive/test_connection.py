@@ -94,7 +94,10 @@ def test_the_scheduler_is_named_before_the_first_attempt_to_connect(
 
     monkeypatch.setattr("imgproc_local.archive.run.connected", refuse)
     program.in_process("archive", tmp_path, tmp_path / "web", "--scheduler", "tcp://127.0.0.1:1")
-    assert caplog.messages == ["Connecting to the scheduler at tcp://127.0.0.1:1."]
+    assert caplog.messages == [
+        "Without TLS, other users of this machine can run programs as the user of the workers.",
+        "Connecting to the scheduler at tcp://127.0.0.1:1.",
+    ]
 
 
 def test_an_attempt_that_is_stopped_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
