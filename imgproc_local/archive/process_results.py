@@ -10,7 +10,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from imgproc_local.batch.records import MANIFEST_FILE, stored_records
+from imgproc_local.batch.records import stored_records
 
 CACHE_KB = 1024
 
@@ -20,7 +20,7 @@ class ProcessResults:
 
     def __init__(self) -> None:
         # the empty name is that of a temporary file; a generator may be closed by another thread than its own
-        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        self._database = sqlite3.connect("", check_same_thread=False)
         self._database.execute(f"PRAGMA cache_size = -{CACHE_KB}")
         self._database.execute("CREATE TABLE results (path BLOB PRIMARY KEY) WITHOUT ROWID")
         self._is_empty = True
@@ -28,23 +28,17 @@ class ProcessResults:
     def add_folder(self, folder: Path) -> None:
         """Add the results of an output folder, if it is one. Raises: OSError, if its manifest can't be read."""
         real = folder.resolve()
-        try:
-            manifest = (folder / MANIFEST_FILE).open("rb")
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        with manifest:
-            self._is_empty = False
-            self._database.execute("BEGIN")
+        with self._database:
             self._database.executemany(
                 "INSERT OR IGNORE INTO results VALUES (?)",
                 (
                     (os.fsencode(real / path),)
-                    for record in stored_records(manifest)
+                    for record in stored_records(folder)
                     if record is not None
                     for path in record.paths
                 ),
             )
-            self._database.execute("COMMIT")
+        self._is_empty = self._database.total_changes == 0
 
     def contains(self, file: Path) -> bool:
         """Whether a file, or what a link leads to, is one of the results."""

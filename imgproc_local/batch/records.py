@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -16,12 +15,15 @@ from msgspec import Struct
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
+from imgproc_local.system.files import open_own_file
 
 MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 """The manifest of `process`, in its output folder. `Record` is one line of it, after `HEADER`."""
 HEADER = b'{"format":"imgproc-local manifest","version":1}'
 MAX_LINE_BYTES = 256 * 1024
 """The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
+MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
+"""The largest manifest that is read or written: enough for half a million pictures."""
 STATE_FOLDER = ".imgproc-local-archive"
 """The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
 for pictures. All other files of the target are results.
@@ -69,19 +71,28 @@ class Record(Struct, frozen=True):
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def stored_records(manifest: IO[bytes]) -> Iterator[Record | None]:
-    """The records in the order of the file; None for a line that can't be read. Memory is bounded by a line."""
-    first = True
-    while line := manifest.readline(MAX_LINE_BYTES):
-        is_header = first and line.rstrip() == HEADER
-        first = False
-        if is_header:
-            continue
-        try:
-            record = _decode(line) if line.endswith(b"\n") else None
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            record = None
-        yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
+def stored_records(folder: Path) -> Iterator[Record | None]:
+    """The records of an output folder, in the order of its manifest; None for a line that can't be read.
+
+    There are none without a manifest. Memory is bounded by a line. Raises: OSError, also for a manifest of more than
+    `MAX_MANIFEST_BYTES`.
+    """
+    try:
+        manifest = open_own_file(folder / MANIFEST_FILE, max_bytes=MAX_MANIFEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with manifest:
+        first = True
+        while line := manifest.readline(MAX_LINE_BYTES):
+            is_header = first and line.rstrip() == HEADER
+            first = False
+            if is_header:
+                continue
+            try:
+                record = _decode(line) if line.endswith(b"\n") else None
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                record = None
+            yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
 
 
 def _is_inside(path: str) -> bool:

@@ -1,5 +1,7 @@
-"""Atomic and durable writes: a file is written completely or not at all, and survives a loss of power. Also file names
-as text, and whether a path is on another machine.
+"""Atomic and durable writes: a file is written completely or not at all, and survives a loss of power.
+
+Also reading of the program's own files in folders that somebody else may have prepared, file names as text, and whether
+a path is on another machine.
 """
 
 from __future__ import annotations
@@ -8,8 +10,14 @@ import errno
 import os
 import re
 import secrets
+import stat
 import sys
 from pathlib import Path, PurePath
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+Document = TypeVar("Document")
 
 PART_PATTERN = ".*.part"
 """A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
@@ -18,6 +26,59 @@ _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, er
 """Errors where no hard link can be made, as on exFAT."""
 _EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
 """A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
+
+
+MAX_JSON_BYTES = 1024 * 1024
+"""The largest JSON document of the program that is read at once."""
+
+
+def open_own_file(
+    path: Path, mode: str = "rb", *, max_bytes: int | None = None, permissions: int = 0o666, buffering: int = -1
+) -> IO[Any]:
+    """Open a file of this program. Where somebody else made it, this neither blocks nor writes elsewhere.
+
+    `permissions` are those of a new file. Raises: PermissionError, if `path` is no regular file or has more than
+    `max_bytes`, or for writing, if it is a link; OSError.
+    """
+    own_flags = getattr(os, "O_NONBLOCK", 0) | (0 if mode == "rb" else getattr(os, "O_NOFOLLOW", 0))
+    try:
+        file = open(  # noqa: SIM115 - it is returned
+            path, mode, buffering, opener=lambda name, flags: os.open(name, flags | own_flags, permissions)
+        )
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, and a pipe that nobody reads
+            raise
+        raise PermissionError(errno.EPERM, f"{path.name} is not a regular file", str(path)) from error
+    status = os.fstat(file.fileno())
+    problem = None
+    if not stat.S_ISREG(status.st_mode):
+        problem = "is not a regular file"
+    elif max_bytes is not None and status.st_size > max_bytes:
+        problem = f"has {status.st_size:,} bytes; at most {max_bytes:,} are read"
+    if problem:
+        file.close()
+        raise PermissionError(errno.EPERM, f"{path.name} {problem}", str(path))
+    return file
+
+
+def read_own_json(path: Path, document_type: type[Document]) -> Document | None:
+    """The content of a JSON file of this program; None if it can't be read or does not match `document_type`."""
+    try:
+        with open_own_file(path, max_bytes=MAX_JSON_BYTES) as file:
+            return msgspec.json.decode(file.read(MAX_JSON_BYTES), type=document_type)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def path_inside(folder: Path, path: str | PurePath) -> Path:
+    """The path of a file below `folder`, to be written or deleted there.
+
+    Raises: PermissionError, if a link between the two leads out of `folder`.
+    """
+    target = folder / path
+    if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(folder)):
+        raise PermissionError(errno.EPERM, f"a link in {path} leads out of the folder", str(target))
+    return target
 
 
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:

@@ -7,7 +7,9 @@ of `archive` is left out as a whole, as are the folders of stored pictures in a 
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -23,6 +25,8 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
 from imgproc_local.storage.inspection import WORK_FOLDER
+
+log = logging.getLogger(__name__)
 
 OWN_RESULT = "It is a result of an earlier run."
 EDITED_RESULT = "It is at the path of a result that was edited. Rename it if it is an original."
@@ -76,14 +80,16 @@ class OwnResults:
         self._folders: set[Path] = set()
 
     def add_folder(self, folder: Path) -> None:
-        """Add the manifest of an output folder, if it has one that can be read."""
+        """Add the manifest of an output folder, if it has one. One that can't be read is logged."""
         folder = folder.resolve()
         if folder in self._folders:
             return
         self._folders.add(folder)
         try:
             records = read_manifest(folder)
-        except OSError:
+        except OSError as error:
+            where = printable(path_text(folder / MANIFEST_FILE))
+            log.warning("%s can't be read (%s). Results that it names may be processed.", where, error.strerror)
             return
         for record in records.values():
             self.add(folder, record)
@@ -203,7 +209,8 @@ class Finder:
         rejected = discovery.skipped if is_in_folder else discovery.failed
         try:
             status = file.stat()
-            of_earlier_run = self.own_results.reason(real, status.st_size)
+            is_file = stat.S_ISREG(status.st_mode)  # reading a pipe could block forever
+            of_earlier_run = self.own_results.reason(real, status.st_size) if is_file else None
             problem = of_earlier_run or self._problem(file, status.st_size, status.st_mtime_ns)
         except FileNotFoundError:
             discovery.failed.append(RejectedFile(file, "No such file or folder."))

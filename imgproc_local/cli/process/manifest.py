@@ -14,26 +14,29 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import msgspec
 from msgspec import structs
 
-from imgproc_local.batch.records import HEADER, MANIFEST_FILE, MAX_LINE_BYTES, Record, stored_records
+from imgproc_local.batch.records import (
+    HEADER,
+    MANIFEST_FILE,
+    MAX_LINE_BYTES,
+    MAX_MANIFEST_BYTES,
+    Record,
+    stored_records,
+)
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.system.file_lock import lock_within
-from imgproc_local.system.files import encodable_text, write_atomically
+from imgproc_local.system.files import encodable_text, open_own_file, write_atomically
 
 log = logging.getLogger(__name__)
 
 LOCK_FILE = ".imgproc-local.lock"
 LOCK_WAIT_S = 1.0
-MAX_BYTES = 1024 * 1024 * 1024
-"""The largest manifest that is read or written: enough for half a million pictures."""
-
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,37 +55,18 @@ def source_key(picture: Path, out: Path) -> str:
 
 
 def read_manifest(folder: Path) -> dict[str, Record]:
-    """The records of an output folder by source; empty without a manifest.
-
-    Raises: Refused, if the manifest has more than `MAX_BYTES`; OSError.
-    """
-    return {record.source: record for record in _records(folder / MANIFEST_FILE)}
-
-
-def _records(file: Path) -> Iterator[Record]:
-    """The readable records, in the order of the file. Raises: as `read_manifest`."""
-    try:
-        stream = file.open("rb")
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    """The records of an output folder by source; empty without a manifest. Raises: as `stored_records`."""
+    records: dict[str, Record] = {}
     unreadable = 0
-    with stream:
-        size_bytes = os.fstat(stream.fileno()).st_size
-        if size_bytes > MAX_BYTES:
-            raise Refused(
-                f"Expected a manifest of at most {MAX_BYTES:,} bytes, but {printable(path_text(file))} has"
-                f" {size_bytes:,}. Choose another folder with --out, or delete the manifest to process every picture"
-                " again."
-            )
-        for record in stored_records(stream):
-            if record is None:
-                unreadable += 1
-            else:
-                yield record
+    for record in stored_records(folder):
+        if record is None:
+            unreadable += 1
+        else:
+            records[record.source] = record
     if unreadable:
-        log.warning(
-            "%d lines of %s can't be read; their pictures are processed again.", unreadable, printable(path_text(file))
-        )
+        file = printable(path_text(folder / MANIFEST_FILE))
+        log.warning("%d lines of %s can't be read; their pictures are processed again.", unreadable, file)
+    return records
 
 
 class Manifest:
@@ -90,12 +74,12 @@ class Manifest:
 
     Opening it rewrites the file as `compact` does.
 
-    Raises: Refused, if another run is writing to the folder, or as `read_manifest`; OSError.
+    Raises: Refused, if another run is writing to the folder; OSError.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / MANIFEST_FILE
-        self._lock: IO[bytes] = (folder / LOCK_FILE).open("ab")
+        self._lock: IO[bytes] = open_own_file(folder / LOCK_FILE, "ab")
         try:
             if not lock_within(self._lock, LOCK_WAIT_S):
                 raise Refused(
@@ -104,7 +88,7 @@ class Manifest:
                 )
             self.records = read_manifest(folder)
             self._size_bytes = self._write_all()
-            self._stream: IO[bytes] = self._file.open("ab", buffering=0)
+            self._stream: IO[bytes] = open_own_file(self._file, "ab", buffering=0)
         except BaseException:
             self._lock.close()
             raise
@@ -121,9 +105,9 @@ class Manifest:
         line = _encode(record) + b"\n"
         if len(line) > MAX_LINE_BYTES:
             raise OSError(f"The record of {record.source} has {len(line)} bytes; at most {MAX_LINE_BYTES} are read.")
-        if self._size_bytes + len(line) > MAX_BYTES:
+        if self._size_bytes + len(line) > MAX_MANIFEST_BYTES:
             # not final: `compact` drops records that were replaced, so the next run may have room
-            raise OSError(errno.EFBIG, f"its manifest would have more than {MAX_BYTES:,} bytes")
+            raise OSError(errno.EFBIG, f"its manifest would have more than {MAX_MANIFEST_BYTES:,} bytes")
         self._size_bytes += len(line)
         view = memoryview(line)
         while view:
@@ -137,7 +121,7 @@ class Manifest:
         try:
             self._size_bytes = self._write_all()
         finally:
-            self._stream = self._file.open("ab", buffering=0)
+            self._stream = open_own_file(self._file, "ab", buffering=0)
 
     def close(self) -> None:
         """Let another run write to the folder."""

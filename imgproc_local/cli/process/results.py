@@ -20,7 +20,7 @@ from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.files import rename_to_new
+from imgproc_local.system.files import path_inside, rename_to_new
 
 PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
 COPY_BYTES = 1024 * 1024
@@ -122,7 +122,7 @@ class Results:
         An empty file is deleted too: where there are no hard links, a killed run can leave one.
         """
         for file in files:
-            path = self._folder / file.path
+            path = path_inside(self._folder, file.path)
             try:
                 size_bytes = path.stat().st_size
                 if size_bytes == 0 or (size_bytes == file.size_bytes and hash_file(path) == file.sha256):
@@ -135,7 +135,7 @@ class Results:
 
         Returns False, with no file changed, if one of the paths exists. Blocks. Raises: OSError, with no file changed.
         """
-        targets = [(staged.part, self._folder / path) for staged, path in files]
+        targets = [(staged.part, path_inside(self._folder, path)) for staged, path in files]
         for _, target in targets:
             target.parent.mkdir(parents=True, exist_ok=True)
         return _publish_all(targets)

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
+from imgproc_local.batch import records
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.batch.records import MANIFEST_FILE, Record
-from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.process import manifest, results
 from imgproc_local.cli.process.manifest import Manifest, read_manifest
 from imgproc_local.cli.process.results import Names, Results, StagedFile
@@ -130,7 +130,8 @@ def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, path: str) 
 def test_a_manifest_of_too_many_bytes_is_neither_written_nor_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest, "MAX_BYTES", 1000)
+    for module in (manifest, records):
+        monkeypatch.setattr(module, "MAX_MANIFEST_BYTES", 1000)
     opened = Manifest(tmp_path)
     with pytest.raises(OSError, match="more than 1,000 bytes"):
         for number in range(100):
@@ -140,7 +141,7 @@ def test_a_manifest_of_too_many_bytes_is_neither_written_nor_read(
     file = tmp_path / MANIFEST_FILE
     file.write_bytes(file.read_bytes().ljust(1001, b"\n"))
     for read in (Manifest, read_manifest):
-        with pytest.raises(Refused, match=f"at most 1,000 bytes, but {file} has 1,001"):
+        with pytest.raises(PermissionError, match=f"{MANIFEST_FILE} has 1,001 bytes; at most 1,000 are read"):
             read(tmp_path)
 
 

@@ -1,0 +1,115 @@
+"""`process` on a folder that somebody else prepared: nothing outside the output folder changes, and no run blocks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.records import HEADER, MANIFEST_FILE, Record
+from imgproc_local.cli.process.manifest import LOCK_FILE
+from imgproc_local.storage.blobs import hash_file
+from tests.cli.conftest import Program
+from tests.cli.process.test_process import names
+from tests.support import pictures
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
+
+FLAGS = ("--only", "optimize", "--effort", "fast")
+NESTED = b'{"x":' + b"[" * 120_000 + b"]" * 120_000 + b"}"
+
+
+@pytest.fixture
+def received(tmp_path: Path) -> Path:
+    """The received folder. Its output folder has links that lead to the folder `home`, which belongs to the user."""
+    folder = tmp_path / "received"
+    for parent in (folder / "sub", folder / "imgproc-out", tmp_path / "home" / "proj"):
+        parent.mkdir(parents=True)
+    (tmp_path / "home" / "proj" / "__init__.py").touch()
+    (tmp_path / "home" / "known.cfg").write_text("known")
+    (folder / "a.jpg").write_bytes(pictures.jpeg(64, 48))
+    for name in ("l", "sub"):
+        (folder / "imgproc-out" / name).symlink_to("../../home")
+    return folder
+
+
+def write_manifest(folder: Path, *records: Record) -> None:
+    (folder / MANIFEST_FILE).write_bytes(b"\n".join([HEADER, *map(msgspec.json.encode, records), b""]))
+
+
+@pytest.mark.parametrize("attack", ["empty file", "known file", "results"])
+def test_links_in_the_output_folder_do_not_lead_out_of_it(
+    program: Program, tmp_path: Path, received: Path, attack: str
+) -> None:
+    home, out = tmp_path / "home", received / "imgproc-out"
+    before = names(home)
+    if attack == "results":
+        (received / "a.jpg").rename(received / "sub" / "a.jpg")
+    else:
+        result = (
+            ResultFile("l/proj/__init__.py", "", 0)
+            if attack == "empty file"
+            else ResultFile("l/known.cfg", hash_file(home / "known.cfg"), 5)
+        )
+        write_manifest(out, Record("../a.jpg", 1, 1, "", "", optimized=result))
+    ended = program.in_process("process", received, "--out", out, *FLAGS)
+    assert names(home) == before
+    assert ended.exit_code == 1
+    assert "leads out of the folder" in ended.stderr
+
+
+def test_the_output_folder_itself_may_be_a_link(program: Program, tmp_path: Path, received: Path) -> None:
+    (tmp_path / "link").symlink_to("home")
+    ended = program.in_process("process", received / "a.jpg", "--out", tmp_path / "link" / "results", *FLAGS)
+    assert ended.exit_code == 0, ended.stderr
+    assert len(list((tmp_path / "home" / "results").glob("*.jpg"))) == 1
+
+
+@pytest.mark.parametrize("name", [LOCK_FILE, MANIFEST_FILE])
+def test_a_lock_or_a_manifest_that_is_a_link_creates_and_changes_nothing(
+    program: Program, tmp_path: Path, received: Path, name: str
+) -> None:
+    outside = tmp_path / "home" / "file"
+    if name == MANIFEST_FILE:
+        outside.write_bytes(HEADER + b"\n")
+    before = names(tmp_path / "home")
+    (received / "imgproc-out" / name).symlink_to(outside)
+    ended = program.in_process("process", received, "--out", received / "imgproc-out", *FLAGS)
+    assert ended.exit_code == 2
+    assert f"can't be written ({name} is not a regular file)" in ended.stderr
+    assert names(tmp_path / "home") == before
+    assert name == LOCK_FILE or outside.read_bytes() == HEADER + b"\n"
+
+
+@pytest.mark.parametrize("name", [LOCK_FILE, MANIFEST_FILE])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_or_a_device_in_the_output_folder_is_refused(
+    program: Program, received: Path, kind: str, name: str
+) -> None:
+    file = received / "imgproc-out" / name
+    file.symlink_to("/dev/zero") if kind == "device" else os.mkfifo(file)
+    ended = program("process", received, "--out", received / "imgproc-out", *FLAGS)  # a run that blocks is killed
+    assert ended.returncode == 2
+    assert f"{name} is not a regular file" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_pipes_in_a_searched_folder_do_not_block(program: Program, tmp_path: Path, received: Path) -> None:
+    os.mkfifo(received / "sub" / MANIFEST_FILE)
+    os.mkfifo(received / "pipe.jpg")
+    write_manifest(received, Record("b.jpg", 1, 1, "", "", optimized=ResultFile("c.jpg", "", 0)))
+    ended = program("process", received, "--out", tmp_path / "out", *FLAGS)
+    assert ended.returncode == 0, ended.stderr
+    assert "1 done" in ended.stdout
+    assert f"sub/{MANIFEST_FILE} can't be read ({MANIFEST_FILE} is not a regular file)" in ended.stderr
+
+
+def test_a_line_of_nested_lists_is_one_that_can_not_be_read(program: Program, tmp_path: Path, received: Path) -> None:
+    (received / MANIFEST_FILE).write_bytes(NESTED + b"\n")
+    ended = program("process", received, "--out", tmp_path / "out", *FLAGS)
+    assert ended.returncode == 0, ended.stderr
+    assert f"1 lines of {received / MANIFEST_FILE} can't be read" in ended.stderr
