@@ -13,9 +13,9 @@ from pathlib import Path
 
 from imgproc_local.archive.process_results import ProcessResults
 from imgproc_local.archive.store import HEAD_BYTES, SourceObject, ignore, in_pages
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
+from imgproc_local.batch.records import MANIFEST_FILE, MAX_MANIFEST_BYTES, STATE_FOLDER
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.files import fsync_folder, rename_to_new, write_atomically
+from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, rename_to_new, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -71,18 +71,18 @@ class LocalStore:
 
     def fetch(self, key: str, file: Path) -> str:
         digest = hashlib.sha256()
-        with (self._root / key).open("rb") as source, file.open("wb") as target:
+        with open_own_file(self._root / key) as source, file.open("wb") as target:
             while chunk := source.read(COPY_BYTES):
                 digest.update(chunk)
                 target.write(chunk)
         return digest.hexdigest()
 
     def head(self, key: str) -> bytes:
-        with (self._root / key).open("rb") as file:
-            return file.read(HEAD_BYTES)
+        with open_own_file(self._root / key) as file:
+            return bytes(file.read(HEAD_BYTES))
 
     def create(self, key: str, file: Path) -> bool:
-        target = self._root / key
+        target = path_inside(self._root, key)
         try:
             with self._copied(file) as copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -92,22 +92,25 @@ class LocalStore:
         return True
 
     def replace(self, key: str, data: bytes) -> None:
-        target = self._root / key
+        target = path_inside(self._root, key)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, data)
 
     def replace_by_file(self, key: str, file: Path) -> None:
-        target = self._root / key
+        target = path_inside(self._root, key)
         with self._copied(file) as copy:
             target.parent.mkdir(parents=True, exist_ok=True)
             copy.replace(target)
         fsync_folder(target.parent)
 
     def read(self, key: str) -> bytes:
-        return (self._root / key).read_bytes()
+        with open_own_file(path_inside(self._root, key), max_bytes=MAX_MANIFEST_BYTES) as file:
+            return bytes(file.read())
 
     def sha256(self, key: str) -> str:
-        return hash_file(self._root / key)
+        path = path_inside(self._root, key)
+        with open_own_file(path):  # a pipe would block
+            return hash_file(path)
 
     def keys(self, folder: str) -> list[str]:
         try:
@@ -117,14 +120,13 @@ class LocalStore:
         return [f"{folder}/{name}" for name in names if not name.startswith(".")]
 
     def remove(self, key: str) -> None:
-        (self._root / key).unlink(missing_ok=True)
+        path_inside(self._root, key).unlink(missing_ok=True)
 
     @contextmanager
     def _copied(self, file: Path) -> Iterator[Path]:
         """Copy `file` to the disk of the root. The copy is deleted at the end of the block, unless it was renamed."""
-        folder = self._root / UNFINISHED_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        copy = folder / f"{secrets.token_hex(8)}.part"
+        copy = path_inside(self._root, f"{UNFINISHED_FOLDER}/{secrets.token_hex(8)}.part")
+        copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             with file.open("rb") as source, copy.open("xb") as target:
                 while chunk := source.read(COPY_BYTES):

@@ -1,16 +1,21 @@
-"""The listing of a folder as a source of `archive`."""
+"""A folder as a source or a target of `archive`: its listing, and what somebody else prepared in it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from imgproc_local.archive.local_store import LocalStore
+from imgproc_local.archive.manifest import MARKS_FOLDER
+from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
+from tests.cli.conftest import Program
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="creates links")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="creates links")
 def test_entries_that_are_no_readable_files_do_not_end_the_listing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -24,3 +29,63 @@ def test_entries_that_are_no_readable_files_do_not_end_the_listing(
     listed = [each.key for page in LocalStore(tmp_path).pages() for each in page]
     assert listed == ["linked.jpg", "wing/stone.jpg"]
     assert caplog.text.count("can't be read") == caplog.text.count("circle.jpg") == 1
+
+
+def test_marks_that_lead_out_of_the_target_are_not_deleted(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    pytest.importorskip("pyarrow")
+    home, state = tmp_path / "home", tmp_path / "target" / STATE_FOLDER
+    for folder in (home, state, tmp_path / "source"):
+        folder.mkdir(parents=True)
+    (home / "known.cfg").write_text("known")
+    (tmp_path / "target" / MARKS_FOLDER).symlink_to(home)
+    ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
+    assert ended.exit_code == 2
+    assert "leads out of the folder" in ended.stderr
+    assert [path.name for path in home.iterdir()] == ["known.cfg"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda store, file: store.create("wing/new.jpg", file),
+        lambda store, file: store.create("new.jpg", file),  # written in the hidden folder first
+        lambda store, file: store.replace("wing/known.cfg", b""),
+        lambda store, file: store.replace_by_file("wing/known.cfg", file),
+        lambda store, file: store.remove("wing/known.cfg"),
+    ],
+)
+def test_links_in_a_target_do_not_lead_out_of_it(tmp_path: Path, change: Callable[[LocalStore, Path], object]) -> None:
+    for folder in ("home", "real"):
+        (tmp_path / folder).mkdir()
+    for name in ("wing", STATE_FOLDER):
+        (tmp_path / "real" / name).symlink_to("../home")
+    (tmp_path / "target").symlink_to("real")  # the target itself may be a link
+    (tmp_path / "home" / "known.cfg").write_text("known")
+    (tmp_path / "file").write_bytes(b"content")
+    store = LocalStore(tmp_path / "target")
+    with pytest.raises(PermissionError, match="leads out of the folder"):
+        change(store, tmp_path / "file")
+    store.replace("alt.csv", b"")
+    assert (tmp_path / "real" / "alt.csv").is_file()
+    assert [(path.name, path.read_text()) for path in (tmp_path / "home").iterdir()] == [("known.cfg", "known")]
+
+
+def test_pipes_and_devices_do_not_block(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(tmp_path / "report.html")
+    (tmp_path / "part.parquet").symlink_to("/dev/zero")
+    store = LocalStore(tmp_path)
+    for read in (store.read, store.sha256, store.head, lambda key: store.fetch(key, tmp_path / "copy")):
+        for key in ("report.html", "part.parquet"):
+            with pytest.raises(PermissionError, match="is not a regular file"):
+                read(key)
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / MANIFEST_FILE)
+    assert list(store.pages()) == []
+    assert f"{MANIFEST_FILE} can't be read ({MANIFEST_FILE} is not a regular file)" in caplog.text
+
+
+def test_a_line_of_nested_lists_does_not_end_the_listing(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST_FILE).write_bytes(b'{"x":' + b"[" * 120_000 + b"]" * 120_000 + b"}\n")
+    (tmp_path / "stone.jpg").write_bytes(b"stone")
+    assert [each.key for page in LocalStore(tmp_path).pages() for each in page] == ["stone.jpg"]
