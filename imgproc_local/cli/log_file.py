@@ -8,7 +8,6 @@ once, and the program continues.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import click
 from imgproc_local.cli.log_limit import LimitedHandler
 from imgproc_local.cli.redaction import without_secrets
 from imgproc_local.system import audit
+from imgproc_local.system.files import open_own_file
 from imgproc_local.system.request_context import request_id
 
 FOLDER, LOG_FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
@@ -164,8 +164,8 @@ class _PrivateLogFile(RotatingFileHandler):
     _failure_reported = False
 
     def _open(self) -> TextIOWrapper:
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
+        file = open_own_file(Path(self.baseFilename), "ab", permissions=0o600)
+        return TextIOWrapper(file, encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:
         if not self._failure_reported:

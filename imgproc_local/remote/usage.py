@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.system.files import write_atomically
+from imgproc_local.system.files import read_own_json, write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,7 @@ class Usage(Struct, frozen=True):
 
 def read_usage(folder: Path) -> Usage | None:
     """The stored usage; None if there is none or it can't be read."""
-    try:
-        return msgspec.json.decode((folder / USAGE_FILE).read_bytes(), type=Usage)
-    except (OSError, msgspec.DecodeError):
-        return None
+    return read_own_json(folder / USAGE_FILE, Usage)
 
 
 def write_usage(folder: Path, usage: Usage) -> None:

@@ -13,7 +13,14 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
 from imgproc_local.system.file_lock import lock_within, try_lock
-from imgproc_local.system.files import PART_PATTERN, fsync_folder, is_disk_full, write_atomically
+from imgproc_local.system.files import (
+    PART_PATTERN,
+    fsync_folder,
+    is_disk_full,
+    open_own_file,
+    read_own_json,
+    write_atomically,
+)
 from imgproc_local.system.permissions import make_private
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
@@ -46,7 +53,7 @@ class FolderLock:
         make_folder(folder)
         self._folder = folder
         try:
-            self._file: IO[bytes] = (folder / LOCK_FILE).open("ab")
+            self._file: IO[bytes] = open_own_file(folder / LOCK_FILE, "ab")
         except OSError as error:
             raise StorageFailed(_unusable(folder, error)) from error
         try:
@@ -79,11 +86,11 @@ class FolderLock:
 
 def current_owner(folder: Path) -> Owner | None:
     """The process that owns the folder now, or None. The owner file of a killed process is ignored."""
+    owner = read_own_json(folder / OWNER_FILE, Owner)
     try:
-        owner = msgspec.json.decode((folder / OWNER_FILE).read_bytes(), type=Owner)
-        with (folder / LOCK_FILE).open("rb") as file:
+        with open_own_file(folder / LOCK_FILE) as file:
             return None if try_lock(file) else owner
-    except (OSError, msgspec.MsgspecError):
+    except OSError:
         return None
 
 

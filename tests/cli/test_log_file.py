@@ -56,6 +56,17 @@ def test_only_the_owner_can_read_the_log(tmp_path: Path, log: logging.Logger) ->
         assert stat.S_IMODE((tmp_path / "logs" / "imgproc.log").stat().st_mode) == 0o600
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="creates a link")
+def test_a_log_file_that_is_a_link_is_not_written(
+    tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "imgproc.log").symlink_to(tmp_path / "elsewhere")
+    log_file.log_to_file(tmp_path)
+    assert "can't be written (imgproc.log is not a regular file)" in capsys.readouterr().err
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: logging.Logger) -> None:
     log_file.log_to_file(tmp_path)
     log.info("a key %s, a link /?token=abc-DEF_1, Authorization: Bearer abc.def, %s", KEY, "hf_abcdef")

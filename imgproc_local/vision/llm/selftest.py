@@ -27,9 +27,10 @@ from msgspec import Struct
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.child import ChildResult, ChildTimedOut, program, run_supervised
+from imgproc_local.system.files import read_own_json
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.cpu import CPUINFO, processor_problem
-from imgproc_local.vision.models.files import read_json, write_json
+from imgproc_local.vision.models.files import write_json
 from imgproc_local.vision.models.manifest import MANIFEST_FILE, Manifest
 from imgproc_local.vision.models.model import VisionModel
 
@@ -165,7 +166,7 @@ def _signal_name(number: int) -> str:
 
 def _load_result(model: VisionModel) -> StoredResult | None:
     path = _result_path(model)
-    return read_json(path, StoredResult) if path else None
+    return read_own_json(path, StoredResult) if path else None
 
 
 def _store_result(model: VisionModel, result: StoredResult) -> None:
@@ -182,7 +183,7 @@ def _store_result(model: VisionModel, result: StoredResult) -> None:
 def _result_path(model: VisionModel) -> Path | None:
     """The result's file, named by a hash of everything that the result depends on; None without model files."""
     folder = model.text_path.parent
-    manifest = read_json(folder / MANIFEST_FILE, Manifest)
+    manifest = read_own_json(folder / MANIFEST_FILE, Manifest)
     if manifest is None:
         return None
     try:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -20,17 +20,8 @@ Progress = Callable[[str, int, int], None]
 """A function that is called with the current step, the bytes processed so far, and their total.
 
 A step is a verb and the name of a file, such as "downloading model.gguf"."""
-Document = TypeVar("Document")
 
 _ADVICE = "Free space on it, or use a folder on another disk (the setting models_dir, or --to of `models pull`)."
-
-
-def read_json(path: Path, document_type: type[Document]) -> Document | None:
-    """The content of a JSON file; None if the file can't be read or does not match `document_type`."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=document_type)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.domain.extras import how_to_install
+from imgproc_local.system.files import open_own_file
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.files import CHUNK_BYTES, Progress, translate_disk_errors
 
@@ -77,7 +78,7 @@ class Hub:
 
         url = self._url(entry, remote.catalogue_file, remote.commit)
         with translate_disk_errors(path.parent):
-            file = path.open("ab")
+            file = open_own_file(path, "ab")
         with file, _translate_hub_errors(entry, remote.catalogue_file.file):
             sink = _Sink(file, remote, path.parent, progress)
             if sink.size_bytes > remote.size_bytes:

@@ -109,7 +109,7 @@ class Staging:
         try:
             self.manifest = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=Manifest)
             msgspec.convert(self.manifest.chat.image_tokens, ImageTokens)  # only to check its range
-        except (msgspec.MsgspecError, UnicodeError) as error:
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: {error}.") from error
 
     def _copy(self, source: IO[bytes], size_bytes: int, name: str) -> None:

@@ -26,12 +26,11 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
 from imgproc_local.system.file_lock import lock_within
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, read_own_json
 from imgproc_local.vision.models.catalogue import NAME_PATTERN
 from imgproc_local.vision.models.files import (
     Progress,
     hash_file,
-    read_json,
     translate_disk_errors,
     write_json,
 )
@@ -110,7 +109,7 @@ class ModelStore:
         if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name / MANIFEST_FILE).is_file():
             installed = ", ".join(self.names()) or "none"
             raise ModelUnusable(f"The model {name!r} is not installed. Installed: {installed}.")
-        manifest = read_json(self.folder / name / MANIFEST_FILE, Manifest)
+        manifest = read_own_json(self.folder / name / MANIFEST_FILE, Manifest)
         if manifest is None:
             raise ModelUnusable(
                 f"The manifest of the model {name!r} is damaged. Remove the model and install it again."
@@ -139,7 +138,7 @@ class ModelStore:
     def selected(self) -> str:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
         self._require_folder()
-        selection = read_json(self.folder / SELECTION_FILE, _Selection)
+        selection = read_own_json(self.folder / SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
     def any_model(self, name: str) -> AnyModel:
@@ -157,12 +156,12 @@ class ModelStore:
     def grades(self, name: str) -> dict[str, float]:
         """Shares of correctly described facts (0 to 1) by language code; empty before `models check`."""
         if loopback_model(name):
-            return (read_json(self.folder / LOOPBACK_GRADES_FILE, dict[str, dict[str, float]]) or {}).get(name, {})
-        return read_json(self.folder / name / GRADES_FILE, dict[str, float]) or {}
+            return (read_own_json(self.folder / LOOPBACK_GRADES_FILE, dict[str, dict[str, float]]) or {}).get(name, {})
+        return read_own_json(self.folder / name / GRADES_FILE, dict[str, float]) or {}
 
     def loopback_problem(self, name: str) -> str | None:
         """Why the model `name` in another program did not describe the last picture; None if it did."""
-        stored = read_json(self.folder / LOOPBACK_PROBLEM_FILE, _LoopbackProblem)
+        stored = read_own_json(self.folder / LOOPBACK_PROBLEM_FILE, _LoopbackProblem)
         return stored.problem if stored and stored.name == name else None
 
     def verify(self, name: str, progress: Progress) -> None:
@@ -191,7 +190,7 @@ class ModelStore:
         """Store the grades of a model, installed or in another program. Raises: ModelUnusable, StorageFailed."""
         if loopback_model(name):
             path = self.folder / LOOPBACK_GRADES_FILE
-            all_grades = read_json(path, dict[str, dict[str, float]]) or {}
+            all_grades = read_own_json(path, dict[str, dict[str, float]]) or {}
             with translate_disk_errors(self.folder):
                 self._make_folder()
                 write_json(path, all_grades | {name: dict(grades)})
@@ -237,7 +236,7 @@ class ModelStore:
         """
         with translate_disk_errors(self.folder):
             self._make_folder()
-            lock = (self.folder / LOCK_FILE).open("ab")
+            lock = open_own_file(self.folder / LOCK_FILE, "ab")
         with lock:
             if not lock_within(lock, self._lock_wait_s):
                 raise DataFolderBusy(
@@ -316,4 +315,4 @@ class ModelStore:
             for file in files:
                 with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
                     if time.time() - file.stat().st_mtime > ttl_s:
-                        file.unlink()
+                        path_inside(self.folder, file.relative_to(self.folder)).unlink()

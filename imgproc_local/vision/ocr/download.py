@@ -19,7 +19,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.files import fsync_folder, open_own_file
 from imgproc_local.vision.models.files import (
     CHUNK_BYTES,
     Progress,
@@ -102,7 +102,7 @@ def _download(wanted: PackageFile, path: Path, progress: Progress) -> None:
             # a server without range requests sends the whole file
             done = done if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
             with translate_disk_errors(path.parent):
-                file = path.open("ab" if done else "wb")
+                file = open_own_file(path, "ab" if done else "wb")
             with file:
                 for chunk in response.iter_raw():  # as it arrives, so that little is lost if the connection breaks
                     done += len(chunk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from imgproc_local.system import files
 from imgproc_local.vision.llm import selftest
-from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.vision.models.manifest import MANIFEST_FILE
+from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.cli.conftest import Program
 from tests.faults.server_process import ROOT, clean_environment, make_key, serving
 from tests.support import pictures
@@ -193,6 +195,44 @@ def test_a_model_pulled_to_the_working_folder_is_imported_by_its_name(
     assert result.exit_code == 0, result.stderr
     assert f"small is in {tmp_path / 'carried'}. " in result.stdout
     assert "`imgproc-local models import carried`" in result.stdout
+
+
+def test_a_manifest_of_nested_lists_is_refused(program: Program, tmp_path: Path, models: ModelStore) -> None:
+    nested = b'{"x":' + b"[" * 30_000 + b"]" * 30_000 + b"}"
+    write_pair(tmp_path / "pair")
+    (tmp_path / "pair" / MANIFEST_FILE).write_bytes(nested)
+    result = program.in_process("models", "import", tmp_path / "pair", "--name", "b")
+    assert (result.exit_code, f"The {MANIFEST_FILE} of the model can't be used" in result.stderr) == (2, True)
+    install(models, "a")
+    (models.folder / "a" / MANIFEST_FILE).write_bytes(nested)
+    result = program.in_process("models", "use", "a")
+    assert (result.exit_code, "The manifest of the model 'a' is damaged." in result.stderr) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
+@pytest.mark.parametrize("name", [LOCK_FILE, ".partial"])
+def test_links_in_the_models_folder_do_not_lead_out_of_it(
+    program: Program, tmp_path: Path, models: ModelStore, name: str
+) -> None:
+    install(models, "a")
+    (tmp_path / "home").mkdir()
+    old = tmp_path / "home" / "old"
+    old.write_text("of last year")
+    os.utime(old, (0, 0))
+    (models.folder / name).unlink(missing_ok=True)
+    (models.folder / name).symlink_to(tmp_path / "home" / ("new" if name == LOCK_FILE else ""))
+    result = program.in_process("models", "remove", "a")
+    assert result.exit_code == 2
+    assert "is not a regular file" in result.stderr or "leads out of the folder" in result.stderr
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["old"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
+def test_a_selection_that_is_a_pipe_selects_nothing(program: Program, models: ModelStore) -> None:
+    install(models, "a")
+    (models.folder / SELECTION_FILE).unlink()
+    os.mkfifo(models.folder / SELECTION_FILE)
+    assert program("models", "list").returncode == 0
 
 
 def test_an_import_from_the_network_says_so_before_it_opens_the_path(
