@@ -13,6 +13,7 @@ from pathlib import Path
 
 from imgproc_local.system import air_gap
 from imgproc_local.system.landlock import LandlockUnavailable, allow_writes_only_in
+from imgproc_local.system.seccomp import SeccompUnavailable, restrict_worker
 
 _PR_SET_PDEATHSIG = 1
 _MOST_EXPENDABLE = 1000
@@ -55,14 +56,17 @@ def write_no_core_dumps() -> None:
 
 
 def restrict_to(folder: Path) -> tuple[str, ...]:
-    """From now on: no network, no new privileges, and writing only in `folder`. Call it before threads are started.
+    """From now on: no network, no new privileges, writing only in `folder`, no changes to attributes of files or to
+    other processes. Call it before threads are started.
 
     Returns which of these protections this system lacks, and why.
     """
     missing = []
     air_gap.enable()
-    if reason := air_gap.seccomp_error():
-        missing.append(f"the network is closed to Python code only: {reason}")
+    try:
+        restrict_worker()
+    except SeccompUnavailable as error:
+        missing.append(f"the network is closed to Python code only, and attributes of files can be changed: {error}")
     try:
         allow_writes_only_in(folder)
     except LandlockUnavailable as error:

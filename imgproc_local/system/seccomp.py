@@ -1,13 +1,16 @@
-"""A seccomp filter of the Linux kernel that refuses new sockets to this process and to every process it starts.
+"""Seccomp filters of the Linux kernel, which refuse system calls to this process and to every process it starts.
 
-It applies to system calls, and so to every library: `socket` and `connect` fail with EACCES, for every address family.
-What is open already stays usable: a listening socket, the connections that it accepts, pipes. The filter can't be
-removed.
+They apply to every library and can't be removed. A refused call fails with EACCES.
 
-Invariant: every system call that creates a socket or connects one is refused, except `accept`, and `socketpair` for
-Unix sockets, which are connected only to each other. Besides `socket` and `connect`, refused are `io_uring_setup`,
-because io_uring can do both; `sendto`, `sendmsg` and `sendmmsg` with the flag MSG_FASTOPEN, which also connects; and
-all system calls of other architectures, which have other numbers.
+Invariant of `block_sockets`: every system call that creates a socket or connects one is refused, for every address
+family, except `accept`, and `socketpair` for Unix streams, which stay connected to each other. (Other Unix sockets can
+send to any address.) Besides `socket` and `connect`, refused are `io_uring_setup`, because io_uring can do both;
+`sendto`, `sendmsg` and `sendmmsg` with the flag MSG_FASTOPEN, which also connects; and all system calls of other
+architectures, which have other numbers. What is open already stays usable: a listening socket, the connections that it
+accepts, pipes.
+
+Invariant of `restrict_worker`: a process that has no socket gets none, so that it also receives no open files from
+other processes. It can't change the attributes of files, which Landlock allows, nor limits and priorities of processes.
 Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
 """
 
@@ -19,39 +22,43 @@ import os
 import platform
 import struct
 import sys
+from collections.abc import Mapping
 
-from msgspec import Struct
-
-
-class _Architecture(Struct, frozen=True):
-    """An architecture: its identifier in the kernel's audit interface, and the numbers of its system calls."""
-
-    audit: int
-    seccomp: int
-    socket: int
-    socketpair: int
-    connect: int
-    sendto: int
-    sendmsg: int
-    sendmmsg: int
-    io_uring_setup: int = 425
-
-
-_ARCHITECTURES = {
-    "x86_64": _Architecture(0xC000003E, 317, 41, 53, 42, 44, 46, 307),
-    "aarch64": _Architecture(0xC00000B7, 277, 198, 199, 203, 206, 211, 269),
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+"""The identifiers of the architectures in the kernel's audit interface, and their columns in the tables below."""
+_ABSENT = 0xFFFFFFFF
+_SECCOMP = (317, 277)
+_SOCKET_CALLS = {
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
+    "io_uring_setup": (425, 425),
 }
+_WORKER_CALLS = {
+    **{"chmod": (90, _ABSENT), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452)},
+    **{"chown": (92, _ABSENT), "fchown": (93, 55), "lchown": (94, _ABSENT), "fchownat": (260, 54)},
+    **{"utime": (132, _ABSENT), "utimes": (235, _ABSENT), "futimesat": (261, _ABSENT), "utimensat": (280, 88)},
+    **{"setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463)},
+    **{"removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466)},
+    **{"prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setattr": (314, 274)},
+    **{"sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setaffinity": (203, 122)},
+    **{"process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "ptrace": (101, 117)},
+    "pidfd_getfd": (438, 438),
+}
+"""Signals are not among them: `abort` and the end of a worker's own children need them. Landlock restricts them."""
 _FIRST_X32_CALL = 0x40000000
 """The first system call of x32, the variant of x86-64 with 32-bit pointers, which has the same identifier."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1
-_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.EACCES
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
 """Offsets in `struct seccomp_data`, which describes a call. Each argument has eight bytes, the lower four first."""
-_AF_UNIX = 1
-_MSG_FASTOPEN = 0x20000000
+_AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK, _MSG_FASTOPEN = 1, 1, 0xF, 0x20000000
 
 
 class SeccompUnavailable(Exception):
@@ -63,23 +70,48 @@ class _Program(ctypes.Structure):
 
 
 def block_sockets() -> None:
-    """Set the filter on every thread of this process. Raises: SeccompUnavailable."""
+    """Refuse new sockets and connections to every thread of this process. Raises: SeccompUnavailable."""
+    rules = dict.fromkeys(_SOCKET_CALLS, _step(_RETURN, _REFUSE))
+    rules["socketpair"] = (
+        _argument(0)
+        + _step(_IF_EQUAL, _AF_UNIX, otherwise=4)
+        + _argument(1)
+        + _step(_AND, _SOCK_TYPE_MASK)  # the other bits are flags
+        + _step(_IF_EQUAL, _SOCK_STREAM, otherwise=1)
+        + _step(_RETURN, _ALLOW)
+        + _step(_RETURN, _REFUSE)
+    )
+    for call, flags_index in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+        rules[call] = _argument(flags_index) + _refuse_if(_IF_ANY_BIT, _MSG_FASTOPEN) + _step(_RETURN, _ALLOW)
+    _set_filter(rules)
+
+
+def restrict_worker() -> None:
+    """Refuse what a worker does not need to every thread of this process. Raises: SeccompUnavailable."""
+    rules = dict.fromkeys(("socketpair", *_WORKER_CALLS), _step(_RETURN, _REFUSE))
+    # a limit of the process itself, whose number is given as 0, may be set
+    rules["prlimit64"] = _argument(0) + _refuse_if(_IF_AT_LEAST, 1) + _step(_RETURN, _ALLOW)
+    _set_filter(rules)
+
+
+def _set_filter(rules: Mapping[str, bytes]) -> None:
+    """Set a filter. A rule is the instructions for one system call, of which the last returns; others are allowed."""
     if sys.platform != "linux":
         raise SeccompUnavailable(f"{platform.system()} has no seccomp filters")
     machine = platform.machine()
-    architecture = _ARCHITECTURES.get(machine)
-    if architecture is None:
+    if machine not in _ARCHITECTURES:
         raise SeccompUnavailable(f"the filter does not support {machine or 'this processor'}")
     if sys.maxsize < 2**32:
         raise SeccompUnavailable("the filter does not support 32-bit programs")
-    instructions = _filter(architecture)
+    identifier, column = _ARCHITECTURES[machine]
+    instructions = _filter(identifier, {(_SOCKET_CALLS | _WORKER_CALLS)[call][column]: rules[call] for call in rules})
     program = _Program(len(instructions) // 8, instructions)
     libc = ctypes.CDLL(None, use_errno=True)
     # required to set a filter without root: programs started from here can't gain privileges
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise SeccompUnavailable(f"the kernel refused ({os.strerror(ctypes.get_errno())})")
     libc.syscall.restype = ctypes.c_long
-    number = ctypes.c_long(architecture.seccomp)
+    number = ctypes.c_long(_SECCOMP[column])
     outcome = libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(_ALL_THREADS), ctypes.byref(program))
     if outcome != 0:
         # a positive outcome is the number of a thread that could not get the filter
@@ -87,43 +119,23 @@ def block_sockets() -> None:
         raise SeccompUnavailable(f"the kernel refused ({reason})")
 
 
-def _filter(calls: _Architecture) -> bytes:
-    # the system calls that send, with the index of their argument `flags`
-    sending = ((calls.sendto, 3), (calls.sendmsg, 2), (calls.sendmmsg, 3))
+def _filter(architecture: int, rules: Mapping[int, bytes]) -> bytes:
+    """The instructions of a filter with rules for the calls of these numbers."""
     return b"".join(
         [
             _step(_LOAD, _ARCHITECTURE_OFFSET),
-            _step(_IF_EQUAL, calls.audit, otherwise=0, then=1),
+            _step(_IF_EQUAL, architecture, then=1),
             _step(_RETURN, _REFUSE),
             _step(_LOAD, _NUMBER_OFFSET),
-            _step(_IF_AT_LEAST, _FIRST_X32_CALL, otherwise=1),
-            _step(_RETURN, _REFUSE),
-            *(_when(call, _step(_RETURN, _REFUSE)) for call in (calls.socket, calls.connect, calls.io_uring_setup)),
-            _when(
-                calls.socketpair,
-                _argument(0),
-                _step(_IF_EQUAL, _AF_UNIX, otherwise=1),
-                _step(_RETURN, _ALLOW),
-                _step(_RETURN, _REFUSE),
-            ),
-            *(
-                _when(
-                    call,
-                    _argument(flags_index),
-                    _step(_IF_ANY_BIT, _MSG_FASTOPEN, otherwise=1),
-                    _step(_RETURN, _REFUSE),
-                    _step(_RETURN, _ALLOW),
-                )
-                for call, flags_index in sending
-            ),
+            _refuse_if(_IF_AT_LEAST, _FIRST_X32_CALL),
+            *(_step(_IF_EQUAL, call, otherwise=len(rule) // 8) + rule for call, rule in rules.items()),
             _step(_RETURN, _ALLOW),
         ]
     )
 
 
-def _when(call: int, *steps: bytes) -> bytes:
-    """The instructions for one system call; the last one of `steps` returns."""
-    return _step(_IF_EQUAL, call, otherwise=len(steps)) + b"".join(steps)
+def _refuse_if(condition: int, value: int) -> bytes:
+    return _step(condition, value, otherwise=1) + _step(_RETURN, _REFUSE)
 
 
 def _argument(index: int) -> bytes:

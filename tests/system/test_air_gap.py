@@ -88,6 +88,9 @@ def test_no_library_gets_a_socket_or_a_connection() -> None:
         "from_c('connect', tcp.fileno(), None, 0)\n"
         "from_c('syscall', 425, 8, None)\n"  # io_uring
         "from_c('socketpair', socket.AF_INET, socket.SOCK_STREAM, 0, None)\n"
+        # datagrams can be sent to any address, from raw Unix sockets too; SOCK_STREAM is one bit of SOCK_RAW
+        "for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):\n"
+        "    from_c('socketpair', socket.AF_UNIX, kind | socket.SOCK_CLOEXEC, 0, None)\n"
         "for fast_open in ('sendto', 'send'):\n"
         "    from_c(fast_open, tcp.fileno(), b'x', 1, 0x20000000, None, 0)\n"
         "from_c('sendmsg', tcp.fileno(), None, 0x20000000)\n"
@@ -117,7 +120,9 @@ def test_earlier_threads_and_child_processes_are_restricted_too() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_open_listener_event_loops_and_child_processes_still_work() -> None:
+def test_an_open_listener_event_loops_files_and_child_processes_still_work(tmp_path: Path) -> None:
+    own_file = tmp_path / "own"
+    own_file.touch()
     script = (
         "import asyncio\n"
         "client = subprocess.Popen([sys.executable, '-c', CLIENT, str(listener.getsockname()[1])], stdout=-1)\n"
@@ -125,6 +130,9 @@ def test_an_open_listener_event_loops_and_child_processes_still_work() -> None:
         "assert connection.recv(2) == b'hi'\nconnection.sendall(b'yo')\n"
         "assert client.communicate(timeout=20)[0].strip() == b'yo'\n"
         "asyncio.run(asyncio.sleep(0))\nassert socket.socketpair()\n"
+        "ours = socket.socketpair(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK)\n"
+        "assert ours[0].sendmsg([b'x']) == 1\nassert ours[1].recvmsg(1)[0] == b'x'\n"
+        "os.chmod(os.environ['OWN_FILE'], 0o600)\nos.utime(os.environ['OWN_FILE'])\n"
         "assert subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n"
     )
     client = (
@@ -135,6 +143,7 @@ def test_an_open_listener_event_loops_and_child_processes_still_work() -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"CLIENT = {client!r}\n{BEFORE}{script}"],
         cwd=ROOT,
+        env=clean_environment() | {"OWN_FILE": str(own_file)},
         capture_output=True,
         text=True,
         timeout=60,
