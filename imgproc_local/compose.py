@@ -50,6 +50,7 @@ from imgproc_local.storage.translations import Translations
 from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
+from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
 
 if TYPE_CHECKING:
@@ -437,6 +438,8 @@ async def open_services(
         SettingInvalid: the settings contradict each other.
     """
     service = compression_service(config, clock)
+    # for `asyncio.to_thread`, with as many threads as it would have by default
+    asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
     make_folder(config.data_dir)
     _require_own_content(config.data_dir)
     lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))

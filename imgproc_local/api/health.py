@@ -1,4 +1,4 @@
-"""Whether the service works: the data folder can be written, and every lane claims stages."""
+"""Whether the service works: the data folder can be written, and stages run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Heartbeat:
 async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
     services: Services = request.app.state.services
     heartbeat: Heartbeat = request.app.state.heartbeat
-    if not services.engine.is_claiming:
-        return Response(ErrorBody("Not all stages are being processed; see the service's log."), status_code=503)
+    if (problem := services.engine.problem) is not None:
+        return Response(ErrorBody(problem), status_code=503)
     await heartbeat.beat(services)
     return Response(HealthBody("ok"))

@@ -226,9 +226,9 @@ class Engine:
         return self._runner.durations
 
     @property
-    def is_claiming(self) -> bool:
-        """Whether every lane takes work."""
-        return self._runner.is_claiming
+    def problem(self) -> str | None:
+        """Why stages do not run now; None if they run, or there are none."""
+        return self._runner.problem
 
     @property
     def has_unstopped_threads(self) -> bool:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import BadImage, NotFound, StageCancelled, StageFailed, StorageFailed
+from imgproc_local.domain.errors import BadImage, NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.budget import PixelBudget
 from imgproc_local.engine.durations import Outcome, StageDurations
@@ -30,6 +30,7 @@ from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.job_rows import ClaimedStage
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.regenerations import Regenerations
+from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
@@ -92,13 +93,15 @@ class Runner:
         self._timeouts = timeouts
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, set[CancellationToken]] = {}
+        self._unavailable: dict[ThreadPoolExecutor, str] = {}
         self._stopping = False
         self.has_unstopped_threads = False
 
     def start(self) -> None:
         for lane, count in self._stages_at_once.items():
             for number in range(count):
-                self._tasks.append(asyncio.create_task(self._run_lane(lane), name=f"{lane}-{number}"))
+                executor = started_threads(1, f"imgproc-{lane}", _lower_priority)
+                self._tasks.append(asyncio.create_task(self._run_lane(lane, executor), name=f"{lane}-{number}"))
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
@@ -121,13 +124,14 @@ class Runner:
         self._tasks.clear()
 
     @property
-    def is_claiming(self) -> bool:
-        """Whether the tasks of all lanes are running."""
-        return bool(self._tasks) and not self._stopping and not any(task.done() for task in self._tasks)
+    def problem(self) -> str | None:
+        """Why stages do not run now; None if they run, or there are none."""
+        if not self._tasks or self._stopping or any(task.done() for task in self._tasks):
+            return "Not all stages are being processed; see the service's log."
+        return next(iter(self._unavailable.values()), None)
 
-    async def _run_lane(self, lane: str) -> None:
-        """The loop of one task: claim a stage, run it on a thread, record its outcome."""
-        executor = ThreadPoolExecutor(1, thread_name_prefix=f"imgproc-{lane}", initializer=_lower_priority)
+    async def _run_lane(self, lane: str, executor: ThreadPoolExecutor) -> None:
+        """The loop of one task: claim a stage, run it on the thread of `executor`, record its outcome."""
         wake = self._wake[lane]
         try:
             while not self._stopping:
@@ -139,6 +143,7 @@ class Runner:
                     await asyncio.sleep(self._timeouts.storage_retry_s)
                     continue
                 if claimed is None:
+                    self._unavailable.pop(executor, None)
                     await wake.wait()
                     continue
                 token = CancellationToken(self._timeouts.stage_s)
@@ -175,10 +180,16 @@ class Runner:
                 outcome = await loop.run_in_executor(executor, self._run_stage, claimed, token)
         except Exception as error:
             outcome = error
+            if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+                outcome = NoWorker("The system starts no more threads for this user, or has no memory left.")
         finally:
             self._running[job_id].discard(token)
             if not self._running[job_id]:
                 del self._running[job_id]
+        if isinstance(outcome, NoWorker):
+            self._unavailable[executor] = outcome.message
+        else:
+            self._unavailable.pop(executor, None)
         self.durations.add(claimed.stage.value, _outcome_name(outcome), time.monotonic() - began_s)
         try:
             await self._record(claimed, outcome)
@@ -236,7 +247,7 @@ class Runner:
             await self._retried(claimed, lambda: self._requeue(claimed))
             return
         if isinstance(outcome, StorageFailed):
-            # for example, a worker had no room on the disk for its result
+            # for example, a worker had no room on the disk for its result, or none can be started
             log.error("Stage %s of job %s is tried again: %s", stage, job.id, outcome.message)
             await asyncio.sleep(self._timeouts.storage_retry_s)
             await self._retried(claimed, lambda: self._requeue(claimed))

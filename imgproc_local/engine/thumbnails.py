@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 from imgproc_local.codecs.thumbnail import ThumbnailSource, make_thumbnail
 from imgproc_local.domain.errors import (
@@ -23,6 +22,7 @@ from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.engine.workers import WorkerError, Workers
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.thumbnails import MAX_THUMBNAIL_BYTES, ThumbnailFiles
+from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Thumbnails:
         self._workers = workers
         self._blobs = blobs
         self._files = files
-        self._executor = ThreadPoolExecutor(at_once, thread_name_prefix="imgproc-thumbnails")
+        self._executor = started_threads(at_once, "imgproc-thumbnails")
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._tokens: set[CancellationToken] = set()
         self._failures: dict[str, tuple[float, str]] = {}
@@ -50,7 +50,7 @@ class Thumbnails:
         """The thumbnail of the job's upload as WebP. Concurrent calls for the same upload make it once.
 
         Raises: NotFound, if the upload was removed or is damaged; BrokenImage, if no thumbnail can be made of it;
-            ServiceStopping, StorageFailed.
+            ServiceStopping; StorageFailed, also if no worker can be started.
         """
         sha256 = job.original.sha256
         if job.original.expired:

@@ -31,11 +31,14 @@ from imgproc_local.engine.protocol import (
 from imgproc_local.engine.stage import Output
 from imgproc_local.system import process_memory, sandbox
 from imgproc_local.system.piped_child import Requests
+from imgproc_local.system.threads import started_threads
 
 NICENESS = 5
 """Workers run at a lower priority than the process that answers requests."""
 PRELOADED = ("codecs.optimize", "codecs.convert", "codecs.embedded", "engine.analyze")
 """Modules that are imported before the first request, because most requests need them."""
+LIBRARY_THREADS = 8
+"""About as many as libvips and the encoders start for one picture."""
 MAX_LOG_ENTRIES, MAX_LOG_CHARACTERS = 20, 500
 """How much of what one request logs is sent to the service."""
 
@@ -54,6 +57,8 @@ def run(folder_name: str, parent_pid: int) -> None:
         importlib.import_module(f"imgproc_local.{module}")
     missing = sandbox.restrict_to(folder)
     collector = _Collector()
+    # raises an error where the system refuses threads: libraries would report a damaged picture instead
+    started_threads(LIBRARY_THREADS, "imgproc-trial").shutdown()
     requests.start_reading()
     requests.answer(msgspec.msgpack.encode(Ready(missing)))
     while True:

@@ -29,6 +29,7 @@ from imgproc_local.domain.errors import (
     BadImage,
     BrokenImage,
     ExternalServiceFailed,
+    NoWorker,
     ServiceError,
     StageCancelled,
     StageFailed,
@@ -58,13 +59,13 @@ A = TypeVar("A", bound=msgspec.Struct)
 R = TypeVar("R")
 
 IDLE_S = 60.0
-"""A worker that is idle for this long is ended."""
+"""A worker that is idle for this long, and at most half as long again, is ended."""
 POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
 ORPHAN_S = 10.0
 """A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
-START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
-"""How long failed starts of a worker are repeated before the stage fails, and the pause between two attempts."""
+START_PATIENCE_S, START_RETRY_S = 15.0, 2.0
+"""For how long a failed start of a worker is repeated, at most half of the time of a stage, and the pause between."""
 
 CANNOT_START = (
     "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
@@ -185,13 +186,13 @@ class Workers:
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._lock = threading.Lock()
-        self._timer: threading.Timer | None = None
-        self._closed = False
+        self._closed = threading.Event()
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         except OSError as error:
             raise StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
+        threading.Thread(target=self._end_idle, name="imgproc-idle-workers", daemon=True).start()
 
     @property
     def pids(self) -> list[int]:
@@ -204,7 +205,7 @@ class Workers:
 
         The file of an `Output` is moved to the folder of results; the caller deletes it.
         Raises: the errors of the function that `_ERRORS` lists; WorkerError, for its others; StageFailed, also if the
-            worker crashed or exceeded its memory limit; what `check_stop` raises.
+            worker crashed or exceeded its memory limit; NoWorker; what `check_stop` raises.
         """
         request = Request(
             function=path_of(function),
@@ -220,7 +221,10 @@ class Workers:
         return result  # type: ignore[no-any-return] # checked against the function's return type
 
     def prepare(self, check_stop: CheckStop) -> None:
-        """Start a worker if none is idle, and wait until it is ready. Raises: StageFailed, what `check_stop` raises."""
+        """Start a worker if none is idle, and wait until it is ready.
+
+        Raises: NoWorker; what `check_stop` raises.
+        """
         with self._lock:
             if self._idle:
                 return
@@ -229,11 +233,9 @@ class Workers:
     def close(self) -> None:
         """End every worker."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             workers = [*self._idle, *self._busy]
             self._idle.clear()
-            if self._timer is not None:
-                self._timer.cancel()
         for worker in workers:
             worker.end()
 
@@ -254,20 +256,21 @@ class Workers:
             worker = self._ready_worker(check_stop)
 
     def _ready_worker(self, check_stop: CheckStop) -> _Worker:
-        """A fresh worker. Raises: StageFailed, where none can be started; what `check_stop` raises."""
-        give_up_s = time.monotonic() + START_PATIENCE_S
+        """A fresh worker. Raises: NoWorker, if none can be started; what `check_stop` raises."""
+        give_up_s = time.monotonic() + min(START_PATIENCE_S, self._timeout_s / 2)
         while True:
-            if self._closed:
+            if self._closed.is_set():
                 raise StageCancelled("The service is stopping.")
             try:
                 return self._start(check_stop)
             except (OSError, ChildEnded) as failure:
-                reason = f"{failure.cause}. {failure.last_error_line}" if isinstance(failure, ChildEnded) else failure
-                log.error("A worker process can't be started: %s", reason)
                 if time.monotonic() > give_up_s:
-                    raise StageFailed(CANNOT_START) from failure
-            until_s = time.monotonic() + START_RETRY_S
-            while time.monotonic() < until_s:
+                    reason = (
+                        f"{failure.cause}. {failure.last_error_line}" if isinstance(failure, ChildEnded) else failure
+                    )
+                    log.error("A worker process can't be started: %s", reason)
+                    raise NoWorker(CANNOT_START) from failure
+            for _ in range(int(START_RETRY_S / POLL_S)):
                 check_stop()
                 time.sleep(POLL_S)
 
@@ -306,28 +309,20 @@ class Workers:
         worker.idle_since_s = time.monotonic()
         with self._lock:
             self._busy.discard(worker)
-            if not self._closed:
+            if not self._closed.is_set():
                 self._idle.append(worker)
-                self._start_timer(self._idle_s)
                 return
         worker.end()
 
-    def _start_timer(self, delay_s: float) -> None:
-        if self._timer is None:
-            self._timer = threading.Timer(delay_s, self._end_idle)
-            self._timer.daemon = True
-            self._timer.start()
-
     def _end_idle(self) -> None:
-        with self._lock:
-            self._timer = None
+        """End workers that are idle for too long, until `close`. Runs on a thread of its own."""
+        while not self._closed.wait(self._idle_s / 2):
             idle_before_s = time.monotonic() - self._idle_s
-            ended = [worker for worker in self._idle if worker.idle_since_s <= idle_before_s]
-            self._idle = [worker for worker in self._idle if worker.idle_since_s > idle_before_s]
-            if self._idle and not self._closed:
-                self._start_timer(min(worker.idle_since_s for worker in self._idle) - idle_before_s)
-        for worker in ended:
-            worker.end()
+            with self._lock:
+                ended = [worker for worker in self._idle if worker.idle_since_s <= idle_before_s]
+                self._idle = [worker for worker in self._idle if worker.idle_since_s > idle_before_s]
+            for worker in ended:
+                worker.end()
 
 
 def _result(worker: _Worker, answer: Answer, kind: Any, results: Path) -> Any:

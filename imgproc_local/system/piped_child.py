@@ -8,6 +8,7 @@ Windows.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import queue
 import signal
@@ -70,9 +71,13 @@ class PipedChild:
         self._errors = b""
         self._lock = threading.Lock()
         name = f"imgproc-child-{self.pid}"
-        threading.Thread(target=self._read_answers, name=name, daemon=True).start()
         self._error_reader = threading.Thread(target=self._read_errors, name=name, daemon=True)
-        self._error_reader.start()
+        try:
+            threading.Thread(target=self._read_answers, name=name, daemon=True).start()
+            self._error_reader.start()
+        except RuntimeError as error:  # the system starts no more threads
+            self.kill()
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     @property
     def has_ended(self) -> bool:

@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from imgproc_local.domain.errors import StageFailed, StorageFailed
+from imgproc_local.domain.errors import NoWorker, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.domain.privacy import Removed
@@ -221,7 +221,7 @@ async def test_whatever_a_stage_does_to_its_worker_no_other_job_fails(tmp_path: 
         async with harness(tmp_path / "data", run, threads=2, timeouts=Timeouts(stage_s=15)) as service:
             jobs = [await service.accept(seed) for seed in range(8)]
             finals = [await service.engine.wait(job.id, 60) for job in jobs]
-            assert service.engine.is_claiming
+            assert service.engine.problem is None
         failed = {seed: job.stages[0].error or "" for seed, job in enumerate(finals) if job.status is Status.FAILED}
         assert set(failed) == set(HOSTILE)
         assert "SIGSEGV" in failed[0]
@@ -290,6 +290,34 @@ async def test_a_stage_without_room_for_its_result_runs_again(tmp_path: Path) ->
     assert calls == MAX_ATTEMPTS + 1, "such attempts do not count"
 
 
+async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(tmp_path: Path) -> None:
+    error: Exception | None = NoWorker("No worker.")
+
+    def without_worker(work: WorkItem, check_stop: CheckStop) -> Output:
+        if error is not None:
+            raise error
+        return smaller(work, check_stop)
+
+    async def wait_for(problem: str | None) -> None:
+        async with asyncio.timeout(10):
+            while service.engine.problem != problem:  # noqa: ASYNC110 - the engine reports it when it is asked
+                await asyncio.sleep(0.01)
+
+    async with harness(tmp_path, without_worker) as service:
+        job = await service.accept()
+        await wait_for("No worker.")
+        error = RuntimeError("can't start new thread")
+        await wait_for("The system starts no more threads for this user, or has no memory left.")
+        error = None
+        assert (await service.engine.wait(job.id, 10)).status is Status.COMPLETED
+        await wait_for(None)
+        error = NoWorker("No worker.")
+        job = await service.accept(seed=1)
+        await wait_for("No worker.")
+        await service.engine.delete(job.id, await service.keys.account_id(create=True))
+        await wait_for(None)  # nothing is waiting any more
+
+
 class BreaksOnOddNames(Jobs):
     async def record_done(
         self,
@@ -311,7 +339,7 @@ async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_
         assert failed.status is Status.FAILED
         assert "Server Error" in (failed.stages[0].error or "")
         assert (await service.engine.wait(fine.id, 10)).status is Status.COMPLETED
-        assert service.engine.is_claiming
+        assert service.engine.problem is None
 
 
 class StopsWhileClaiming(Jobs):

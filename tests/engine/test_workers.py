@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.domain.errors import BrokenImage, StageCancelled, StageFailed, StageTimedOut, StorageFailed
+from imgproc_local.domain.errors import (
+    BrokenImage,
+    NoWorker,
+    StageCancelled,
+    StageFailed,
+    StageTimedOut,
+    StorageFailed,
+)
 from imgproc_local.engine import workers as workers_module
 from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import Output, WorkItem
@@ -179,13 +186,14 @@ def test_idle_workers_are_ended(tmp_path: Path, work: WorkItem) -> None:
                 assert ends(pid, ENDED_S)
 
 
-def test_a_program_that_can_not_start_fails_the_stage_with_the_reason_in_the_log(
+def test_a_program_that_can_not_start_is_tried_again_and_reported_with_the_reason_in_the_log(
     tmp_path: Path, work: WorkItem, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers_module, "START_PATIENCE_S", 0.1)
+    monkeypatch.setattr(workers_module, "START_RETRY_S", 0.1)
     for command in ([sys.executable, "-c", "raise SystemExit('no codecs here')"], [str(tmp_path / "missing")]):
         pool = Workers(tmp_path / "work", tmp_path, command, os.environ, 10)
-        with pytest.raises(StageFailed, match="can't be started"):
+        with pytest.raises(NoWorker, match="can't be started"):
             run(pool, functions.keep_original, work)
         pool.close()
     assert "no codecs here" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ import httpx
 import pytest
 
 from tests.faults import disk
-from tests.faults.server_process import ServerProcess, make_key, serving
+from tests.faults.server_process import ROOT, ServerProcess, clean_environment, make_key, serving
 from tests.support import pictures
 from tests.support.worker_pool import ends, wait_until
 
@@ -25,8 +26,37 @@ IDLE_LIMIT_BYTES = 60 * 1024 * 1024
 WAIT_S = 60
 ENDED_S = 20
 """A worker that is not ended is there for a minute after its picture."""
-DEATH_MESSAGES = ("SIGKILL", "can't be started")
-"""Of a stage whose worker was killed."""
+DEATH_MESSAGE = "SIGKILL"
+"""In the error of a stage whose worker was killed."""
+OBSTRUCTED = (
+    sys.executable,
+    "-c",
+    """
+import subprocess, sys, threading
+from pathlib import Path
+from imgproc_local.cli import main
+from imgproc_local.engine import workers
+
+kind, obstacle = sys.argv[1], Path(sys.argv[2])
+start_process, start_thread = subprocess.Popen, threading.Thread.start
+
+def popen(*arguments, **options):
+    if kind == "process" and obstacle.exists():
+        raise FileNotFoundError(2, "No such file or directory")
+    return start_process(*arguments, **options)
+
+def start(thread):
+    if kind == "thread" and obstacle.exists():
+        raise RuntimeError("can't start new thread")
+    start_thread(thread)
+
+subprocess.Popen, threading.Thread.start = popen, start
+workers.START_PATIENCE_S = workers.START_RETRY_S = 0.2
+del sys.argv[:3]
+main()
+""",
+)
+"""The program, which can start no process or no thread while the file `obstacle` exists."""
 
 
 def workers_of(server: ServerProcess) -> list[int]:
@@ -120,7 +150,47 @@ def test_workers_killed_at_random_moments_fail_no_other_job(tmp_path: Path) -> N
         errors = [error["message"] for final in finals for error in final.get("errors", [])]
         assert killed
         assert len(errors) <= len(killed)
-        assert all(any(death in message for death in DEATH_MESSAGES) for message in errors), errors
+        assert all(DEATH_MESSAGE in message for message in errors), errors
         assert server.terminate() == 0
         assert "Traceback" not in server.output()
     disk.check_folder(folder)
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_what_has_no_worker_waits_and_healthz_says_so(tmp_path: Path, kind: str) -> None:
+    folder, obstacle = tmp_path / "data", tmp_path / "obstacle"
+    key = make_key(folder)
+    program = (*OBSTRUCTED, kind, str(obstacle), "imgproc-local")
+    with serving(folder, program=program) as server, httpx.Client(headers={"X-API-Key": key}, timeout=WAIT_S) as client:
+        root = server.wait_ready()
+        obstacle.touch()
+        answer = client.post(f"{root}/api/v1/images/process", files={"image": ("a.jpg", pictures.jpeg())})
+        assert answer.status_code == 202, answer.text
+        job = f"{root}/api/v1/jobs/{answer.json()['data']['job_id']}"
+        assert wait_until(lambda: client.get(f"{root}/healthz").status_code == 503, WAIT_S)
+        assert "can't be started" in client.get(f"{root}/healthz").json()["message"]
+        assert workers_of(server) == []
+        assert client.get(job).json()["data"].get("errors", []) == []
+        obstacle.unlink()
+        final = client.get(job, headers={"Prefer": "wait=60"}).json()["data"]
+        assert final["status"] == "completed", final
+        assert client.get(f"{root}/healthz").status_code == 200
+        assert server.terminate() == 0
+        assert "Traceback" not in server.output()
+
+
+def test_process_ends_with_the_reason_if_no_worker_can_be_started(tmp_path: Path) -> None:
+    picture, obstacle = tmp_path / "a.jpg", tmp_path / "obstacle"
+    picture.write_bytes(pictures.jpeg())
+    obstacle.touch()
+    done = subprocess.run(
+        [*OBSTRUCTED, "process", str(obstacle), "imgproc-local", "process", str(picture), "--out", tmp_path / "out"],
+        cwd=ROOT,
+        env=clean_environment(data_dir=tmp_path / "data"),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+    assert done.returncode not in (0, 2), done.stderr
+    assert "The process that works on pictures can't be started" in done.stdout + done.stderr

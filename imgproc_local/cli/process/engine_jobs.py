@@ -52,9 +52,11 @@ class EngineJobs:
     async def changes(self, job: Job) -> AsyncIterator[Job]:
         """The states of the job from now on, until it is final or deleted, or `end_waits` is called.
 
-        Raises: StorageFailed if the data folder can't store results any more.
+        Raises: StorageFailed if stages can't run, or the data folder can't store their results any more.
         """
         async for state in self._services.engine.follow(job.id, self._account_id, quiet_s=STORAGE_CHECK_S):
+            if (problem := self._services.engine.problem) is not None:
+                raise StorageFailed(problem)
             if state is None:
                 await self._require_storage(job)
             else:
@@ -89,8 +91,6 @@ class EngineJobs:
     async def _require_storage(self, job: Job) -> None:
         services = self._services
         await services.jobs.check_writable()
-        if not services.engine.is_claiming:
-            raise StorageFailed("The engine has stopped: `imgproc-local doctor` checks the data folder.")
         if services.blobs.free_bytes() < job.original.size_bytes:
             raise StorageFailed("The disk of the data folder is full: the results can't be stored.")
 
