@@ -8,14 +8,19 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from msgspec.structs import asdict
+
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.system.audit import audit
 
 log = logging.getLogger(__name__)
 
 DELETE_FILES_EVERY_S = 30
 """How often the queued files are deleted. While a server runs, the command `prune` only queues them."""
+FIRST_REMOVAL_AFTER_S = 600
+"""A clock that is wrong when a machine starts, and makes everything seem too old, is usually corrected by then."""
 REMOVE_EVERY_S = 3600
 """How often what is too old is removed from the database, and its files are queued."""
 MAX_CLOCK_JUMP = timedelta(days=1)
@@ -37,17 +42,18 @@ async def run_upkeep(
     on_removed: Callable[[], None],
     elapsed: Callable[[], float] = elapsed_s,
 ) -> None:
-    """Remove what is too old once an hour, and delete the queued files twice a minute, until the task is cancelled.
+    """Remove what is too old once an hour, first after `FIRST_REMOVAL_AFTER_S`, and delete the queued files twice a
+    minute, until the task is cancelled.
 
     `on_removed` is called after queued files were deleted. Every removal of jobs or results queues files, so this
     reports the removals by this task and by `prune`.
     """
     started_at, started_s = clock(), elapsed()
-    last_removal_s: float | None = None
+    next_removal_s = started_s + FIRST_REMOVAL_AFTER_S
     while True:
         try:
-            if max_age.is_limited and (last_removal_s is None or elapsed() - last_removal_s >= REMOVE_EVERY_S):
-                last_removal_s = elapsed()
+            if max_age.is_limited and elapsed() >= next_removal_s:
+                next_removal_s = elapsed() + REMOVE_EVERY_S
                 ahead = clock() - started_at - timedelta(seconds=elapsed() - started_s)
                 if ahead > MAX_CLOCK_JUMP:
                     log.warning(
@@ -56,6 +62,7 @@ async def run_upkeep(
                         ahead.days,
                     )
                 else:
+                    await _announce(retention, max_age)
                     await retention.remove(max_age)
             if await retention.delete_files(blobs):
                 on_removed()
@@ -64,3 +71,13 @@ async def run_upkeep(
         except Exception:  # the upkeep must go on after any error
             log.exception("The upkeep of the data folder failed with an unexpected error")
         await asyncio.sleep(DELETE_FILES_EVERY_S)
+
+
+async def _announce(retention: Retention, max_age: MaxAge) -> None:
+    """Log what will be removed for good, if there is anything."""
+    planned = await retention.removable(max_age)
+    if planned.jobs or planned.files:
+        settings = {f"retention_{kind}_days": age.days for kind, age in asdict(max_age).items() if age is not None}
+        allowed = ", ".join(f"{name} = {days}" for name, days in settings.items())
+        log.info("Removing what is too old (%s): %d jobs, %d files.", allowed, planned.jobs, planned.files)
+        audit("data.prune", jobs=planned.jobs, files=planned.files, by="retention", **settings)
