@@ -27,7 +27,11 @@ class _Counters(ctypes.Structure):
 
 
 def resident_bytes(pid: int) -> int:
-    """Physical memory of the process, on Linux without mapped files; 0 if it is unknown."""
+    """Physical memory of the process; 0 if it is unknown.
+
+    On Linux without mapped files: libraries and the picture itself, whose memory the kernel can take back at any time
+    because the files hold the same. Other systems do not report them apart.
+    """
     if sys.platform == "linux":
         return _linux(pid)
     if sys.platform == "darwin":
@@ -65,12 +69,12 @@ def _linux(pid: int) -> int:
 
 
 def _status(pid: int | str) -> dict[str, int]:
-    """The fields of the process's status that are sizes, in bytes; empty where there is no such process."""
+    """The fields of the process's status about memory, in bytes; empty where there is no such process."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return {}
-    sizes = (line.split() for line in lines if line.endswith(" kB"))
+    sizes = (line.split() for line in lines if line.startswith(("Vm", "Rss")))  # not `Name`, which the process chooses
     return {name.rstrip(":"): int(kilobytes) * 1024 for name, kilobytes, _ in sizes}
 
 

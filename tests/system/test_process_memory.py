@@ -1,0 +1,70 @@
+"""How much memory a process holds, as the system reports it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.system.process_memory import peak_resident_bytes, reset_peak, resident_bytes
+
+MEGABYTE = 1024 * 1024
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="other systems report less")
+SLEEP = "import sys; print(flush=True); sys.stdin.read()"
+
+
+def resident_bytes_of(script: str) -> int:
+    """The memory of a process that runs `script` and then waits."""
+    child = subprocess.Popen([sys.executable, "-c", script + SLEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        held = resident_bytes(child.pid)
+        child.kill()
+    return held
+
+
+def test_memory_that_a_process_holds_counts() -> None:
+    before = resident_bytes_of("")
+    assert before > 0
+    assert resident_bytes_of(f"data = b'x' * {64 * MEGABYTE}; ") > before + 60 * MEGABYTE
+
+
+@linux_only
+@pytest.mark.parametrize("name", ["a b kB", "Vm: 1 kB", "kB", "(x) 1 2 kB"])
+def test_the_name_that_a_process_gives_itself_is_no_size(name: str) -> None:
+    rename = f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0); data = b'x' * {64 * MEGABYTE}; "
+    assert resident_bytes_of(rename) > 60 * MEGABYTE
+
+
+@linux_only
+def test_mapped_files_do_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(os.urandom(MEGABYTE) * 64)
+    before = resident_bytes(os.getpid())
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert sum(mapped[::4096]) > 0
+        assert resident_bytes(os.getpid()) < before + 32 * MEGABYTE
+
+
+@linux_only
+def test_the_peak_counts_from_its_reset() -> None:
+    data = bytearray(b"x") * (64 * MEGABYTE)
+    assert peak_resident_bytes() > len(data)
+    held = len(data)
+    del data
+    before = peak_resident_bytes()
+    reset_peak()
+    if peak_resident_bytes() == before:
+        pytest.skip("this container does not allow to reset the peak")
+    assert peak_resident_bytes() < before - held // 2
+
+
+def test_a_process_that_has_ended_holds_none() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert resident_bytes(ended.pid) == 0
