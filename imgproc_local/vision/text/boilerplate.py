@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 
 from imgproc_local.domain.captions import is_camera_default
+from imgproc_local.domain.sentences import sentences
 from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS, UNTITLED, word_set
-from imgproc_local.vision.text.shorten import sentences
 
 MAX_FILE_NAME_CHARS = 255
 """Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from imgproc_local.domain.alt_text import TAG
 from imgproc_local.domain.privacy import clean_text
+from imgproc_local.domain.sentences import sentences
 from imgproc_local.vision.text.boilerplate import (
     has_only_machine_words,
     is_placeholder,
@@ -17,7 +18,6 @@ from imgproc_local.vision.text.boilerplate import (
 )
 from imgproc_local.vision.text.mojibake import has_lost_letters, repair_encoding
 from imgproc_local.vision.text.name_vocabulary import word_set
-from imgproc_local.vision.text.shorten import sentences
 
 MAX_READ_CHARS = 2000
 """Texts are truncated to this length before they are cleaned."""
