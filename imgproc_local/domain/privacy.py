@@ -1,17 +1,23 @@
 """Removes private data from the texts of a picture.
 
 Descriptions in files contain words, but also data: the JSON of a phone with its position, the settings of a program,
-coordinates, e-mail addresses. `clean_text` separates the words from the data, for metadata, alt texts and file names.
+coordinates. `clean_text` separates the words from the data, for metadata, alt texts and file names. A sentence with an
+e-mail address or with a personal number (`personal_numbers.py`) is left out as a whole, because its other words are
+about that address or number.
 Every pattern takes linear time: its quantifiers are bounded or possessive.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from msgspec import Struct
+
+from imgproc_local.domain.sentences import sentence_ends
 
 
 class Removed(StrEnum):
@@ -49,37 +55,24 @@ class CleanText(Struct, frozen=True):
     removed: frozenset[Removed] = frozenset()
 
 
-class _LazyPattern:
-    """A pattern that is compiled at its first use: all of them take 60 ms, and most pictures have no text."""
-
-    def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._arguments = pattern, flags
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(*self._arguments)
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return self._pattern.search(text)
-
-    def sub(self, replacement: str, text: str) -> str:
-        return self._pattern.sub(replacement, text)
-
+# The long patterns are strings, which `re` compiles at their first use: all take 60 ms, and most pictures have no text.
 
 _ALPHABETIC = "0-9A-Za-z\u00aa-\u052f\u1e00-\u1fff_"
 """Latin, Greek and Cyrillic letters, ASCII digits and the underscore."""
 _SYLLABIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 """Thai, Lao, Burmese, Khmer, Japanese, Chinese and Korean, beside whose letters an e-mail address needs no space."""
-_AT = r"(?:[@＠﹫]|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
+_AT = r"(?:@|%40|&#0{0,4}64;|&#x0{0,4}40;|&commat;|\s{0,2}[\[({<]\s{0,2}(?:at|@|ät|arroba)\s{0,2}[\])}>]\s{0,2})"
 _DOT = r"(?:\.|\s{0,2}[\[({<]\s{0,2}(?:dot|\.|punkt|point|punto)\s{0,2}[\])}>]\s{0,2}|\sdot\s)"
 _LABEL = rf"(?:[{_ALPHABETIC}-]{{1,63}}+|[{_SYLLABIC}]{{1,63}}+)"
-_EMAIL = _LazyPattern(
-    r"(?:\b(?:e-?mail|mailto)\s{0,2}[:=]?\s{0,2})?"
+_EMAIL = (
+    r"(?i)(?:\b(?:e-?mail|mailto)\s{0,2}[:=]?\s{0,2})?"
+    r"(?!(?:here|images|it|me|more|now|online|photos?|pictures?|shop|store|us|view)\sat\s)"
     rf"(?:(?<![{_ALPHABETIC}.+'-])[{_ALPHABETIC}.+'-]++|(?<![{_SYLLABIC}])[{_SYLLABIC}]++)"
-    rf"(?:{_AT}{_LABEL}|\s(?:at|@)\s{_LABEL}(?=\sdot\s))(?:{_DOT}{_LABEL}){{1,8}}",
-    re.IGNORECASE,
+    rf"(?:{_AT}|\s(?:at|@)\s(?=[\w-]{{1,63}}(?:\sdot\s|(?:\.[\w-]{{1,63}}){{0,3}}\.(?:[a-z]{{2}}|com|net|org|info|edu)\b)))"
+    rf"{_LABEL}(?:{_DOT}{_LABEL}){{1,8}}"
 )
-"""E-mail addresses at a host name, also with "@" and "." written as words or escaped.
+"""E-mail addresses at a host name, also with "@" and "." written as words or escaped. Not "photos at example.com". The
+host after a bare "at" ends like one, unlike "at St.Pauli".
 
 Source: RFC 5322; RFC 5321, 4.5.3.1 (lengths)."""
 
@@ -93,83 +86,75 @@ _AXIS = (
     r"(?:gps\s?)?(?:lat(?:itude|itud|itudine)?|lon(?:g|gitude|gitud|gitudine)?|lng|breite|länge|breitengrad|längengrad"
     r"|широта|долгота|緯度|経度|纬度|经度|easting|northing)"
 )
-_SEPARATORS = r"[\s,;/|]{1,3}"
-_COORDINATES = _LazyPattern(
-    "|".join(
-        (
-            r"\bgeo:\s?[+-]?\d[^\s\"'<>]{0,200}+",
-            r"\bpoint\s?z?\s?\([^)]{1,80}\)",
-            # a value after the name of its axis
-            rf"(?:\b|(?<=_)){_AXIS}(?:ref)?[\"']?\s{{0,2}}(?:[:=]\s{{0,2}}[\"'(\[]?|is\s){_NUMBER}(?:{_DEGREE})?\s?(?:{_HEMISPHERE}{_END})?",
-            rf"\b(?!long\s|lon\s){_AXIS}\s{{1,2}}[+\-−]?\d{{1,3}}[.,]\d{{1,15}}",
-            rf"\bgps\b[\w ]{{0,12}}?[:=]?\s{{0,2}}[(\[]?{_NUMBER}{_SEPARATORS}{_NUMBER}",
-            # degrees, minutes and seconds
-            rf"(?:\b{_HEMISPHERE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
-            rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_HEMISPHERE}{_END})?",
-            rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_HEMISPHERE}{_END}",
-            rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
-            rf"\b[NSEWO]\s?\d{{1,3}}\s?(?:\s|{_DEGREE}\s?)\d{{1,2}}(?:\s\d{{1,2}})?[.,]\d{{1,10}}",
-            rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
-            # fractions, as Exif stores them
-            r"\b\d{1,4}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}\b",
-            # decimal degrees
-            rf"{_START}[+\-−]?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}\s?{_HEMISPHERE}{_END}",
-            rf"\b[NSEWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}",
-            rf"\b[NS]\s?\d{{1,2}}[.,]\d{{1,15}}{_SEPARATORS}[EWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?",
-            rf"{_START}\d{{1,2}}[.,]\d{{1,15}}\s?(?:[NS]|north|south){_END}"
-            rf"(?:{_SEPARATORS}\d{{1,3}}(?:[.,]\d{{1,15}})?\s?(?:[EWO]|east|west){_END})?",
-            rf"{_START}\d{{1,3}}[.,]\d{{3,15}}\s?(?:[EWO]|east|west){_END}",
-            r"\b[NS]\s?\d{1,2}[.,]\d{2,15}",
-            r"\b[EWO]\s?\d{1,3}[.,]\d{3,15}",
-            rf"{_START}[+\-−]?\d{{1,3}}[.,]\d{{3,15}}\s?{_DEGREE}",
-            rf"{_START}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}}){_SEPARATORS}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}})(?!\d)",
-            rf"{_START}[+\-−]?\d{{1,3}}\.\d{{3,15}}\s?[,;]\s?[+\-−]?\d{{1,3}}\.\d{{3,15}}(?![.\d])",
-            # ISO 6709
-            r"[+-]\d{2,6}(?:\.\d{1,10})?[+-]\d{3,7}(?:\.\d{1,10})?(?:[+-]\d{1,6}(?:\.\d{1,6})?)?/",
-            # what3words
-            r"(?<![:/\w])///[^\s./]{1,40}\.[^\s./]{1,40}\.[^\s./]{1,40}",
-        )
-    ),
-    re.IGNORECASE,
-)
-_GRID_REFERENCES = _LazyPattern(
-    "|".join(
-        (
-            # Open Location Code
-            r"\b(?=[\d+]{0,10}[CFGHJMPQRVWX])[23456789CFGHJMPQRVWX]{4,8}\+[23456789CFGHJMPQRVWX]{2,3}\b",
-            # MGRS, UTM, national grid
-            r"\b\d{1,2}[C-HJ-NP-X]\s?[A-HJ-NP-Z]{2}\s?\d{2,5}\s?\d{2,5}\b",
-            r"\b\d{1,2}\s?[C-HJ-NP-X]\s?\d{6}\s?(?:m?E)?,?\s?\d{6,7}(?:\s?m?N)?\b",
-            r"\b[HNSTO][A-HJ-Z]\s?\d{4,5}\s?\d{4,5}\b",
-        )
+_SEPARATORS, _DECIMAL = r"[\s,;/|]{1,3}", r"[+\-−]?\d{1,3}[.,]\d{1,15}"
+_COORDINATES = "(?i)" + "|".join(
+    (
+        r"\bgeo:\s?[+-]?\d[^\s\"'<>]{0,200}+",
+        r"\bpoint\s?z?\s?\([^)]{1,80}\)",
+        # a value after the name of its axis
+        rf"(?:\b|(?<=_)){_AXIS}(?:ref)?[\"']?\s{{0,2}}(?:[:=]\s{{0,2}}[\"'(\[]?|is\s){_NUMBER}(?:{_DEGREE})?\s?(?:{_HEMISPHERE}{_END})?",
+        rf"\b(?!long\s|lon\s){_AXIS}\s{{1,2}}{_DECIMAL}(?:{_SEPARATORS}{_AXIS}\s{{1,2}}{_DECIMAL})?",
+        rf"\bgps\b[\w ]{{0,12}}?[:=]?\s{{0,2}}[(\[]?{_NUMBER}{_SEPARATORS}{_NUMBER}",
+        # degrees, minutes and seconds
+        rf"(?:\b{_HEMISPHERE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
+        rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_HEMISPHERE}{_END})?",
+        rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_HEMISPHERE}{_END}",
+        rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
+        rf"\b[NSEWO]\s?\d{{1,3}}\s?(?:\s|{_DEGREE}\s?)\d{{1,2}}(?:\s\d{{1,2}})?[.,]\d{{1,10}}",
+        rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
+        # fractions, as Exif stores them
+        r"\b\d{1,4}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}\b",
+        # decimal degrees
+        rf"{_START}[+\-−]?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}\s?{_HEMISPHERE}{_END}",
+        rf"\b[NSEWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?\s?{_DEGREE}",
+        rf"\b[NS]\s?\d{{1,2}}[.,]\d{{1,15}}{_SEPARATORS}[EWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?",
+        rf"{_START}\d{{1,2}}[.,]\d{{1,15}}\s?(?:[NS]|north|south){_END}"
+        rf"(?:{_SEPARATORS}\d{{1,3}}(?:[.,]\d{{1,15}})?\s?(?:[EWO]|east|west){_END})?",
+        rf"{_START}\d{{1,3}}[.,]\d{{3,15}}\s?(?:[EWO]|east|west){_END}",
+        r"\b[NS]\s?\d{1,2}[.,]\d{2,15}",
+        r"\b[EWO]\s?\d{1,3}[.,]\d{3,15}",
+        rf"{_START}[+\-−]?\d{{1,3}}[.,]\d{{3,15}}\s?{_DEGREE}",
+        rf"{_START}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}}){_SEPARATORS}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}})(?!\d)",
+        rf"{_START}[+\-−]?\d{{1,3}}\.\d{{3,15}}\s?[,;]\s?[+\-−]?\d{{1,3}}\.\d{{3,15}}(?![.\d])",
+        # ISO 6709
+        r"[+-]\d{2,6}(?:\.\d{1,10})?[+-]\d{3,7}(?:\.\d{1,10})?(?:[+-]\d{1,6}(?:\.\d{1,6})?)?/",
+        # what3words
+        r"(?<![:/\w])///[^\s./]{1,40}\.[^\s./]{1,40}\.[^\s./]{1,40}",
     )
 )
-_MAY_BE_PRIVATE = re.compile(r"[\d@＠﹫%&\[{(<=/]|\sat\s", re.IGNORECASE)
+_GRID_REFERENCES = "|".join(
+    (
+        # Open Location Code
+        r"\b(?=[\d+]{0,10}[CFGHJMPQRVWX])[23456789CFGHJMPQRVWX]{4,8}\+[23456789CFGHJMPQRVWX]{2,3}\b",
+        # MGRS, UTM, national grid
+        r"\b\d{1,2}[C-HJ-NP-X]\s?[A-HJ-NP-Z]{2}\s?\d{2,5}\s?\d{2,5}\b",
+        r"\b\d{1,2}\s?[C-HJ-NP-X]\s?\d{6}\s?(?:m?E)?,?\s?\d{6,7}(?:\s?m?N)?\b",
+        r"\b[HNSTO][A-HJ-Z]\s?\d{4,5}\s?\d{4,5}\b",
+    )
+)
+_MAY_BE_PRIVATE = re.compile(r"[\d@＠﹫%&\[{(<=/:：]|\sat\s", re.IGNORECASE)
 """Matches every text in which there may be anything to remove, so that all other texts are returned quickly."""
 
 _URL = re.compile(r"(?:\b[a-z]{2,10}://|\bwww\.)[^\s<>\"']{1,4096}+", re.IGNORECASE)
-_MAP_LINK = _LazyPattern(
-    r"(?:\b[a-z]{2,10}://)?(?<![\w.-])(?:[\w-]{1,63}\.){0,4}"
+_MAP_LINK = (
+    r"(?i)(?:\b[a-z]{2,10}://)?(?<![\w.-])(?:[\w-]{1,63}\.){0,4}"
     r"(?:google\.[a-z.]{2,6}/maps|maps\.google\.[a-z.]{2,6}|goo\.gl/maps|maps\.app\.goo\.gl|openstreetmap\.[a-z]{2,3}"
     r"|osm\.org|maps\.apple\.com|bing\.com/maps|waze\.com|what3words\.com|w3w\.co|yandex\.[a-z]{2,3}/maps|here\.com"
     r"|mapillary\.com|amap\.com|map\.baidu\.com|wikimapia\.org|mapcarta\.com|plus\.codes|geohash\.org|geonames\.org)"
-    r"(?![\w.-])[^\s<>\"']{0,4096}+",
-    re.IGNORECASE,
+    r"(?![\w.-])[^\s<>\"']{0,4096}+"
 )
 _POSITION_IN_URL = re.compile(
     r"[@=/,!](?:loc:)?[+-]?\d{1,3}\.\d{1,15}(?:,|%2C|/|!|&)[^\s/]{0,12}?[+-]?\d{1,3}\.\d{1,15}|[?&#](?:lat|lon|lng)",
     re.IGNORECASE,
 )
-_SERIAL = _LazyPattern(
-    r"\b(?:(?:body|lens|camera|device|flash)?[ _-]?serial[ _-]?(?:number|num|no|nr|#)?|s/n|sn(?=\s?[:=#])"
+_SERIAL = (
+    r"(?i)\b(?:(?:body|lens|camera|device|flash)?[ _-]?serial[ _-]?(?:number|num|no|nr|#)?|s/n|sn(?=\s?[:=#])"
     r"|seriennummer|seriennr|imei|num[eé]ro de s[eé]rie|n[uú]mero de serie|numero di serie)"
-    r"\.?\s{0,2}[:=#]?\s{0,2}(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}",
-    re.IGNORECASE,
+    r"\.?\s{0,2}[:=#]?\s{0,2}(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}"
 )
-_BLOB = re.compile(
-    r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
-    r"|(?<![\w+/.:@])(?=[A-Za-z+/]{0,4096}\d[A-Za-z+/]{0,4096}\d)(?=[\d+/]{0,4096}[A-Za-z])[A-Za-z0-9+/]{24,}+={0,2}(?![\w.])",
-    re.IGNORECASE,
+_BLOB = (
+    r"(?i)\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b"
+    r"|(?<![\w+/.:@])(?=[A-Za-z+/]{0,4096}\d[A-Za-z+/]{0,4096}\d)(?=[\d+/]{0,4096}[A-Za-z])[A-Za-z0-9+/]{24,}+={0,2}(?![\w.])"
 )
 """A UUID, a hash or Base64."""
 
@@ -182,7 +167,7 @@ samp section small span strike strong sub summary sup table tbody td th time tr 
 _HTML = frozenset(_HTML_NAMES.split())
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
 _NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
-_WORD = _LazyPattern(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
+_WORD = re.compile(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
 _SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
 _LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
 
@@ -199,11 +184,19 @@ _MARK_BEFORE_STOP = re.compile(r"[,;:]\s{0,4}(?=[.!?](?:\s|$))")
 _EDGES = " \t\r\n,;:|/–—-&"
 
 
-@lru_cache(maxsize=64)
-def clean_text(text: str) -> CleanText:
-    """`text` without e-mail addresses, positions, serial numbers, and data such as JSON; HTML elements are preserved.
+_BREAK = re.compile(
+    r"[\r\n]|</?(?:p|div|br|li|ul|ol|h[1-6]|t[drh]|table|blockquote|figcaption|section)\b[^<>]{0,2000}>", re.IGNORECASE
+)
+"""What separates sentences that end without a full stop."""
 
-    A text that is mainly data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
+
+@lru_cache(maxsize=64)
+def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
+    """`text` without positions, serial numbers, data such as JSON, and sentences with an e-mail address or a personal
+    number; HTML elements are preserved.
+
+    With `keep_sentences`, only the address or number itself is removed: a copyright notice still says whose it is. A
+    text that is mainly data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
     """
     if len(text) > MAX_TEXT_CHARACTERS:
         return CleanText("", frozenset((Removed.DATA_TEXT,)))
@@ -220,29 +213,62 @@ def clean_text(text: str) -> CleanText:
         removed.add(Removed.GPS)
         cleaned = shorter
     for kind, pattern in _PRIVATE:
-        shorter = pattern.sub(" ", cleaned)
+        shorter = re.sub(pattern, " ", cleaned)
         if shorter != cleaned:
             removed.add(kind)
             cleaned = shorter
-    if not removed:
+    if personal := _personal(cleaned):
+        removed |= {kind for kind, _ in personal}
+        spans = [span for _, span in personal]
+        cleaned = _without(cleaned, spans if keep_sentences else _sentences_with(cleaned, spans))
+    # only now, because the number of a bank account looks like a hash
+    shorter = re.sub(_BLOB, " ", cleaned)
+    if not removed and shorter == text:
         return CleanText(text)
-    cleaned = _tidied(cleaned)
+    removed |= {Removed.DATA_TEXT} if shorter != cleaned else set()
+    cleaned = _tidied(shorter)
     return CleanText(cleaned if _WORD.search(cleaned) and not _is_data(cleaned) else "", frozenset(removed))
 
 
 _PRIVATE = (
     (Removed.GPS, _MAP_LINK),
-    (Removed.EMAIL, _EMAIL),
     (Removed.SERIAL_NUMBER, _SERIAL),
     (Removed.GPS, _GRID_REFERENCES),
     (Removed.GPS, _COORDINATES),
-    (Removed.DATA_TEXT, _BLOB),
 )
 
 
 def _kinds_in(data: str) -> set[Removed]:
     """The kinds of private data in `data`."""
-    return {kind for kind, pattern in _PRIVATE if pattern.search(data)}
+    return {kind for kind, pattern in _PRIVATE if re.search(pattern, data)} | {kind for kind, _ in _personal(data)}
+
+
+def _personal(text: str) -> list[tuple[Removed, tuple[int, int]]]:
+    """The kind of each e-mail address and personal number, and its start and end."""
+    # imported here, because its patterns take time to compile, too
+    from imgproc_local.domain.personal_numbers import folded, identifying_numbers, telephone_numbers
+
+    same_length = folded(text)
+    found = [(Removed.EMAIL, match.span()) for match in re.finditer(_EMAIL, same_length)]
+    found += [(Removed.CONTACT, span) for span in telephone_numbers(same_length)]
+    return found + [(Removed.IDENTIFIER, span) for span in identifying_numbers(same_length)]
+
+
+def _sentences_with(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The sentences of `text` that contain a part of one of the `spans`."""
+    breaks = {end for found in _BREAK.finditer(text) for end in found.span()}
+    # a full stop after an address or number is never that of an abbreviation
+    stops = {end + 1 for _, end in spans if re.match(r"[.!?]\s", text[end : end + 2])}
+    bounds = sorted({0, len(text)} | breaks | stops | {*sentence_ends(text)})
+    numbers = {
+        number for start, end in spans for number in range(bisect_right(bounds, start) - 1, bisect_left(bounds, end))
+    }
+    return [(bounds[number], bounds[number + 1]) for number in numbers]
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    gone = {index for start, end in spans for index in range(start, end)}
+    return "".join(character for index, character in enumerate(text) if index not in gone)
 
 
 def _is_data(text: str) -> bool:
@@ -274,27 +300,19 @@ def _is_data(text: str) -> bool:
 
 def _without_objects(text: str) -> str:
     """`text` without objects and arrays of JSON or code. The last one may be unclosed."""
-    if "{" not in text and "[" not in text:
-        return text
     out: list[str] = []
     depth = start = end = 0
-    for found in re.finditer(r"[{}\[\]]", text):
-        if found[0] in "{[":
-            if depth == 0:
-                start = found.start()
+    for found in re.finditer(r"[{}\[\]]|\Z", text):
+        if found[0] in ("{", "["):
+            start = start if depth else found.start()
             depth += 1
         elif depth:
-            depth -= 1
+            depth = depth - 1 if found[0] else 0
             if depth == 0:
                 inside = text[start : found.end()]
                 out += [text[end:start], " " if _is_object(inside) else inside]
                 end = found.end()
-    if depth:
-        inside = text[start:]
-        out += [text[end:start], " " if _is_object(inside) else inside]
-        end = len(text)
-    out.append(text[end:])
-    return "".join(out)
+    return "".join([*out, text[end:]])
 
 
 def _is_object(text: str) -> bool:

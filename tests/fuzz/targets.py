@@ -106,7 +106,7 @@ def _published(blocks: Blocks) -> strip.Published:
 def fuzz_xmp(data: bytes) -> None:
     """A written packet can be read, and has no properties that the original packet has not."""
     packet = xmp.parse(data)
-    elements = xmp_fields.published(packet.properties, str, KeepLocation.ALL).elements
+    elements = xmp_fields.published(packet.properties, lambda name: str, KeepLocation.ALL).elements
     written = xmp.write(xmp_fields.ordered({element.tag: element for element in elements}), 60_000)
     if written is not None:
         again = xmp.parse(written)

@@ -7,7 +7,7 @@ Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import MAX_IPTC_DATASETS, MAX_IPTC_LENGTH_BYTES, MAX_PHOTOSHOP_RESOURCES
@@ -89,11 +89,11 @@ def is_complete(block: bytes | None) -> bool:
     return not (block or b"")[end:].strip(b"\0 ")
 
 
-def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str], str] | None = None) -> bytes | None:
-    """A block with only the texts of the datasets 2:`numbers`, None if there are none.
+def select(block: bytes | None, cleaners: Mapping[int, Callable[[str], str]]) -> bytes | None:
+    """A block with only the texts of the datasets 2:`cleaners`, None if there are none.
 
-    The datasets that declare UTF-8 (1:90) and the version (2:00) are copied, too. A text that `clean` does not change
-    is copied byte for byte; a text that it empties is removed.
+    The datasets that declare UTF-8 (1:90) and the version (2:00) are copied, too. A text that its cleaner does not
+    change is copied byte for byte; a text that it empties is removed.
     """
     head: list[bytes] = []
     out: list[bytes] = []
@@ -102,8 +102,8 @@ def select(block: bytes | None, numbers: Collection[int], clean: Callable[[str],
         is_version = (record, number) == (2, _VERSION) and len(value) == _VERSION_BYTES
         if is_encoding or is_version:
             head.append(whole)
-        elif record == 2 and number in numbers and (text := text_of(value)):
-            cleaned = clean(text) if clean else text
+        elif record == 2 and number in cleaners and (text := text_of(value)):
+            cleaned = cleaners[number](text)
             if cleaned == text:
                 out.append(whole)
             elif cleaned:

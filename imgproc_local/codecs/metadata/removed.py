@@ -136,7 +136,7 @@ _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compi
 _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
 """A field with which Windows reserves room, and the bytes that fill it. Source: ExifTool's tag names."""
 _FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
-_KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.SERIAL_NUMBER))
+_KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.CONTACT, Removed.SERIAL_NUMBER, Removed.IDENTIFIER))
 """Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
 
 

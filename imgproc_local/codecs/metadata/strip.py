@@ -3,9 +3,10 @@
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
 default down to the city), how it was made (DigitalSourceType), a panorama's projection, colour profiles other than
-sRGB. Removed: GPS, serial numbers, e-mail addresses, thumbnails, maker notes, dates, software and its history,
-identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of words. What
-is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
+sRGB. Removed: GPS, serial numbers, e-mail addresses and personal numbers with their sentences, thumbnails, maker notes,
+dates, software and its history, identifiers, content credentials (their signature would no longer hold), and texts that
+hold data instead of words. What is preserved is chosen by name, so an unknown field is removed; each preserved text
+passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 
@@ -72,15 +73,19 @@ def publishable(blocks: Blocks, keep_location: KeepLocation, *, gain_map: bool =
     fields = {}
     for tag, value in exif.read_ifd(blocks.exif or b"").items():
         if tag in EXIF_FIELDS and isinstance(value, bytes):
-            raw = exif.with_clean_text(tag, value, clean)
+            raw = exif.with_clean_text(tag, value, clean.of(EXIF_FIELDS[tag]))
             if raw and not (tag == exif.IMAGE_DESCRIPTION and is_camera_default(exif.text(raw))):
                 fields[tag] = raw
     packet = xmp.parse(blocks.xmp, blocks.more_xmp)
-    properties = xmp_fields.published(packet.properties, clean, keep_location, gain_map=gain_map)
+    properties = xmp_fields.published(packet.properties, clean.of, keep_location, gain_map=gain_map)
     if not properties.is_complete:
         clean.removed.add(Removed.UNREADABLE)
-    datasets = [number for number, name in IPTC_DATASETS.items() if xmp_fields.is_allowed_place(name, keep_location)]
-    published_datasets, texts = iptc.select(blocks.iptc, datasets, clean), _clean_texts(blocks.texts, clean)
+    datasets = {
+        number: clean.of(name)
+        for number, name in IPTC_DATASETS.items()
+        if xmp_fields.is_allowed_place(name, keep_location)
+    }
+    published_datasets, texts = iptc.select(blocks.iptc, datasets), _clean_texts(blocks.texts, clean)
     return Published(
         fields,
         {element.tag: element for element in properties.elements},
@@ -123,7 +128,7 @@ def blocks_for(
     if source is not target:
         properties, datasets, texts = _merged(published), None, ()
     elif below < xmp_fields.RANKS:
-        datasets = iptc.select(datasets, [number for number, name in IPTC_DATASETS.items() if remains(name)])
+        datasets = iptc.select(datasets, {number: str for number, name in IPTC_DATASETS.items() if remains(name)})
         texts = tuple(text for text in texts if remains(TEXT_NAMES[text.keyword]))
     packet = xmp.write(xmp_fields.ordered(properties, gain_map_bytes=gain_map_bytes, below=below), xmp_bytes, style)
     return Blocks(exif.write(fields, orientation, exif_bytes), packet, datasets, published.icc, texts)
@@ -208,7 +213,7 @@ def _clean_texts(texts: Iterable[TextBlock], clean: TextCleaner) -> tuple[TextBl
     """The PNG texts and GIF comments that a person wrote, cleaned. Changed ones have no `raw` bytes any more."""
     found = []
     for text in texts:
-        words = clean(text.text)
+        words = clean.of(TEXT_NAMES[text.keyword])(text.text)
         is_comment = text.keyword == "comment"
         if words and not is_camera_default(words) and (not is_comment or reads_as_a_caption(words)):
             found.append(text if words == text.text else structs.replace(text, text=words, raw=None))

@@ -133,18 +133,22 @@ class PublishedProperties(Struct, frozen=True):
 
 
 def published(
-    properties: Properties, clean: Callable[[str], str], keep_location: KeepLocation, *, gain_map: bool = False
+    properties: Properties,
+    clean_of: Callable[[str], Callable[[str], str]],
+    keep_location: KeepLocation,
+    *,
+    gain_map: bool = False,
 ) -> PublishedProperties:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
-    `clean` is applied to every text; what it empties is removed.
+    What `clean_of` returns for the name of a property is applied to its texts; what that empties is removed.
     """
-    copier = _Copier(clean, keep_location)
-    copies = [
-        copier.copy(element, MAX_PUBLISHED_XMP_DEPTH)
-        for name, element in properties.items()
-        if rank(name, gain_map=gain_map) is not None
-    ]
+    copier = _Copier(str, keep_location)
+    copies = []
+    for name, element in properties.items():
+        if rank(name, gain_map=gain_map) is not None:
+            copier.clean = clean_of(name)
+            copies.append(copier.copy(element, MAX_PUBLISHED_XMP_DEPTH))
     return PublishedProperties([copy for copy in copies if copy is not None], copier.nodes_left >= 0)
 
 

@@ -14,7 +14,7 @@ def test_a_caption_that_is_too_long_to_be_stored_is_cut_between_two_characters()
     value = f"{text} secret".encode()
     extended = struct.pack(">BBBHI", 0x1C, 2, CAPTION, 0x8004, len(value)) + value
 
-    cleaned = iptc.select(extended, {CAPTION}, lambda found: found.removesuffix(" secret"))
+    cleaned = iptc.select(extended, {CAPTION: lambda found: found.removesuffix(" secret")})
 
     (stored,) = iptc.read(cleaned)[CAPTION]
     assert text.startswith(stored)

@@ -63,6 +63,8 @@ TEXT_KINDS = dict.fromkeys(planted.IN_WORDS, GPS) | {
     for name in planted.IN_WORDS
     if "mail" in name or name.startswith(("serial", "hash", "identifier", "JSON"))
 }
+TEXT_KINDS |= {name: CONTACT for name in TEXT_KINDS if name.startswith("telephone")}
+TEXT_KINDS |= dict.fromkeys(("bank account", "card", "identity number", "password"), IDENTIFIER)
 
 
 def kinds(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> set[Removed]:
