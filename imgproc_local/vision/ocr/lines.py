@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.human_words import human_text
 
@@ -67,8 +68,10 @@ def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:
     unread = [line for line in lines if line not in used and _looks_like_a_line(line)]
     if _edge_share(unread) > _edge_share(used):
         used = [line for line in used if _is_read(line, MIN_CONFIDENCE_AMONG_UNREAD)]
-    # cleaned as a whole, because human_text drops a line that is only a number
-    text = human_text(" ".join(line.text for line in used))
+    # a line with private data is removed alone; the others are cleaned as a whole, because human_text drops a line that
+    # is only a number
+    public = clean_text("\n".join(line.text for line in used)).text
+    text = human_text(" ".join(public.split()))
     min_edges = MIN_EDGE_SHARE_OF_FEW if len(used) <= FEW_LINES else MIN_EDGE_SHARE_OF_MANY
     min_area = MIN_AREA_SHARE_OF_PHOTOGRAPH if kind == "photograph" else MIN_AREA_SHARE
     return TextInPicture(

@@ -28,7 +28,8 @@ def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, area_s
         ([line("Cm đ xe")], "", 1),
         ([line("Građani šetaju")], "Građani šetaju", 0),
         # private data, and texts without words
-        ([line("Write to ann@example.com")], "Write to", 0),
+        ([line("Write to ann@example.com")], "", 0),
+        ([line("Zimmer frei"), line("Tel. 0351 4567890"), line("mit Seeblick")], "Zimmer frei mit Seeblick", 0),
         ([line("DIGITAL CAMERA")], "", 0),
         ([], "", 0),
     ],
