@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.domain.stop import CheckStop
@@ -49,6 +50,7 @@ RETRY_SEED = 1
 """A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters"
+PRIVATE = "it contains a telephone number, an address or other private data"
 REPEATED = "quite another picture got the same text"
 """Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for file names
 that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
@@ -251,6 +253,7 @@ class LlmDescriber:
             complaint = alt_text_problem(
                 answer, language, original_filename=hints.original_filename, notes=picture.notes
             )
+            complaint = complaint or (PRIVATE if clean_text(answer.alt_text).removed else None)
             complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, picture.notes)
             if complaint is None and self._history.check_and_record(picture.colours, language, answer.alt_text):
                 complaint = REPEATED

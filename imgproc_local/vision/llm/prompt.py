@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
@@ -103,7 +104,7 @@ def picture_notes(
     for note in notes:
         if len((noted + note).encode()) <= MAX_NOTES_BYTES:
             noted += note
-    noted += _note("Text of the page around it", [context], MAX_CONTEXT_CHARS)
+    noted += _note("Text of the page around it", [clean_text(context).text], MAX_CONTEXT_CHARS)
     if read_text is not None:
         noted += _note("Exact text in the picture", [read_text.text])
         noted += _note(

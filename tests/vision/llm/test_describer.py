@@ -176,6 +176,15 @@ def test_an_incomplete_answer_is_rejected(broken: str) -> None:
     assert describe(FakeModel(en=broken), "en") == facts("en")
 
 
+def test_private_data_is_rejected_in_an_answer_and_left_out_of_the_prompt() -> None:
+    called = BARN.replace("under a grey sky", "beside a sign, Tel. 0351 4567890")
+    fake = FakeModel(en=[called, BARN])
+    assert describe(fake, "en")[0].seo_alt_text == "A red barn stands in the snow under a grey sky."
+    assert "private data" in fake.suffixes[1][0]
+    describe(fake, "en", replace(hints(), context="A barn for rent. Ask Ann at 0351 4567890 for it."))
+    assert fake.notes.endswith("A barn for rent.\n")
+
+
 def test_the_same_text_for_a_dissimilar_picture_is_rejected() -> None:
     fake = FakeModel(en=BARN)
     llm_describer = describer(fake)
