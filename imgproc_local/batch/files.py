@@ -50,7 +50,7 @@ def fallback_name(picture: PurePath, language: str) -> str:
 
 
 def sidecar_content(texts: Sequence[Translation]) -> bytes | None:
-    """The content of the XMP file with the texts; None if there are none, or a person has to write all of them."""
+    """The content of the XMP file with the texts; None if no person or model wrote one of them."""
     from imgproc_local.codecs.alt_texts import sidecar, texts_to_write
 
     file_texts = texts_to_write(texts)

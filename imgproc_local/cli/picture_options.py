@@ -121,7 +121,7 @@ _OPTIONS = (
     click.option(
         "--write-metadata",
         is_flag=True,
-        help="Write the alt texts into the results, as XMP, except those of pictures that need text.",
+        help="Write the alt texts that a person or a model wrote into the results, as XMP.",
     ),
     click.option(
         "--overwrite", is_flag=True, help="With --write-metadata, replace alt texts that the pictures already have."

@@ -1,8 +1,9 @@
 """Writes alt texts into picture files, as XMP that other programs read, and into sidecar files.
 
 The texts of all languages become `Iptc4xmpCore:AltTextAccessibility` and `ExtDescrAccessibility`, language alternatives
-with `x-default` first. Only these two properties change: pixels, profile, orientation, other metadata and other XMP are
-copied bit for bit. A file grows by the texts, so a result can become larger than its original.
+with `x-default` first. `imgproc:AltTextSource` says which of them a model wrote. Only these properties change: pixels,
+profile, orientation, other metadata and other XMP are copied bit for bit. A file grows by the texts, so a result can
+become larger than its original.
 Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
 """
 
@@ -30,23 +31,26 @@ _DEFAULT = "x-default"
 class FileTexts(Struct, frozen=True):
     """The texts to write into a file, by language code, the first language being that of `x-default`.
 
-    The alt texts of the languages in `edited` were written by a person and replace those in the file.
+    The alt texts of the languages in `edited` were written by a person and replace those in the file; those in
+    `from_model` were written by a vision model.
     """
 
     alt_texts: dict[str, str] = {}
     extended_descriptions: dict[str, str] = {}
     edited: tuple[str, ...] = ()
+    from_model: tuple[str, ...] = ()
 
 
 def texts_to_write(
     translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None
 ) -> FileTexts:
-    """The texts that may be written into files: of the alt texts, those that describe the content."""
-    written = [each for each in translations if not each.needs_text and each.seo_alt_text.strip()]
+    """The texts that may be written into files: of the alt texts, those that a person or a model wrote."""
+    written = [each for each in translations if each.belongs_in_files]
     return FileTexts(
         {each.language_code: each.seo_alt_text for each in written},
         dict(extended_descriptions or {}),
         tuple(each.language_code for each in written if each.source is TextSource.PERSON),
+        tuple(each.language_code for each in written if each.source is TextSource.VISION),
     )
 
 
@@ -56,8 +60,8 @@ def write_alt_texts(
 ) -> bytes:
     """The file with these texts in its XMP; its own bytes if no text has to be added or replaced.
 
-    A text in the file is replaced only with `overwrite`, or by an edited text. Texts in other languages remain, and so
-    does an `x-default`, unless it repeats a text that is replaced, or the first language is edited or overwritten.
+    A text in the file is replaced with `overwrite`, by an edited text, or if a model wrote it. Texts in other languages
+    remain, and so does an `x-default`, unless it repeats a text that is replaced, or the first language is replaced.
     Writing the same texts again changes nothing.
     Raises: BrokenImage; StageFailed if the file's XMP can't be parsed or the format can't hold the texts; and what
     `check_stop` raises.
@@ -100,19 +104,27 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
 def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
+    stored_marks = xmp.language_items(stored, xmp.ALT_TEXT_SOURCE)
+    marks = {mark for _, mark in stored_marks}
     for name, texts, edited in (
         (xmp.ALT_TEXT, file_texts.alt_texts, file_texts.edited),
         (xmp.EXTENDED_DESCRIPTION, file_texts.extended_descriptions, ()),
     ):
         before = xmp.language_items(stored, name)
-        own = {tag.lower(): text for tag, text in before}
+        by_tag = {tag.lower(): text for tag, text in before}
+        own = {tag: by_tag.get(tag.lower(), by_tag.get(_DEFAULT, "")) for tag in texts}
         # a text in the file is not replaced by one that is only its beginning
-        replacing = [tag for tag in edited if not own.get(tag.lower(), own.get(_DEFAULT, "")).startswith(texts[tag])]
-        if overwrite:
-            replacing = list(texts)
+        replacing = [tag for tag in edited if not own[tag].startswith(texts[tag])]
+        replacing += texts if overwrite else [tag for tag in texts if xmp.text_mark(own[tag]) in marks]
         after = _merged(before, texts, {tag.lower() for tag in replacing})
         if after != before:
             changed[name] = xmp.from_language_items(name, after)
+        if name == xmp.ALT_TEXT and texts:
+            marks |= {xmp.text_mark(texts[tag]) for tag in file_texts.from_model}
+            marks -= {xmp.text_mark(texts[tag]) for tag in edited}
+            new_marks = [(tag, mark) for tag, text in after if (mark := xmp.text_mark(text)) in marks]
+            if new_marks != stored_marks:
+                changed[xmp.ALT_TEXT_SOURCE] = xmp.from_language_items(xmp.ALT_TEXT_SOURCE, new_marks)
     return changed
 
 

@@ -34,9 +34,15 @@ class Translation(Struct, frozen=True):
     def needs_text(self) -> bool:
         """Whether a person has to write the alt text, because `seo_alt_text` says nothing about the content.
 
-        Such a text is shown as a placeholder only. It is never written into a file.
+        Such a text is shown as a placeholder only.
         """
         return self.source is TextSource.PIXELS
+
+    @property
+    def belongs_in_files(self) -> bool:
+        """Whether a person or a model wrote the alt text. One that was put together from facts would be taken for a
+        person's by every later reader of the file."""
+        return self.source not in (TextSource.FACTS, TextSource.PIXELS) and bool(self.seo_alt_text.strip())
 
 
 class TextState(Struct, frozen=True):

@@ -22,7 +22,7 @@ class Result(Struct, frozen=True):
     format: Format
 
 
-def text(language_code: str, name: str, alt: str = "", source: TextSource = TextSource.FACTS) -> Translation:
+def text(language_code: str, name: str, alt: str = "", source: TextSource = TextSource.EMBEDDED) -> Translation:
     return Translation(language_code, name, alt or f"Text in {language_code}.", source)
 
 

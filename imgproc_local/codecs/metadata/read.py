@@ -35,8 +35,11 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
     creators += [name.strip() for name in artist.split(";") if name.strip()]
     xp_keywords = [word.strip() for word in exif.wide_text(fields.get(exif.XP_KEYWORDS)).split(";") if word.strip()]
     stored, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
+    marks = {mark for _, mark in xmp.language_items(properties, xmp.ALT_TEXT_SOURCE)}
+    alt_texts = all_of(xmp.ALT_TEXT)
     return EmbeddedMetadata(
-        alt_text=all_of(xmp.ALT_TEXT),
+        alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) not in marks),
+        model_alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) in marks),
         extended_description=all_of(xmp.EXTENDED_DESCRIPTION),
         description=all_of(
             xmp.DC + "description",

@@ -16,6 +16,7 @@ from msgspec import Struct
 from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_DEPTH, MAX_PUBLISHED_XMP_NODES
 from imgproc_local.codecs.metadata.xmp import (
     ALT_TEXT,
+    ALT_TEXT_SOURCE,
     CC,
     CONTAINER,
     CONTAINER_ITEM,
@@ -36,7 +37,8 @@ from imgproc_local.codecs.metadata.xmp import (
 from imgproc_local.domain.image import KeepLocation
 
 _PUBLISHED = (
-    DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT, EXTENDED_DESCRIPTION,
+    DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT_SOURCE, ALT_TEXT,
+    EXTENDED_DESCRIPTION,
     TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
     DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
     PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
@@ -44,7 +46,9 @@ _PUBLISHED = (
     CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
     EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
 )  # fmt: skip
-"""The properties that are published, the most important first. A namespace stands for all its properties."""
+"""The properties that are published, the most important first. A namespace stands for all its properties.
+
+The source of the alt texts is before them, because without it they would count as a person's."""
 
 RANKS = len(_PUBLISHED)
 MARKS = {LANG, RDF + "parseType"}

@@ -175,7 +175,7 @@ def _named_files(
         return ()
     extensions = {variant: FORMATS[stored.format].extensions[0] for variant, stored in files.items()}
     named = names.add(image.project, stem_of(image.job, request.language), extensions)
-    has_texts = any(text.seo_alt_text and not text.needs_text for text in image.job.translations)
+    has_texts = any(text.belongs_in_files for text in image.job.translations)
     return tuple(
         # originals are exported as they were uploaded
         PlannedFile(named[variant], variant, stored, request.write_texts and has_texts and variant != "original")

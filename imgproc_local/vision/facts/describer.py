@@ -73,10 +73,11 @@ def _describe_in_language(
 ) -> Translation:
     """The alt text is an embedded text in `language`, else the text of an image of text, else made from facts."""
     own_alt = first_in_language(texts.alt_texts, language)
+    model_alt = first_in_language(texts.model_alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
-    if own_alt or caption:
-        source = TextSource.EMBEDDED
-        alt = shorten(own_alt, MAX_ALT_CHARS) if own_alt else shorten(caption)
+    if own_alt or model_alt or caption:
+        source = TextSource.VISION if model_alt and not own_alt else TextSource.EMBEDDED
+        alt = shorten(own_alt or model_alt, MAX_ALT_CHARS) or shorten(caption)
     else:
         mentions = _mentions(language, texts, month)
         image_text = image_of_text_alt(hints.text_in_picture, language, hints.facts)

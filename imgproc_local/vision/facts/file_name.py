@@ -86,7 +86,7 @@ def _append_words(words: list[str], addition: str, language: str, text_language:
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first. Those of the metadata in another language are last."""
     keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
-    best_texts = [*texts.titles, *texts.alt_texts, *texts.alt_text_candidates]
+    best_texts = [*texts.titles, *texts.alt_texts, *texts.model_alt_texts, *texts.alt_text_candidates]
     yield from (entry for entry in best_texts if entry.language == language)
     yield keywords
     yield from (entry for entry in texts.titles if entry.language is None)

@@ -36,12 +36,14 @@ class LocalizedText(Struct, frozen=True):
 class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
-    `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected.
+    `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
+    those that a model wrote.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
     `position` is the GPS position as text, if it may be published. `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
+    model_alt_texts: tuple[LocalizedText, ...] = ()
     alt_text_candidates: tuple[LocalizedText, ...] = ()
     titles: tuple[LocalizedText, ...] = ()
     captions: tuple[LocalizedText, ...] = ()
@@ -71,6 +73,7 @@ def collect_texts(
     places = [human_text(place) for place in location if place]
     return PictureTexts(
         alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
+        model_alt_texts=_localized(embedded.model_alt_text),
         alt_text_candidates=extended + captions + headlines + titles,
         titles=titles + headlines,
         captions=captions + extended,

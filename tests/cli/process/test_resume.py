@@ -295,7 +295,7 @@ def test_the_names_of_earlier_files_remain_taken(program: Program, folder: Path,
 def test_no_two_pictures_have_files_of_one_name(program: Program, tmp_path: Path) -> None:
     described, other, out = tmp_path / "IMG_1.jpg", tmp_path / "green stone picture.png", tmp_path / "out"
     exif = Image.Exif()
-    exif[Base.ImageDescription] = "Green stone"
+    exif[Base.ImageDescription] = "The green stone"
     described.write_bytes(pictures.encoded(pictures.photo(64, 48), exif=exif))
     other.write_bytes(pictures.png())
     describe = ("process", described, "--only", "analyze", "--only", "optimize", "--sidecar")

@@ -364,10 +364,10 @@ def test_a_text_in_the_file_is_not_replaced_by_its_own_beginning(tmp_path: Path,
     assert texts[tag] == "A ship in the harbour. It has two masts."
 
 
-def test_texts_made_from_pixels_and_blank_ones_are_not_written() -> None:
+def test_texts_that_nobody_wrote_and_blank_ones_are_not_written() -> None:
     texts = [Translation(code, code, text, source) for code, text, source in (
-        ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.FACTS),
-        ("it", "Una barca", TextSource.PERSON),
+        ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.VISION),
+        ("it", "Una barca", TextSource.PERSON), ("es", "«Boot»: imagen.", TextSource.FACTS),
     )]  # fmt: skip
     assert texts_to_write(texts).alt_texts == {"en": "A boat", "it": "Una barca"}
 

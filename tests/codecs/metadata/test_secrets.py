@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
@@ -21,7 +22,7 @@ from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.image import Format, KeepLocation
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.codecs import pictures
@@ -100,7 +101,7 @@ def described(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocat
 def with_texts(folder: Path, result: bytes, source_name: str) -> bytes:
     """A result into which the texts of its source are written."""
     path = pictures.write(folder, result, "result")
-    texts = described(folder, source(source_name))
+    texts = [replace(text, source=TextSource.VISION) for text in described(folder, source(source_name))]
     out = write_alt_texts(path, probe(path, MAX_PIXELS), texts_to_write(texts), never_stop)
     assert len(out) > len(result)
     assert all(escaped(text.seo_alt_text).encode() in out for text in texts)
