@@ -139,12 +139,12 @@ class Smoke:
             expect(all(f"/images/{operation}" in paths for operation in OPERATIONS), list(paths))
             link = LINK.search(self._on_data("sign-in"))
             expect(link, "`sign-in` printed no link")
-            opened = client.send("GET", link[1])
-            page = client.send("GET", "/", Cookie=opened.headers.get("set-cookie", "").partition(";")[0])
-            expect(
-                page.status == 200 and b"app.js" in page.body,
-                f"GET / with the page's cookie: expected 200, received {page.status}",
-            )
+            opened = client.send("POST", "/local/sign-in", json.dumps({"token": link[1]}).encode())
+            expect(opened.status == 200, f"the link of `sign-in`: expected 200, received {opened.status}")
+            secret = opened.data()["secret"]
+            keys = client.send("GET", "/local/keys", Authorization=f"Bearer {secret}")
+            expect(keys.status == 200, f"GET /local/keys: expected 200, received {keys.status}")
+            expect(b"app.js" in client.get("/").body, "GET / is not the page")
             client.get("/static/app.js")
         with check("a missing key and a file that is not a picture are refused"):
             expect(

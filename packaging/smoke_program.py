@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 30
 RESPONSE_TIMEOUT_S = 90
 JOB_TIMEOUT_S = 300
 ADDRESS = re.compile(r"serves http://([\d.]+):(\d+)/api/v1")
-LINK = re.compile(r"http://[^/]+(/\?token=\S+)")
+LINK = re.compile(r"http://[^/]+/\?token=(\S+)")
 SECRET = re.compile(r"imgp_|token=")
 UNPACKED = re.compile(r"/\S*/_MEI\w+/")
 """The folder that a one-file program unpacks itself to."""

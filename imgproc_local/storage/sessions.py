@@ -1,8 +1,8 @@
 """Access to the local page. Whoever can write to the data folder can use the command line, and so can sign in.
 
-`serve` and `sign-in` make a link that opens the page once, within `LINK_VALID_S`. The browser that opens it gets a
-cookie with the secret of a new session. The session ends by a sign-out, a revocation, or after `SESSION_VALID_S`, and
-with it the API key that the page made for itself. Invariant: the database holds hashes of secrets, never a secret.
+`serve` and `sign-in` make a link that opens the page once, within `LINK_VALID_S`. The page exchanges its token for the
+secret of a new session. The session ends by a sign-out, a revocation, or after `SESSION_VALID_S`, and with it the API
+key that the page made for itself. Invariant: the database holds hashes of secrets, never a secret.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import timedelta
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -18,6 +17,10 @@ from imgproc_local.domain.errors import NotFound
 from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
 
 SECRET_BYTES = 32
+SESSION_PREFIX = "imgs_"
+"""Begins the secret of every session. The secrets of older versions do not have it. They were cookies, may be known to
+servers on other ports of the host, and are refused.
+"""
 LINK_VALID_S = 10 * 60
 SESSION_VALID_S = 30 * 24 * 3600
 END_ALL = ("revoke_session_keys", "delete_sessions", "delete_links")
@@ -34,14 +37,6 @@ class PageSession(Struct, frozen=True):
     created_at: str
     expires_at: str
     key_id: str | None
-
-
-def cookie_name(folder: Path) -> str:
-    """The name of the cookie, which differs between the data folders that are served on one host.
-
-    Browsers send a cookie to every port of a host.
-    """
-    return "imgproc_page_" + hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 class Sessions:
@@ -64,7 +59,7 @@ class Sessions:
         async with self._database.reading() as read:  # a wrong token must not wait for the writer
             if await read.value("link_valid", {"hash": wanted, "at": read.at}) is None:
                 return None
-        secret = secrets.token_urlsafe(SECRET_BYTES)
+        secret = SESSION_PREFIX + secrets.token_urlsafe(SECRET_BYTES)
         async with self._database.transaction() as tx:
             await _delete_expired(tx)
             if await tx.value("use_link", {"hash": wanted}) is None:
@@ -85,7 +80,7 @@ class Sessions:
 
     async def by_secret(self, secret: str) -> PageSession | None:
         """The session that `secret` belongs to; None where there is none or it has expired."""
-        if not secret:
+        if not secret.startswith(SESSION_PREFIX):
             return None
         async with self._database.reading() as read:
             row = await read.one("session_by_hash", {"hash": _hash(secret), "at": read.at})

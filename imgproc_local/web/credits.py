@@ -12,7 +12,7 @@ from msgspec import Struct
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.storage.accounts import DEFAULT_ACCOUNT, CreditUsage
-from imgproc_local.web.guard import get, require_session
+from imgproc_local.web.guard import get
 
 DAYS = 30
 MAX_KEYS = 100
@@ -51,7 +51,7 @@ class CreditsBody(Struct, frozen=True):
     data: CreditsData
 
 
-@get("/local/credits", guards=[require_session])
+@get("/local/credits")
 async def usage(request: Request[Any, Any, Any]) -> CreditsBody:
     services: Services = request.app.state.services
     store = services.store

@@ -1,7 +1,8 @@
 """Downloads of archives from the local page.
 
 A page can't save a response of `fetch` without holding it in memory. Therefore it sends the request first, receives an
-address, and lets the browser download from there.
+address, and lets the browser download from there. A download sends no secret of the session: the ticket in the address
+is one itself.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportRequest
 from imgproc_local.domain.filename import download_name
 from imgproc_local.engine.export.exporter import require_complete
-from imgproc_local.web.guard import get, require_same_origin, require_session
+from imgproc_local.web.guard import get
 
 MAX_TICKETS = 16
 """At most this many downloads can be started; for a new one, the oldest ticket is deleted."""
-TICKET_VALID_S = 3600
+TICKET_VALID_S = 600
 STATE_KEY = "export_tickets"
 
 
@@ -52,7 +53,7 @@ class DownloadBody(Struct, frozen=True):
     data: Download
 
 
-@post("/local/exports", guards=[require_session, require_same_origin])
+@post("/local/exports")
 async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     """The address of an archive; with `dry_run`, what it would contain."""
     services: Services = request.app.state.services
@@ -73,7 +74,7 @@ async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     return Response(DownloadBody(Download(f"/local/exports/{ticket_id}/{name}")), status_code=201)
 
 
-@get("/local/exports/{ticket_id:str}/{name:str}", guards=[require_session])
+@get("/local/exports/{ticket_id:str}/{name:str}")
 async def download(request: Request[Any, Any, Any], ticket_id: FromPath[str]) -> Response[Any]:
     """The archive. Its name in the address is for the browser, and is not compared."""
     services: Services = request.app.state.services
@@ -91,4 +92,6 @@ def _tickets(state: State) -> dict[str, Ticket]:
     return tickets
 
 
-HANDLERS = [begin, download]
+HANDLERS = [begin]
+OPEN_HANDLERS = [download]
+"""These need no session."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 import imgproc_local
 from imgproc_local.compose import Services
 from imgproc_local.system.child import program
-from imgproc_local.web.guard import get, require_session
+from imgproc_local.web.guard import get
 
 TIMEOUT_S = 25.0
 """Less than the 30 seconds that the page waits."""
@@ -46,7 +46,7 @@ class HealthBody(Struct, frozen=True):
     data: Health
 
 
-@get("/local/health", guards=[require_session])
+@get("/local/health")
 async def health(request: Request[Any, Any, Any]) -> HealthBody:
     state = request.app.state
     lock: asyncio.Lock = state.setdefault("health_lock", asyncio.Lock())

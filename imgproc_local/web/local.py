@@ -6,7 +6,8 @@ import asyncio
 import unicodedata
 from typing import Any
 
-from litestar import Request, Response, delete, post
+from litestar import Request, delete, post
+from litestar.exceptions import NotAuthorizedException
 from litestar.params import FromPath
 from msgspec import Struct
 
@@ -18,7 +19,7 @@ from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
-from imgproc_local.web.guard import get, require_same_origin, require_session, session_cookie
+from imgproc_local.web.guard import NO_SESSION, get, session_of
 
 MAX_NAME_CHARS = 100
 MAX_RATE_LIMIT = 1_000_000
@@ -87,6 +88,22 @@ class SessionsBody(Struct, frozen=True):
     data: list[Session]
 
 
+class Link(Struct, frozen=True, forbid_unknown_fields=True):
+    """The `token` of a sign-in link; empty without one."""
+
+    token: str
+
+
+class SignedIn(Struct, frozen=True):
+    """The secret of a new session; None for a browser that was signed in already."""
+
+    secret: str | None
+
+
+class SignedInBody(Struct, frozen=True):
+    data: SignedIn
+
+
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
     """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit.
 
@@ -98,7 +115,7 @@ class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
     for_page: bool = False
 
 
-@get("/local/overview", guards=[require_session])
+@get("/local/overview")
 async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
     services: Services = request.app.state.services
     store, config = services.store, services.config
@@ -119,13 +136,13 @@ async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
     )
 
 
-@get("/local/keys", guards=[require_session])
+@get("/local/keys")
 async def list_keys(request: Request[Any, Any, Any]) -> KeysBody:
     services: Services = request.app.state.services
     return KeysBody([_key(key) for key in await services.store.keys.all()])
 
 
-@post("/local/keys", guards=[require_session, require_same_origin])
+@post("/local/keys")
 async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     services: Services = request.app.state.services
     expected = "a JSON object with name (text) and optionally rate_limit (integer)"
@@ -137,14 +154,14 @@ async def create_key(request: Request[Any, Any, Any]) -> KeyBody:
     return KeyBody(_key(key, secret))
 
 
-@delete("/local/keys/{key_id:str}", guards=[require_session, require_same_origin])
+@delete("/local/keys/{key_id:str}")
 async def revoke_key(request: Request[Any, Any, Any], key_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.keys.revoke(key_id)
     audit("key.revoke", key=key_id.lower(), session=_current_session(request).id)
 
 
-@get("/local/sessions", guards=[require_session])
+@get("/local/sessions")
 async def list_sessions(request: Request[Any, Any, Any]) -> SessionsBody:
     services: Services = request.app.state.services
     current = _current_session(request).id
@@ -156,21 +173,35 @@ async def list_sessions(request: Request[Any, Any, Any]) -> SessionsBody:
     )
 
 
-@delete("/local/sessions/{session_id:str}", guards=[require_session, require_same_origin])
+@delete("/local/sessions/{session_id:str}")
 async def revoke_session(request: Request[Any, Any, Any], session_id: FromPath[str]) -> None:
     services: Services = request.app.state.services
     await services.store.sessions.revoke(session_id)
     audit("session.revoke", session=session_id.lower(), by=_current_session(request).id)
 
 
-@post("/local/sign-out", status_code=204, guards=[require_session, require_same_origin])
-async def sign_out(request: Request[Any, Any, Any]) -> Response[None]:
+@post("/local/sign-in", status_code=200)
+async def sign_in(request: Request[Any, Any, Any]) -> SignedInBody:
+    """Sign a browser in that is not: with a link, which is used up then."""
+    services: Services = request.app.state.services
+    link = await read_json(request, Link, "a JSON object with token (text)")
+    if await session_of(request) is not None:
+        return SignedInBody(SignedIn(None))
+    opened = await services.store.sessions.sign_in(link.token, request.headers.get("user-agent", ""))
+    if opened is None:
+        raise NotAuthorizedException(NO_SESSION)
+    session, secret = opened
+    audit("session.begin", session=session.id)
+    return SignedInBody(SignedIn(secret))
+
+
+@post("/local/sign-out", status_code=204)
+async def sign_out(request: Request[Any, Any, Any]) -> None:
     """End the browser's session and revoke the key of its page."""
     services: Services = request.app.state.services
     session = _current_session(request)
     await services.store.sessions.revoke(session.id)
     audit("session.end", session=session.id)
-    return Response(None, cookies=[session_cookie(request, "", max_age_s=0)])
 
 
 def _current_session(request: Request[Any, Any, Any]) -> PageSession:
@@ -206,3 +237,5 @@ def _checked(requested: NewKey) -> NewKey:
 
 
 HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out]
+OPEN_HANDLERS = [sign_in]
+"""These need no session."""

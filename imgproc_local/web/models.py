@@ -29,7 +29,7 @@ from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
 from imgproc_local.vision.ocr import model_files
-from imgproc_local.web.guard import get, require_same_origin, require_session
+from imgproc_local.web.guard import get
 from imgproc_local.web.model_list import Models, read_models
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(max_length=64)] | None = None
 
 
-@get("/local/models", guards=[require_session])
+@get("/local/models")
 async def list_models(request: Request[Any, Any, Any]) -> ModelsBody:
     offered = await _offered_models(request)
     return ModelsBody(await asyncio.to_thread(read_models, _services(request), offered))
 
 
-@post("/local/models/import", status_code=202, guards=[require_session, require_same_origin])
+@post("/local/models/import", status_code=202)
 async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
     """Install a model from files on this machine, in the background."""
     services = _services(request)
@@ -95,7 +95,7 @@ async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
     return _task_body(request)
 
 
-@post("/local/models/{name:str}/install", status_code=202, guards=[require_session, require_same_origin])
+@post("/local/models/{name:str}/install", status_code=202)
 async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     """Download a model of the catalogue, test it and install it, in the background."""
     await _as_conflict(lambda: _install(_services(request), name))
@@ -103,7 +103,7 @@ async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskB
     return _task_body(request)
 
 
-@post("/local/models/{name:str}/cancel", status_code=202, guards=[require_session, require_same_origin])
+@post("/local/models/{name:str}/cancel", status_code=202)
 async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
     if not _services(request).models.cancel(unquote(name)):
@@ -111,7 +111,7 @@ async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBo
     return _task_body(request)
 
 
-@post("/local/models/{name:str}/use", status_code=202, guards=[require_session, require_same_origin])
+@post("/local/models/{name:str}/use", status_code=202)
 async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     """Use this model from the next picture on; "none" uses no model.
 
@@ -131,7 +131,7 @@ async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     return _task_body(request)
 
 
-@delete("/local/models/{name:str}", guards=[require_session, require_same_origin])
+@delete("/local/models/{name:str}")
 async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
     """Delete an installed model from the disk. The model in use is not deleted."""
     services = _services(request)

@@ -14,23 +14,18 @@ from typing import Any
 
 from litestar import Request, Response, Router
 from litestar.datastructures import ResponseHeader
-from litestar.enums import HttpMethod
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
-from litestar.response import Redirect
 
-from imgproc_local.compose import Services
-from imgproc_local.storage.sessions import SESSION_VALID_S
-from imgproc_local.system.audit import audit
-from imgproc_local.web import credits, exports, health, images, local, models, remarks, settings, storage
-from imgproc_local.web.guard import get, refuse_other_sites, require_own_host, session_cookie, session_of
+from imgproc_local.web import credits, exports, health, local, models, remarks, settings, storage
+from imgproc_local.web.guard import get, require_own_host, require_session
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
-        "img-src 'self'",
+        "img-src 'self' blob:",
         "connect-src 'self'",
         "form-action 'none'",
         "base-uri 'none'",
@@ -47,6 +42,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 
+_NO_STORE = [ResponseHeader(name="Cache-Control", value="no-store")]
+
 SCRIPTS = [
     "add-pictures", "app", "compare", "copy", "detail", "export", "files", "format", "help", "list", "messages",
     "model-progress", "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor",
@@ -54,6 +51,7 @@ SCRIPTS = [
     "view-settings", "view-storage", "view-welcome",
 ]  # fmt: skip
 STATIC = {
+    "locked.html": "text/html",
     "style.css": "text/css",
     "panels.css": "text/css",
     "icon.svg": "image/svg+xml",
@@ -69,24 +67,10 @@ def _file(name: str) -> tuple[bytes, str]:
     return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
-@get("/", response_headers=[ResponseHeader(name="Cache-Control", value="no-store")])
-async def index(request: Request[Any, Any, Any]) -> Response[Any]:
-    """The page. The token of a link is exchanged for a cookie by a redirect, which removes it from the address bar."""
-    services: Services = request.app.state.services
-    token = request.query_params.get("token")
-    if await session_of(request) is not None:
-        return (
-            Response(_file("index.html")[0], media_type="text/html")
-            if token is None
-            else Redirect("/", status_code=303)
-        )
-    if token is not None and request.method == HttpMethod.GET:  # HEAD must change nothing
-        opened = await services.store.sessions.sign_in(token, request.headers.get("user-agent", ""))
-        if opened is not None:
-            audit("session.begin", session=opened[0].id)
-            cookie = session_cookie(request, opened[1], max_age_s=SESSION_VALID_S)
-            return Redirect("/", status_code=303, cookies=[cookie])
-    return Response(_file("locked.html")[0], media_type="text/html", status_code=403)
+@get("/", response_headers=_NO_STORE, sync_to_thread=False)
+def index() -> Response[bytes]:
+    """The page, which anyone may read: what it shows, it requests with the secret of a session."""
+    return Response(_file("index.html")[0], media_type="text/html")
 
 
 @get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
@@ -116,10 +100,10 @@ HANDLERS = [
                     for module in (local, models, credits, storage, settings, health, exports, remarks)
                     for handler in module.HANDLERS
                 ],
-                response_headers=[ResponseHeader(name="Cache-Control", value="no-store")],
-                guards=[refuse_other_sites],
+                response_headers=_NO_STORE,
+                guards=[require_session],
             ),
-            Router(path="/", route_handlers=images.HANDLERS, guards=[refuse_other_sites]),
+            Router(path="/", route_handlers=[*local.OPEN_HANDLERS, *exports.OPEN_HANDLERS], response_headers=_NO_STORE),
         ],
         guards=[require_own_host],
         response_headers=[ResponseHeader(name=name, value=value) for name, value in SECURITY_HEADERS.items()],

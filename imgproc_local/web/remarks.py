@@ -12,7 +12,6 @@ from imgproc_local.api.json_body import read_json
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.web.guard import require_same_origin, require_session
 
 EXPECTED = "a JSON object with language_code (text) and seo_alt_text (text)"
 
@@ -37,7 +36,7 @@ class RemarksBody(Struct, frozen=True):
     data: Remarks
 
 
-@post("/local/remarks", status_code=200, guards=[require_session, require_same_origin])
+@post("/local/remarks", status_code=200)
 async def remarks(request: Request[Any, Any, Any]) -> RemarksBody:
     draft = await read_json(request, Draft, EXPECTED)
     if draft.language_code not in LANGUAGES:

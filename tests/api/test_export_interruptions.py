@@ -99,7 +99,7 @@ def test_an_account_runs_two_exports_at_once(service: Running) -> None:
         refused = post(service)
         assert refused.status_code == 503
         assert int(refused.headers["retry-after"]) > 0
-        page = {**service.page_cookie(), "Origin": service.root}
+        page = service.page_session()
         assert httpx.post(f"{service.root}/local/exports", headers=page, json={}).status_code == 503
         assert post(service, dry_run=True).status_code == 200
         with service.client_for(service.make_key("another")) as other:

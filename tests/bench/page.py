@@ -143,6 +143,7 @@ def run(count: int, busy: int) -> int:
             empty_before = scroll_empty(browser, Path(name) / "empty.json")
             link = command_line("sign-in", data_dir=folder).stdout
             page.goto(next(word for word in link.split() if word.startswith("http")))
+            page.locator(".pictures-view").wait_for()
             began = time.perf_counter()
             page.reload()
             loaded = "Number(document.querySelector('.chip .count')?.textContent.replaceAll(',', '')) >= "

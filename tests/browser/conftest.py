@@ -59,7 +59,7 @@ class Tab:
         self.wait("document.querySelector('.pictures-view')")
 
     def _check_request(self, request: Any) -> None:
-        if not request.url.startswith(self.service.root + "/"):
+        if not request.url.removeprefix("blob:").startswith(self.service.root + "/"):
             self.problems.append(f"request to {request.url}")
 
     def _check_console(self, message: Any) -> None:

@@ -1,15 +1,17 @@
 """A page of another origin can neither read nor change anything, although its browser is signed in.
 
-It is on another port of the same host. Cookies ignore the port, so its requests are sent with the session cookie.
+It is on another port of the same host, to which browsers send the cookies of this one.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
+import httpx
 import pytest
 
 from tests.browser.conftest import OpenTab
@@ -18,7 +20,11 @@ from tests.support.service import Running
 
 
 class BlankPage(BaseHTTPRequestHandler):
+    received: ClassVar[list[dict[str, str]]] = []
+    """The headers of all requests."""
+
     def do_GET(self) -> None:
+        self.received.append(dict(self.headers))
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.end_headers()
@@ -46,8 +52,7 @@ def test_a_page_of_another_origin_neither_reads_nor_changes_anything(
     tab = open_tab(empty_service)
     tab.wait_for_count("Done", 1)
     keys = empty_service.run(empty_service.services.store.keys.all())
-    own_image = f"{empty_service.root}/local/images/{job['image']['id']}/original"
-    assert tab.page.evaluate(f"fetch('{own_image}').then((response) => response.ok)")
+    own_image = f"{empty_service.url}/images/{job['image']['id']}/original"
     page = tab.context.new_page()
     page.goto(other_origin)
     outcome = page.evaluate(
@@ -80,3 +85,27 @@ def test_a_page_of_another_origin_neither_reads_nor_changes_anything(
     assert empty_service.run(empty_service.services.store.keys.all()) == keys
     assert empty_service.job(job["job_id"])["status"] == "completed"
     page.close()
+
+
+def test_what_a_browser_sends_to_another_port_opens_nothing(
+    empty_service: Running, open_tab: OpenTab, other_origin: str
+) -> None:
+    tab = open_tab(empty_service)
+    page = tab.context.new_page()
+    BlankPage.received.clear()
+    page.goto(other_origin)
+    page.close()
+    received = BlankPage.received[0]
+    del received["Host"]
+    tried = 0
+    for route in empty_service.app.routes:
+        if not route.path.startswith("/local/"):
+            continue
+        for method in route.methods - {"OPTIONS"}:
+            url = empty_service.root + re.sub(r"\{\w+:str\}", "01arz3ndektsv4rrffq69g5fav", route.path)
+            headers = {**received, "Origin": empty_service.root, "Sec-Fetch-Site": "same-origin"}
+            answer = httpx.request(method, url, headers=headers, content=b'{"token": ""}')
+            expected = 404 if route.path.startswith("/local/exports/") else 401
+            assert answer.status_code == expected, f"{method} {route.path}"
+            tried += 1
+    assert tried > 20

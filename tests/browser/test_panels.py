@@ -255,7 +255,7 @@ def test_settings_and_health_are_shown(service: Running, open_tab: OpenTab, monk
     # the checks run in a program of their own, which on a busy machine needs longer than the page waits
     monkeypatch.setattr(health, "TIMEOUT_S", 120)
     monkeypatch.setattr(health, "TTL_S", 600)
-    checked = httpx.get(f"{service.root}/local/health", headers=service.page_cookie(), timeout=150)
+    checked = httpx.get(f"{service.root}/local/health", headers=service.page_session(), timeout=150)
     assert checked.status_code == 200, checked.text
     tab = open_tab(service)
     show_view(tab, "settings", ".setting")

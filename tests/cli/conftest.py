@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -75,6 +76,16 @@ class Program:
         result = self.in_process(*arguments, "--json", **settings)
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
+
+
+def use_link(link: str, browser: httpx.Client | None = None, **headers: str) -> httpx.Response:
+    """Send what the page sends when `link` was opened. If it is accepted, `browser` is signed in."""
+    root, _, token = link.partition("/?token=")
+    send = httpx.post if browser is None else browser.post
+    answer = send(f"{root}/local/sign-in", json={"token": token}, headers=headers)
+    if browser is not None and answer.is_success:
+        browser.headers["Authorization"] = f"Bearer {answer.json()['data']['secret']}"
+    return answer
 
 
 @pytest.fixture

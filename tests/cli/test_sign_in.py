@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.conftest import Program
-from tests.faults.server_process import ROOT, clean_environment, serving
+from tests.cli.conftest import Program, use_link
+from tests.faults.server_process import ROOT, ServerProcess, clean_environment, serving
 
 pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
 
@@ -27,9 +27,8 @@ def test_sign_in_prints_a_link_that_works_once(program: Program) -> None:
         assert result.exit_code == 0, result.output
         link = result.stdout.strip()
         assert link.startswith(f"{server.root}/?token=")
-        with httpx.Client(follow_redirects=True) as browser:
-            assert "app.js" in browser.get(link).text
-        assert httpx.get(link).status_code == 403
+        assert "app.js" in httpx.get(link).text
+        assert [use_link(link).status_code for _ in range(2)] == [200, 401]
 
 
 def test_sign_in_without_a_server_says_what_to_do(program: Program) -> None:
@@ -43,18 +42,18 @@ def test_sessions_are_listed_and_revoked_at_once(program: Program) -> None:
     assert "No browser" in program.in_process("sessions", "list").stdout
     with serving(program.data) as server, httpx.Client(base_url=server.wait_ready()) as one, httpx.Client() as two:
         for browser, name in ((one, "Browser one"), (two, "Browser two")):
-            browser.get(program.in_process("sign-in").stdout.strip(), headers={"User-Agent": name})
+            use_link(program.in_process("sign-in").stdout.strip(), browser, **{"User-Agent": name})
         first, second = program.in_process_json("sessions", "list")
         assert [first["browser"], second["browser"]] == ["Browser one", "Browser two"]
         assert "Browser two" in program.in_process("sessions", "list").stdout
-        assert one.get("/").status_code == 200
+        assert one.get("/local/keys").status_code == 200
         assert program.in_process("sessions", "revoke", first["id"]).exit_code == 0
-        assert one.get("/").status_code == 403
-        assert two.get(f"{server.root}/").status_code == 200
+        assert one.get("/local/keys").status_code == 401
+        assert two.get(f"{server.root}/local/keys").status_code == 200
         unused = program.in_process("sign-in").stdout.strip()
         assert program.in_process("sessions", "revoke", "--all").exit_code == 0
-        assert two.get(f"{server.root}/").status_code == 403
-        assert httpx.get(unused).status_code == 403, "links that were not used are revoked too"
+        assert two.get(f"{server.root}/local/keys").status_code == 401
+        assert use_link(unused).status_code == 401, "links that were not used are revoked too"
     assert program.in_process("sessions", "revoke", first["id"]).exit_code == 2
 
 
@@ -96,7 +95,7 @@ def terminal_output(folder: Path, until: str) -> str:
                 printed += os.read(primary, 4096)
         link = LINK.search(printed.decode())
         if link:
-            assert httpx.get(link[0]).status_code == 303
+            assert use_link(link[0].strip()).status_code == 200
     finally:
         process.terminate()
         process.wait(30)

@@ -186,7 +186,7 @@ def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
 
 def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(gated: Running) -> None:
     gated.process("optimize", pictures.jpeg())
-    page = {"Origin": gated.root, **gated.page_cookie()}
+    page = gated.page_session()
     with account_events(gated) as stream:
         stream.until("totals")
         body = {"older_than_days": 0}

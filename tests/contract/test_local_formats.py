@@ -23,8 +23,8 @@ def page(service: Running) -> httpx.Client:
 
 def page_client(service: Running) -> httpx.Client:
     """A client with the key that the local page made for itself."""
-    origin = {"Origin": service.root, **service.page_cookie()}
-    answer = httpx.post(f"{service.root}/local/keys", json={"name": "Local page", "for_page": True}, headers=origin)
+    body = {"name": "Local page", "for_page": True}
+    answer = httpx.post(f"{service.root}/local/keys", json=body, headers=service.page_session())
     return service.client_for(answer.json()["data"]["key"])
 
 

@@ -76,10 +76,6 @@ def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, m
     assert (current.status_code, current.content) == (304, b"")
     head = service.client.head(f"/images/{image_id}/thumbnail")
     assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", answer.headers["etag"])
-    shown = httpx.get(f"{service.root}/local/images/{image_id}/thumbnail", headers=service.page_cookie())
-    assert shown.content == answer.content
-    for name in ("etag", "cache-control", "content-type"):
-        assert shown.headers[name] == answer.headers[name]
     assert made.count == 1
 
 
@@ -121,14 +117,11 @@ def test_a_thumbnail_is_deleted_with_the_job(gated: Running) -> None:
     assert get(gated, job["image"]["id"]).status_code == 404
 
 
-def test_thumbnails_are_refused_to_other_accounts_and_origins(service: Running) -> None:
+def test_thumbnails_are_refused_to_other_accounts(service: Running) -> None:
     image_id = upload(service, 31)
     with service.client_for(service.make_key("another")) as other:
         assert other.get(f"/images/{image_id}/thumbnail").status_code == 404
-    url = f"{service.root}/local/images/{image_id}/thumbnail"
-    assert httpx.get(url).status_code == 401
-    answer = httpx.get(url, headers={**service.page_cookie(), "Sec-Fetch-Site": "same-site"})
-    assert answer.status_code == 403
+    assert httpx.get(f"{service.url}/images/{image_id}/thumbnail").status_code == 401
 
 
 # ---- thumbnails that can't be made ----

@@ -23,7 +23,6 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.server.limits import Limits
 from imgproc_local.server.server import Server, server_config
 from imgproc_local.storage.database import utc_now
-from imgproc_local.storage.sessions import cookie_name
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
 
@@ -88,11 +87,11 @@ class Running:
         with self.client_for(other.key) as other.client:
             yield other
 
-    def page_cookie(self, browser: str = "a test") -> dict[str, str]:
+    def page_session(self, browser: str = "a test") -> dict[str, str]:
         """The header of a browser that is signed in to the local page."""
         opened = self.run(self.services.store.sessions.sign_in(self.page_token(), browser))
         assert opened is not None
-        return {"Cookie": f"{cookie_name(self.services.config.data_dir)}={opened[1]}"}
+        return {"Authorization": f"Bearer {opened[1]}"}
 
     def page_token(self) -> str:
         """The token of a link that opens the local page once."""

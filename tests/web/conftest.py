@@ -12,7 +12,6 @@ from tests.support.service import Running
 
 @pytest.fixture
 def page(service: Running) -> Iterator[httpx.Client]:
-    """A client with the cookie and the origin of the page."""
-    headers = {**service.page_cookie(), "Origin": service.root}
-    with httpx.Client(base_url=service.root, headers=headers, timeout=30) as client:
+    """A client that is signed in, as the page is."""
+    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=30) as client:
         yield client

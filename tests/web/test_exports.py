@@ -28,9 +28,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def page(service: Running) -> Iterator[httpx.Client]:
-    """A client with the cookie and the origin of the page."""
-    headers = {**service.page_cookie(), "Origin": service.root}
-    with httpx.Client(base_url=service.root, headers=headers, timeout=30) as client:
+    """A client that is signed in, as the page is."""
+    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=30) as client:
         yield client
 
 
@@ -60,8 +59,7 @@ def test_a_dry_run_and_what_is_missing_are_as_in_the_api(page: httpx.Client, tmp
     with running(tmp_path) as other:
         texts = [text("en", "photo", source=TextSource.PIXELS)]
         other.run(add_job(other.services, b"a", optimized=Result(b"b", Format.JPEG), texts=texts))
-        headers = {**other.page_cookie(), "Origin": other.root}
-        refused = httpx.post(f"{other.root}/local/exports", headers=headers, json={})
+        refused = httpx.post(f"{other.root}/local/exports", headers=other.page_session(), json={})
     assert (refused.status_code, refused.json()["needs_text_total"]) == (409, 1)
 
 
@@ -76,10 +74,9 @@ def test_a_download_expires_and_the_oldest_is_forgotten(
     assert (expired.status_code, list(expired.json())) == (404, ["message"])
 
 
-def test_only_the_page_can_begin_and_download(service: Running, page: httpx.Client) -> None:
-    url = begin(page)
-    for origin in ("https://example.org", ""):
-        headers = {**service.page_cookie(), "Origin": origin}
-        assert httpx.post(f"{service.root}/local/exports", headers=headers, json={}).status_code == 403
-    assert httpx.get(service.root + url).status_code == 401
-    assert page.get(url, headers={"Sec-Fetch-Site": "same-site"}).status_code == 403
+def test_only_the_page_can_begin_and_who_has_the_ticket_can_download(service: Running, page: httpx.Client) -> None:
+    assert httpx.post(f"{service.root}/local/exports", json={}).status_code == 401
+    _, _, _, ticket, name = begin(page).split("/")
+    assert len(ticket) >= 20, "it can't be guessed"
+    assert httpx.get(f"{service.root}/local/exports/{ticket}/{name}").status_code == 200
+    assert httpx.get(f"{service.root}/local/exports/{ticket[:-1]}/{name}").status_code == 404

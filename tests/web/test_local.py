@@ -118,7 +118,7 @@ def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monk
 
     async def stall() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(service.root.rpartition(":")[2]))
-        headers = "".join(f"{name}: {page.headers[name]}\r\n" for name in ("cookie", "origin"))
+        headers = f"Authorization: {page.headers['Authorization']}\r\n"
         host = service.root.removeprefix("http://")
         writer.write(f"POST /local/keys HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: 50\r\n\r\n{{".encode())
         async with asyncio.timeout(10):
@@ -182,7 +182,14 @@ def test_a_picture_is_processed_with_a_key_of_the_page(service: Running, page: h
     assert [text["language_code"] for text in job["image"]["translations"]] == ["en", "de"]
 
 
+def test_the_key_of_the_page_has_no_rate_limit_and_ends_with_the_session(service: Running, page: httpx.Client) -> None:
+    with service.client_for(create(page, name="Local page", rate_limit=2, for_page=True)["key"]) as client:
+        assert [client.get("/credits/balance").status_code for _ in range(4)] == [200] * 4
+        assert page.post("/local/sign-out").status_code == 204
+        assert client.get("/credits/balance").status_code == 401
+
+
 def test_before_the_first_account_there_is_no_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Running, "make_key", lambda *_: "none")
     with running(tmp_path) as fresh:
-        assert httpx.get(f"{fresh.root}/local/overview", headers=fresh.page_cookie()).json()["data"]["balance"] is None
+        assert httpx.get(f"{fresh.root}/local/overview", headers=fresh.page_session()).json()["data"]["balance"] is None

@@ -81,9 +81,7 @@ def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterato
     for path in store.partial_folder.glob("*"):
         path.unlink()
     (store.folder / "in-use.json").unlink(missing_ok=True)
-    with httpx.Client(
-        base_url=service.root, headers={**service.page_cookie(), "Origin": service.root}, timeout=TIMEOUT_S
-    ) as client:
+    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=TIMEOUT_S) as client:
         yield client
 
 
@@ -375,28 +373,9 @@ def test_a_model_in_another_program_is_listed_and_used(
 
 def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
     with running(tmp_path / "data", catalogue={"known": entry()}) as service:
-        headers = {**service.page_cookie(), "Origin": service.root}
+        headers = service.page_session()
         service.services.models.close()
         refused = httpx.post(f"{service.root}/local/models/known/install", headers=headers)
         assert (refused.status_code, "is stopping" in refused.json()["message"]) == (503, True)
         assert service.services.models.progress is None
     assert hub.requests == []
-
-
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", ""),
-        ("POST", "/import"),
-        ("POST", "/known/install"),
-        ("POST", "/known/cancel"),
-        ("POST", "/known/use"),
-        ("DELETE", "/known"),
-    ],
-)
-def test_a_session_and_the_own_origin_are_required(service: Running, method: str, path: str) -> None:
-    url = f"{service.root}/local/models{path}"
-    assert httpx.request(method, url, headers={"Origin": service.root}).status_code == 401
-    if method != "GET":
-        for origin in ({}, {"Origin": "http://localhost:1"}):
-            assert httpx.request(method, url, headers={**service.page_cookie(), **origin}).status_code == 403

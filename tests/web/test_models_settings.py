@@ -13,7 +13,7 @@ TIMEOUT_S = 20
 
 def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
     with running(tmp_path, air_gapped=True, model="none") as service:
-        headers = {**service.page_cookie(), "Origin": service.root}
+        headers = service.page_session()
         with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
             data = page.get("/local/models").json()["data"]
             assert (data["air_gapped"], data["fixed_by_setting"]) == (True, "none")
@@ -25,7 +25,7 @@ def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
 
 def test_a_models_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
     with running(tmp_path / "data", models_dir=str(tmp_path / "drive")) as service:
-        headers = {**service.page_cookie(), "Origin": service.root}
+        headers = service.page_session()
         with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
             data = page.get("/local/models").json()["data"]
             assert "Connect its drive" in data["folder_problem"]

@@ -7,8 +7,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.service import Running
-
 LONG = (
     "Two red boats lie at the quay in the harbour of Bremen, while a crane lifts a blue container onto a ship that is"
     " painted green and white."
@@ -57,10 +55,3 @@ def test_a_body_that_is_not_utf8_is_refused(page: httpx.Client) -> None:
     answer = page.post("/local/remarks", content=b'{"language_code": "en", "seo_alt_text": "\xff"}')
     assert answer.status_code == 422, answer.text
     assert list(answer.json()["errors"]) == ["body"]
-
-
-def test_only_the_page_is_answered(service: Running, page: httpx.Client) -> None:
-    body = {"language_code": "en", "seo_alt_text": "A boat."}
-    assert page.post("/local/remarks", json=body, headers={"Origin": "http://evil.example"}).status_code == 403
-    origin = {"Origin": service.root}
-    assert httpx.post(f"{service.root}/local/remarks", json=body, headers=origin).status_code == 401

@@ -3,7 +3,7 @@
 import { html, render, useEffect, useState } from "./preact.js";
 import { Messages, announce, clearNotice, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
-import { api, local } from "./service.js";
+import { SessionEnded, api, local, signIn } from "./service.js";
 import { followPictures } from "./store.js";
 import { number } from "./format.js";
 import { PicturesView } from "./pictures.js";
@@ -86,8 +86,14 @@ function App() {
 async function start() {
   render(html`<${App} />`, document.getElementById("app"));
   try {
+    await signIn(new URLSearchParams(location.search).get("token") ?? "");
+    history.replaceState(null, "", `/${location.hash}`);
     overview.set(await local("GET", "/overview"));
   } catch (error) {
+    if (error instanceof SessionEnded) {
+      location.replace("/static/locked.html");
+      return;
+    }
     await notice("start", `The page can't start: ${error.message}`, "Try again");
     location.reload();
     return;

@@ -1,8 +1,7 @@
 // Compares the original with a result: both in one place, divided by a movable line, fitted or at 100 %.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js";
-import { fileUrl } from "./files.js";
-import { connections, reachable } from "./service.js";
+import { fileOf } from "./service.js";
 
 const LOAD_AFTER_MS = 150; // a picture that is only passed with j or k loads nothing but its thumbnail
 const SPLIT_STEP = 0.02;
@@ -12,44 +11,39 @@ const PAN_STEP_PX = 80;
 const clamp = (value, minimum, maximum) => Math.min(maximum, Math.max(minimum, value));
 
 /**
- * Load `url` through the page's connections. Returns its `status`, and its `width` and `height` when it is "loaded". It is
- * "missing" if there is no such file, or the browser can't show it; and "waiting" also while the service can't be reached.
+ * Load a file of an image, after `delay_ms`. Returns its `status`, and its `url`, `width` and `height` when it is "loaded". It is
+ * "missing" if there is no such file (`which` null), or the browser can't show it; and "waiting" also while the service can't be
+ * reached.
  */
-function useImage(url) {
-  const [state, setState] = useState({ url: null, status: "waiting" });
+function useImage(imageId, which, delay_ms = LOAD_AFTER_MS) {
+  const [state, setState] = useState({});
   useEffect(() => {
-    if (url === null) return undefined;
+    if (which === null) return undefined;
     const abort = new AbortController();
     const loader = new Image();
-    let release = () => {};
     const load = async () => {
+      let status = "loaded";
       try {
-        release = await connections.take({ signal: abort.signal });
+        const file = await fileOf(imageId, which, { signal: abort.signal });
+        await new Promise((resolve, reject) => {
+          loader.onload = resolve;
+          loader.onerror = reject;
+          loader.src = URL.createObjectURL(file);
+        });
       } catch {
-        return;
+        status = "missing";
       }
-      const ended = async (status) => {
-        release();
-        if (status === "missing" && !(await reachable())) {
-          if (!abort.signal.aborted) await load();
-          return;
-        }
-        if (!abort.signal.aborted) setState({ url, status, width: loader.naturalWidth, height: loader.naturalHeight });
-      };
-      loader.onload = () => ended("loaded");
-      loader.onerror = () => ended("missing");
-      loader.src = url;
+      if (!abort.signal.aborted) setState({ which, status, url: loader.src, width: loader.naturalWidth, height: loader.naturalHeight });
     };
-    const timer = setTimeout(load, LOAD_AFTER_MS);
+    const timer = setTimeout(load, delay_ms);
     return () => {
       clearTimeout(timer);
       abort.abort();
-      loader.onload = loader.onerror = null;
-      loader.src = "";
-      release();
+      URL.revokeObjectURL(loader.src);
+      setState({});
     };
-  }, [url]);
-  return state.url === url ? state : { url: null, status: url === null ? "missing" : "waiting" };
+  }, [imageId, which]);
+  return state.which === which ? state : { status: which === null ? "missing" : "waiting" };
 }
 
 /**
@@ -61,8 +55,9 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
   const [box, setBox] = useState({ width: 0, height: 0 });
   const [split, setSplit] = useState(0.5);
   const [pan, setPan] = useState({ x: 0.5, y: 0.5 }); // the point of the picture in the middle of the stage
-  const before = useImage(fileUrl(imageId, "original"));
-  const after = useImage(variant === null ? null : fileUrl(imageId, variant));
+  const preview = useImage(imageId, "thumbnail", 0);
+  const before = useImage(imageId, "original");
+  const after = useImage(imageId, variant);
   const shown = after.status === "loaded" ? after : before;
   useLayoutEffect(() => {
     const observer = new ResizeObserver(([{ contentRect }]) => setBox({ width: contentRect.width, height: contentRect.height }));
@@ -135,7 +130,7 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
       aria-label=${zoomed ? "Comparison at 100 %: arrow keys move the picture" : "Comparison"}
       onPointerDown=${onPointerDown} onDblClick=${onZoom} onKeyDown=${onStageKey}>
       <div class="compare-layer">
-        ${shown.status === "waiting" && html`<img class="preview-image" src=${fileUrl(imageId, "thumbnail")} alt="" style=${placed} draggable=${false} />`}
+        ${shown.status === "waiting" && preview.status === "loaded" && html`<img class="preview-image" src=${preview.url} alt="" style=${placed} draggable=${false} />`}
         ${before.status === "loaded" && html`<img src=${before.url} alt=${`${name}, original`} style=${placed} draggable=${false} />`}
       </div>
       ${after.status === "loaded" && html`

@@ -3,13 +3,16 @@
 import { html, useEffect, useRef } from "./preact.js";
 import { Compare } from "./compare.js";
 import { CopyMenu } from "./copy.js";
-import { downloadName, fileUrl, variantLabel } from "./files.js";
+import { download, downloadName, variantLabel } from "./files.js";
 import { bytes, dateTime } from "./format.js";
 import { stateText } from "./list.js";
 import { useChanges, useObservable } from "./observable.js";
+import { fileOf } from "./service.js";
 import { TextEditor } from "./text-editor.js";
 import { arrangement, changes, isOpen, neighbour, pictureOf } from "./store.js";
+import { reporting } from "./texts.js";
 
+const SAVED_AFTER_MS = 60_000; // until then, the browser has saved a file that it downloads
 const STAGE_LABELS = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
 const REMOVED_LABELS = {
   gps: "GPS position",
@@ -109,9 +112,14 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
     </section>`;
 }
 
-/** The sizes of the files of a picture, with links to download them. */
+/** The sizes of the files of a picture, with buttons to download them. */
 function Sizes({ picture }) {
   const { image, details } = picture;
+  const save = (which) => reporting(async () => {
+    const url = URL.createObjectURL(await fileOf(image.id, which, { stream: true }));
+    download(url, downloadName(picture, which));
+    setTimeout(() => URL.revokeObjectURL(url), SAVED_AFTER_MS);
+  });
   const rows = [{ which: "original", label: "Original", size: image.original_size }];
   for (const which of ["optimized", "converted"]) {
     const size = image[`${which}_size`];
@@ -130,7 +138,7 @@ function Sizes({ picture }) {
               <th scope="row"><span>${label}</span>${rows.length > 1 && which === picture.best && html` <span class="tag good">serve this one</span>`}</th>
               <td class="number">${bytes(size)}</td>
               <td class="number">${which === "original" ? "" : saved > 0 ? `−${saved} %` : saved < 0 ? `+${-saved} %` : "same"}</td>
-              <td class="download"><a href=${fileUrl(image.id, which)} download=${downloadName(picture, which)} aria-label=${`Download ${label}`}>Download</a></td>
+              <td class="download"><button type="button" class="small" aria-label=${`Download ${label}`} onClick=${() => save(which)}>Download</button></td>
             </tr>`;
         })}
       </tbody>

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useState } from "./preact.js";
 import { CopyMenu } from "./copy.js";
+import { download } from "./files.js";
 import { bytes, counted } from "./format.js";
 import { announce, Dialog } from "./messages.js";
 import { api, local } from "./service.js";
@@ -73,11 +74,8 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
     }
     setSaving(null);
   };
-  const download = () => exportWith(async (url) => {
-    const link = document.createElement("a");
-    link.href = url;
-    link.download = url.split("/").pop();
-    link.click();
+  const downloadZip = () => exportWith(async (url) => {
+    download(url, url.split("/").pop());
     announce("The download has started.");
     onClose();
   });
@@ -134,7 +132,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
         <span class="spacer"></span>
         ${"showDirectoryPicker" in window && html`
           <button type="button" disabled=${blocked} onClick=${saveToFolder}>${saving === null ? "Save to a folder…" : `Saving ${saving}…`}</button>`}
-        <button type="button" class="main" disabled=${blocked} onClick=${download}>Download ZIP</button>
+        <button type="button" class="main" disabled=${blocked} onClick=${downloadZip}>Download ZIP</button>
       </div>
     </${Dialog}>`;
 }

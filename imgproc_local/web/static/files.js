@@ -1,9 +1,14 @@
-// The files of a picture: addresses, names and sizes.
+// The files of a picture: names, sizes and downloads.
 
 import { bytes } from "./format.js";
 
-/** The URL of a file of an image; `which` is original, optimized, converted or thumbnail. */
-export const fileUrl = (imageId, which) => `/local/images/${imageId}/${which}`;
+/** Let the browser save what is at `url` as `name`. */
+export function download(url, name) {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+}
 
 /** The label of a result. */
 export function variantLabel(picture, which) {

@@ -4,13 +4,12 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js"
 import { AddDialog, NoPictures, UploadStatus, addPictures, options, useFileDrops } from "./add-pictures.js";
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
-import { fileUrl } from "./files.js";
 import { counted } from "./format.js";
 import { HelpDialog } from "./help.js";
 import { PictureList } from "./list.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
-import { api } from "./service.js";
+import { api, fileOf } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, redoLast, regenerateTexts, reporting, undoLast } from "./texts.js";
 import { Toolbar, Totals, isFiltered } from "./toolbar.js";
@@ -135,8 +134,7 @@ export function PicturesView({ app, path }) {
   /** Send the original of a picture again, with its options except the context. When that upload is accepted, delete the failed job. */
   const repeat = (picture) => reporting(async () => {
     const { id, name, image, details } = picture;
-    const response = await fetch(fileUrl(image.id, "original"));
-    if (!response.ok) throw new Error("The original is no longer stored. Add the picture again.");
+    const original = await fileOf(image.id, "original");
     const fields = details.languages.map((code) => ["languages", code]);
     fields.push(["format", image.converted_format ?? options.value.format], ["project_id", details.project.id]);
     for (const side of ["max_width_px", "max_height_px"]) if (details[side]) fields.push([side, details[side]]);
@@ -144,7 +142,7 @@ export function PicturesView({ app, path }) {
       await api(`/jobs/${id}`, { method: "DELETE" });
       forgetPicture(id);
     });
-    const file = new File([await response.blob()], name);
+    const file = new File([original], name);
     addFiles([{ file, path: name, operation: details.operation, onAccepted }], fields, app.overview);
     go(1);
   });

@@ -1,14 +1,14 @@
 // Requests to the service. `local` calls the page's own endpoints and `api` the public ones; both throw the service's error
 // message. While a problem is temporary (a rate limit, a stopped server, a revoked key), `api` shows it and waits.
 //
-// Beside downloads of exports and originals, the page has at most three connections open: one for the event stream, and
-// `connections` for everything else, so that thumbnails and uploads never delay each other by more than one request. All requests
-// carry the cookie, also those that do not need it: browsers never send requests with and without cookies on one connection.
+// Beside downloads, the page has at most three connections open: one for the event stream, and `connections` for
+// everything else, so that thumbnails and uploads never delay each other by more than one request.
 
 import { clearNotice, notice } from "./messages.js";
 
-// The API key of the page is in localStorage, not in sessionStorage, so that all tabs share one key. A better hidden place
-// would protect nothing: whoever has the session cookie can create keys, and no foreign script runs in this page.
+// The secret of the session and the API key of the page are in localStorage, so that all tabs share them, and that browsers
+// send them nowhere on their own: guard.py says why a cookie would not do. No foreign script runs in this page.
+const SESSION_STORAGE_KEY = "imgproc-local.session";
 const API_KEY_STORAGE_KEY = "imgproc-local.key";
 const KEY_NAME = "Local page";
 const SILENCE_MS = 45_000; // a stream without data for this time is closed; the service sends a comment every 15 s
@@ -36,7 +36,9 @@ export class Refused extends Error {
 export class AnswerLost extends Error {}
 
 class Unreachable extends Error {}
-class SessionEnded extends Error {}
+
+/** This browser is not signed in, or no longer. */
+export class SessionEnded extends Error {}
 
 // ---- connections ----
 
@@ -89,18 +91,21 @@ class Slots {
 }
 
 /** The connections for requests, uploads and thumbnails. */
-export const connections = new Slots(MAX_CONNECTIONS);
+const connections = new Slots(MAX_CONNECTIONS);
 
-async function limitedFetch(path, options) {
-  const release = await connections.take({ signal: options.signal });
+/** The whole response: its connection is in use until its body was received. */
+async function limitedFetch(path, { urgent = true, ...options }) {
+  const release = await connections.take({ urgent, signal: options.signal });
   try {
-    return await fetch(path, options);
+    const response = await fetch(path, options);
+    const body = await response.blob();
+    return new Response(body.size > 0 ? body : null, response);
   } finally {
     release();
   }
 }
 
-// ---- endpoints of the page, with the session cookie: /local ----
+// ---- endpoints of the page, with the secret of the session: /local ----
 
 async function localOnce(method, path, body) {
   let response;
@@ -108,7 +113,10 @@ async function localOnce(method, path, body) {
     response = await limitedFetch(`/local${path}`, {
       method,
       body: body === undefined ? undefined : JSON.stringify(body),
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      headers: {
+        Authorization: `Bearer ${localStorage.getItem(SESSION_STORAGE_KEY) ?? ""}`,
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      },
       cache: "no-store",
       signal: AbortSignal.timeout(30_000),
     });
@@ -133,6 +141,20 @@ export async function local(method, path, body) {
     const advice = method === "GET" ? "" : " Check whether the change was made before you repeat it.";
     throw new Refused(0, `The service can't be reached, or has not answered within 30 seconds.${advice}`);
   }
+}
+
+/** Sign this browser in with the `token` of a link, unless it is signed in already. Throws `SessionEnded` if the link is not valid. */
+export async function signIn(token) {
+  const { secret } = await localOnce("POST", "/sign-in", { token });
+  if (secret === null) return;
+  localStorage.setItem(SESSION_STORAGE_KEY, secret);
+  forgetKey(); // the key of an earlier session ends with it
+}
+
+export async function signOut() {
+  await local("POST", "/sign-out");
+  localStorage.removeItem(SESSION_STORAGE_KEY);
+  forgetKey();
 }
 
 function showSessionEnded() {
@@ -206,12 +228,13 @@ async function currentKey() {
 // ---- the API ----
 
 /**
- * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` is a response
- * without an end, which has a connection of its own. `onWait(text)` is called with the reason for waiting, and with null when
- * the wait is over. A request that is not `isRepeatable` is not sent again after its answer was lost: `AnswerLost` is thrown as
- * soon as the service can be reached. Throws also `Refused`, and the error of `signal`.
+ * The response to a request to /api/v1, repeated while the service is busy or can't be reached. A `stream` has a connection of
+ * its own until the caller has read it. A request that is not `urgent` leaves a connection to those that are. `onWait(text)` is
+ * called with the reason for waiting, and with null when the wait is over. A request that is not `isRepeatable` is not sent again
+ * after its answer was lost: `AnswerLost` is thrown as soon as the service can be reached. Throws also `Refused`, and the error of
+ * `signal`.
  */
-export async function api(path, { method = "GET", body, headers = {}, signal, stream = false, isRepeatable = true, onWait = () => {} } = {}) {
+export async function api(path, { method = "GET", body, headers = {}, signal, cache = "no-store", stream = false, urgent = true, isRepeatable = true, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
     signal?.throwIfAborted();
     let key;
@@ -220,9 +243,9 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
     try {
       key = await currentKey();
       const sent = { ...headers, Authorization: `Bearer ${key}` };
-      const request = stream ? fetch : limitedFetch;
+      const options = { method, body, headers: sent, signal, cache };
       isSent = true;
-      response = await request(`/api/v1${path}`, { method, body, headers: sent, signal, cache: "no-store" });
+      response = await (stream ? fetch(`/api/v1${path}`, options) : limitedFetch(`/api/v1${path}`, { ...options, urgent }));
     } catch (error) {
       signal?.throwIfAborted();
       if (error instanceof Refused) throw error;
@@ -258,6 +281,11 @@ export async function api(path, { method = "GET", body, headers = {}, signal, st
   }
 }
 
+/** A file of an image as a Blob; `which` is original, optimized, converted or thumbnail. Throws as `api` does. */
+export async function fileOf(imageId, which, options) {
+  return (await api(`/images/${imageId}/${which}`, { cache: "default", ...options })).blob();
+}
+
 /** Show that `key` was revoked, and forget it when the user wants a new one. */
 async function showKeyRevoked(key) {
   await notice(
@@ -271,7 +299,7 @@ async function showKeyRevoked(key) {
 let probing = null;
 
 /** Wait until the service responds. True if it did at once: then something else interrupted the request. */
-export function reachable() {
+function reachable() {
   probing ??= probe().finally(() => { probing = null; });
   return probing;
 }

@@ -2,8 +2,7 @@
 // thumbnails that only pass by would delay the frames of the scrolling.
 
 import { html, useEffect, useRef, useState } from "./preact.js";
-import { fileUrl } from "./files.js";
-import { Refused, connections, reachable } from "./service.js";
+import { fileOf } from "./service.js";
 
 const VISIBLE_MS = 60;
 const MAX_SIDE_PX = 512; // the longest side of the service's thumbnails
@@ -28,31 +27,12 @@ async function untilCalm(signal) {
   }
 }
 
-/** The thumbnail at `url`. Waits while the service can't be reached, and then tries again. Throws if there is no thumbnail. */
-async function thumbnailAt(url, signal) {
-  let failure;
-  do {
-    const release = await connections.take({ urgent: false, signal });
-    try {
-      const response = await fetch(url, { signal });
-      if (response.ok) return await response.blob();
-      failure = new Refused(response.status, `There is no thumbnail: the service responded with status ${response.status}.`);
-    } catch (error) {
-      failure = error;
-    } finally {
-      release();
-    }
-    signal.throwIfAborted();
-  } while (!(failure instanceof Refused) && !(await reachable()));
-  throw failure;
-}
-
 /**
  * Draw the thumbnail of an image on `canvas`, in the device pixels that it occupies in its box. `aspect` is the width divided by
  * the height. Throws if there is no thumbnail.
  */
 async function draw(canvas, { imageId, aspect }, signal) {
-  const blob = await thumbnailAt(fileUrl(imageId, "thumbnail"), signal);
+  const blob = await fileOf(imageId, "thumbnail", { urgent: false, signal });
   const box = canvas.parentElement.getBoundingClientRect();
   const width = Math.ceil(devicePixelRatio * Math.min(box.width, box.height * aspect));
   const bitmap = await createImageBitmap(blob, { resizeWidth: Math.min(MAX_SIDE_PX, Math.max(1, width)), resizeQuality: "medium" });

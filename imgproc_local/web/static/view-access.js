@@ -2,7 +2,7 @@
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { counted, dateTime, number } from "./format.js";
-import { forgetKey, storedKey } from "./service.js";
+import { forgetKey, signOut as endOwnSession, storedKey } from "./service.js";
 import { CopyButton, Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
@@ -210,8 +210,7 @@ function Sessions({ app }) {
     if (await app.confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await endSession.run(session, name);
   };
   const signOut = useAction(async () => {
-    await app.local("POST", "/sign-out");
-    forgetKey();
+    await endOwnSession();
     location.replace("/");
   });
   const sessions = [...(data ?? [])].sort((a, b) => Number(b.current) - Number(a.current));

@@ -1,0 +1,72 @@
+"""Signing a browser in and out."""
+
+from __future__ import annotations
+
+from tests.browser.conftest import OpenTab, Tab
+from tests.support import pictures
+from tests.support.service import Running
+
+
+def wait_until_locked(tab: Tab) -> None:
+    locked = f"{tab.service.root}/static/locked.html"
+    tab.page.wait_for_url(locked)
+    assert "imgproc-local sign-in" in tab.text("main.locked")
+    tab.page.wait_for_timeout(300)
+    assert tab.page.url == locked, "the page goes on to another one"
+
+
+def test_a_browser_remains_signed_in_in_all_its_tabs(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    assert tab.page.url == f"{empty_service.root}/", "the token is no longer in the address"
+    second = tab.context.new_page()
+    second.goto(empty_service.root)
+    second.locator(".pictures-view").wait_for()
+    second.close()
+    tab.page.reload()
+    tab.wait("document.querySelector('.pictures-view')")
+    assert len(empty_service.run(empty_service.services.store.sessions.all())) == 1
+
+
+def test_a_browser_without_the_secret_is_told_to_sign_in(empty_service: Running, open_tab: OpenTab) -> None:
+    empty_service.process("optimize", pictures.jpeg(64, 48), "private.jpg")
+    tab = open_tab(empty_service)
+    tab.wait_for_count("All", 1)
+    tab.page.evaluate("localStorage.clear()")
+    tab.page.reload()
+    wait_until_locked(tab)
+    tab.page.get_by_role("link", name="Try again").click()
+    wait_until_locked(tab)
+    tab.page.goto(f"{empty_service.root}/?token=wrong")
+    wait_until_locked(tab)
+    tab.page.goto(f"{empty_service.root}/?token={empty_service.page_token()}")
+    tab.wait_for_count("All", 1)
+
+
+def test_a_sign_out_locks_the_page(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    tab.page.goto(f"{empty_service.root}/#access")
+    tab.page.get_by_role("button", name="Sign out of this browser").click()
+    wait_until_locked(tab)
+    assert empty_service.run(empty_service.services.store.sessions.all()) == []
+    assert tab.page.evaluate("['imgproc-local.session', 'imgproc-local.key'].map((name) => localStorage[name])") == [
+        None,
+        None,
+    ]
+
+
+def test_a_page_whose_session_was_ended_goes_on_after_another_sign_in(
+    empty_service: Running, open_tab: OpenTab
+) -> None:
+    tab = open_tab(empty_service)
+    empty_service.process("optimize", pictures.jpeg(64, 48), "first.jpg")
+    tab.wait_for_count("Done", 1)
+    empty_service.run(empty_service.services.store.sessions.revoke_all())
+    tab.page.evaluate("location.hash = 'access'")
+    tab.wait("document.querySelector('.notice')?.textContent.includes('imgproc-local sign-in')")
+    second = tab.context.new_page()
+    second.goto(f"{empty_service.root}/?token={empty_service.page_token()}")
+    second.locator(".pictures-view").wait_for()
+    second.close()
+    tab.page.evaluate("location.hash = 'pictures'")
+    tab.drop({"second.jpg": pictures.jpeg(64, 48, seed=2)})
+    tab.wait_for_count("Done", 2)
