@@ -8,8 +8,10 @@ key that the page made for itself. Invariant: the database holds hashes of secre
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from datetime import timedelta
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -37,6 +39,17 @@ class PageSession(Struct, frozen=True):
     created_at: str
     expires_at: str
     key_id: str | None
+
+
+def link_page(folder: Path) -> Path:
+    """The file that opens a sign-in link to the server on the data folder `folder`. A sign-in removes it.
+
+    It is in the home folder and has a visible name, because browsers from the Snap Store can read neither hidden
+    folders nor /tmp.
+    """
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises RuntimeError for users without one
+    return Path(home, f"imgproc-local-{digest[:12]}.html")
 
 
 class Sessions:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import unicodedata
+from pathlib import Path
 from typing import Any
 
 from litestar import Request, delete, post
@@ -17,9 +19,11 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound
 from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
-from imgproc_local.storage.sessions import PageSession
+from imgproc_local.storage.sessions import PageSession, link_page
 from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import NO_SESSION, get, session_of
+
+log = logging.getLogger(__name__)
 
 MAX_NAME_CHARS = 100
 MAX_RATE_LIMIT = 1_000_000
@@ -185,13 +189,15 @@ async def sign_in(request: Request[Any, Any, Any]) -> SignedInBody:
     """Sign a browser in that is not: with a link, which is used up then."""
     services: Services = request.app.state.services
     link = await read_json(request, Link, "a JSON object with token (text)")
-    if await session_of(request) is not None:
-        return SignedInBody(SignedIn(None))
-    opened = await services.store.sessions.sign_in(link.token, request.headers.get("user-agent", ""))
-    if opened is None:
-        raise NotAuthorizedException(NO_SESSION)
-    session, secret = opened
-    audit("session.begin", session=session.id)
+    secret = None
+    if await session_of(request) is None:
+        opened = await services.store.sessions.sign_in(link.token, request.headers.get("user-agent", ""))
+        if opened is None:
+            raise NotAuthorizedException(NO_SESSION)
+        session, secret = opened
+        audit("session.begin", session=session.id)
+    if link.token:
+        await asyncio.to_thread(_remove_link_page, services.config.data_dir)
     return SignedInBody(SignedIn(secret))
 
 
@@ -202,6 +208,13 @@ async def sign_out(request: Request[Any, Any, Any]) -> None:
     session = _current_session(request)
     await services.store.sessions.revoke(session.id)
     audit("session.end", session=session.id)
+
+
+def _remove_link_page(folder: Path) -> None:
+    try:
+        link_page(folder).unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("The file that opened the sign-in link could not be removed (%s)", error)
 
 
 def _current_session(request: Request[Any, Any, Any]) -> PageSession:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.cli.serve.running import open_link
+from imgproc_local.cli.serve.sign_in import link_text
 from tests.browser.conftest import OpenTab, Tab
 from tests.support import pictures
 from tests.support.service import Running
@@ -25,6 +32,23 @@ def test_a_browser_remains_signed_in_in_all_its_tabs(empty_service: Running, ope
     tab.page.reload()
     tab.wait("document.querySelector('.pictures-view')")
     assert len(empty_service.run(empty_service.services.store.sessions.all())) == 1
+
+
+def test_a_link_is_opened_from_a_file(
+    empty_service: Running, open_tab: OpenTab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    tab = open_tab(empty_service)
+    tab.page.evaluate("localStorage.clear()")
+    open_link(empty_service.services.config.data_dir, link_text(empty_service.root, empty_service.page_token())).join()
+    tab.page.goto(opened[0])
+    tab.page.locator(".pictures-view").wait_for()
+    assert tab.page.url == f"{empty_service.root}/"
+    assert list(tmp_path.glob("*.html")) == []
+    tab.problems.clear()  # the file itself is not from the service
 
 
 def test_a_browser_without_the_secret_is_told_to_sign_in(empty_service: Running, open_tab: OpenTab) -> None:

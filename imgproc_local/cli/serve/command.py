@@ -32,7 +32,7 @@ from imgproc_local.cli.output import flush_output, path_text
 from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
 from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
-from imgproc_local.cli.serve.running import LOCKING_S, open_in_browser, open_page_of, running_server
+from imgproc_local.cli.serve.running import LOCKING_S, open_link, open_page_of, running_server
 from imgproc_local.cli.serve.sign_in import link_text
 from imgproc_local.config import Config, Loaded, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES
@@ -261,7 +261,10 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
             server_config(app, SHUTDOWN_S, config.tls_cert, config.tls_key), on_stop=partial(end_requests, app)
         )
         if open_browser:
-            open_in_browser(link_text(address, await services.store.sessions.new_link()))
+            try:
+                open_link(config.data_dir, link_text(address, await services.store.sessions.new_link()))
+            except OSError as error:
+                lifecycle.warning("the page could not be opened in a browser (%s)", error)
         try:
             await server.serve(sockets=[listener])
             lifecycle.info("stopped")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.system.files import write_atomically
 from imgproc_local.system.folder_lock import Owner, current_owner
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ LOCKING_S = 5.0
 POLL_S = 0.1
 BROWSER_TIMEOUT_S = 10.0
 """How long a command waits for the thread of `open_in_browser` before it ends."""
+_LINK_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>imgproc-local</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={link}">
+<p><a href="{link}">Open imgproc-local</a></p>
+</html>
+"""
 
 
 def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
@@ -39,13 +47,27 @@ def running_server(folder: Path, wait_for_lock_s: float = 0.0) -> Owner | None:
         time.sleep(POLL_S)
 
 
-def open_in_browser(link: str) -> threading.Thread:
-    """Open `link` on a new thread, because some browsers block until they are closed. Returns the thread."""
+def open_in_browser(url: str) -> threading.Thread:
+    """Open `url` on a new thread, because some browsers block until they are closed. Returns the thread.
+
+    Every user of the machine can read it among the arguments of the browser's command.
+    """
     import webbrowser
 
-    thread = threading.Thread(target=webbrowser.open, args=(link,), name="imgproc-browser", daemon=True)
+    thread = threading.Thread(target=webbrowser.open, args=(url,), name="imgproc-browser", daemon=True)
     thread.start()
     return thread
+
+
+def open_link(folder: Path, link: str) -> threading.Thread:
+    """Open a sign-in link to the server on `folder` as `open_in_browser` does, but from a file that only this user can
+    read. Raises: OSError.
+    """
+    from imgproc_local.storage.sessions import link_page
+
+    page = link_page(folder)
+    write_atomically(page, _LINK_PAGE.format(link=html.escape(link)).encode(), mode=0o600)
+    return open_in_browser(page.as_uri())
 
 
 def open_page_of(address: str, config: Config) -> str | None:
@@ -59,7 +81,7 @@ def open_page_of(address: str, config: Config) -> str | None:
 
     try:
         link = asyncio.run(page_link(config, address))
-    except StorageFailed as error:
-        return error.message
-    open_in_browser(link).join(BROWSER_TIMEOUT_S)
+        open_link(config.data_dir, link).join(BROWSER_TIMEOUT_S)
+    except (StorageFailed, OSError) as error:
+        return str(error)
     return None
