@@ -104,6 +104,18 @@ def test_no_view_is_wider_than_360_pixels(service: Running, open_tab: OpenTab) -
     assert not tab.page.evaluate("document.querySelector('.pictures-detail').checkVisibility()")
 
 
+@pytest.mark.parametrize("width", [1280, 2600])
+def test_only_the_list_and_the_details_scroll(empty_service: Running, open_tab: OpenTab, width: int) -> None:
+    codes = ["en", "de", "fr", "es", "it", "ja"]
+    empty_service.process("process", pictures.jpeg(96, 64), "1.jpg", languages=codes)
+    tab = open_tab(empty_service, width=width)
+    tab.wait(f"document.querySelectorAll('.text').length === {len(codes)}")
+    for element in ("document.documentElement", "document.querySelector('.detail-body')"):
+        scrolled = tab.page.evaluate(f"{element}.scrollTop = 9999, {element}.scrollTop")
+        # where the texts are beside the picture, they scroll alone
+        assert (scrolled > 0) is (width == 1280 and "detail" in element), element
+
+
 def test_a_4k_screen_is_used(service: Running, open_tab: OpenTab) -> None:
     tab = open_tab(service, width=3840, height=2160)
     tab.wait("document.querySelector('.compare') && document.querySelector('.tile')")
