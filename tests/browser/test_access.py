@@ -71,6 +71,10 @@ def test_axe_finds_no_violation_in_any_view(
     tab.page.locator(".tile").first.click()
     tab.wait("document.querySelector('[data-alt]')")
     found["detail"] = violations(tab, axe)
+    tab.page.locator("[data-alt=en]").fill(f"A picture at {width} pixels.")
+    tab.press("Control+Enter")
+    tab.page.locator(".announcement button").wait_for()
+    found["announcement"] = violations(tab, axe)
     assert {name: broken for name, broken in found.items() if broken} == {}
 
 

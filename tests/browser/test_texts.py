@@ -252,3 +252,42 @@ def test_a_file_name_that_is_refused_after_the_user_left_it_is_reported(tab: Tab
     show(tab, "2.jpg")
     tab.wait("document.querySelector('.notice')")
     assert tab.text(".notice span").endswith("It was: !?!")
+
+
+def test_a_saved_text_is_confirmed_where_everyone_sees_it_and_undone_there(tab: Tab, service: Running) -> None:
+    show(tab, "7.jpg")
+    before = alt_text(tab)
+    tab.page.locator("[data-alt=en]").fill("A crane on the quay.")
+    tab.press("Control+Enter")
+    confirmation = tab.page.get_by_role("status").filter(has_text="Saved.")
+    confirmation.wait_for()
+    box = confirmation.bounding_box()
+    assert box["width"] > 50
+    assert box["height"] > 20
+    assert box["y"] + box["height"] <= tab.page.viewport_size["height"]
+    confirmation.get_by_role("button", name="Undo").click()
+    wait_for_text(tab, before)
+    assert translation(service, "7.jpg")["seo_alt_text"] == before
+    tab.page.get_by_role("status").filter(has_text="Undone.").wait_for()
+    assert tab.page.locator(".announcement button").count() == 0
+
+
+def test_a_confirmation_disappears_unless_the_pointer_or_the_focus_is_in_it(tab: Tab) -> None:
+    show(tab, "7.jpg")
+    tab.page.clock.install()
+    for hold, release in (
+        (lambda: tab.page.locator(".announcement").hover(), lambda: tab.page.mouse.move(5, 5)),
+        (lambda: tab.page.locator(".announcement button").focus(), lambda: tab.page.locator(".list").focus()),
+    ):
+        tab.page.locator("[data-alt=en]").fill(f"A crane, {len(alt_text(tab))}.")
+        tab.press("Control+Enter")
+        tab.page.clock.run_for(1000)
+        tab.wait("document.querySelector('.announcement button')")
+        hold()
+        tab.page.clock.run_for(10_000)
+        assert tab.text(".announcement").startswith("Saved.")
+        release()
+        tab.page.clock.run_for(4000)
+        assert tab.text(".announcement").startswith("Saved."), "for at least five seconds"
+        tab.page.clock.run_for(4000)
+        tab.wait("document.querySelector('.announcement').textContent.trim() === ''")

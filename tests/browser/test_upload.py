@@ -54,7 +54,7 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_servic
     refused = tab.page.locator(".refused li").all_inner_texts()
     assert len(refused) == len(REFUSED)
     announced = f"{len(ACCEPTED)} pictures sent, {len(REFUSED)} files not added."
-    tab.wait(f"[...document.querySelectorAll('p[role=status]')].some((each) => each.textContent === '{announced}')")
+    tab.wait(f"[...document.querySelectorAll('.announcement span')].some((each) => each.textContent === '{announced}')")
     for name, (_, reason) in REFUSED.items():
         assert any(text.startswith(name) and reason in text for text in refused), (name, refused)
     jobs = empty_service.client.get("/jobs", params={"limit": 100}).json()["data"]

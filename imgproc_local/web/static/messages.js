@@ -1,20 +1,24 @@
-// Messages to the user: announcements for assistive technology, notices at the top of the page, and the confirmation dialog.
+// Messages to the user: announcements that disappear, notices at the top of the page, and the confirmation dialog.
 // What is shown is in observable values; `Messages` renders them.
 
-import { html, useEffect, useRef } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { Observable, useObservable } from "./observable.js";
 
 const ANNOUNCE_AFTER_MS = 300;
+const ANNOUNCED_MS = 6000;
 
-const announcement = new Observable("");
+const announcement = new Observable(null);
 const notices = new Observable([]);
 const question = new Observable(null);
 let announcementTimer;
 
-/** Announce `text` to assistive technology. A later text within 300 ms replaces it. */
-export function announce(text) {
+/**
+ * Show `text` for six seconds, and announce it to assistive technology. A later text replaces it. `undo()` is called by a button
+ * beside it.
+ */
+export function announce(text, undo = null) {
   clearTimeout(announcementTimer);
-  announcementTimer = setTimeout(() => announcement.set(text), ANNOUNCE_AFTER_MS);
+  announcementTimer = setTimeout(() => announcement.set({ text, undo }), ANNOUNCE_AFTER_MS);
 }
 
 /**
@@ -39,7 +43,7 @@ export function confirmed({ title, text, yes, no = "Cancel", danger = true }) {
   return new Promise((resolve) => question.set({ title, text, yes, no, danger, resolve }));
 }
 
-/** The notices, the confirmation dialog and the live region. Rendered once. */
+/** The notices, the confirmation dialog and the announcement. Rendered once. */
 export function Messages() {
   const asked = useObservable(question);
   return html`
@@ -49,8 +53,32 @@ export function Messages() {
           ${buttonText && html`<button type="button" onClick=${() => { clearNotice(id); press(); }}>${buttonText}</button>`}
         </p>`)}
     </div>
-    <p class="visually-hidden" role="status">${useObservable(announcement)}</p>
+    <${Announcement} />
     ${asked && html`<${Confirmation} ...${asked} />`}`;
+}
+
+/** The announcement, which remains while the pointer or the focus is in it. Its live region exists before its text. */
+function Announcement() {
+  const announced = useObservable(announcement);
+  const [isHeld, setHeld] = useState(false);
+  const hold = () => setHeld(true);
+  const release = () => setHeld(false);
+  const close = () => {
+    announcement.set(null);
+    release(); // a removed element sends no event when the pointer or the focus leaves it
+  };
+  useEffect(() => {
+    if (announced === null || isHeld) return undefined;
+    const timer = setTimeout(close, ANNOUNCED_MS);
+    return () => clearTimeout(timer);
+  }, [announced, isHeld]);
+  return html`
+    <div class="announcement" role="status" onPointerEnter=${hold} onPointerLeave=${release} onFocusIn=${hold} onFocusOut=${release}>
+      ${announced && html`
+        <p><span>${announced.text}</span>
+          ${announced.undo && html`<button type="button" class="small" onClick=${() => { close(); announced.undo(); }}>Undo</button>`}
+        </p>`}
+    </div>`;
 }
 
 function Confirmation({ title, text, yes, no, danger, resolve }) {

@@ -37,11 +37,12 @@ export function TextEditor({ picture, translation, language, onAccept }) {
   const [problem, setProblem] = useState("");
   const remarks = useRemarks(code, altText, needsText && altSaved);
 
+  /** Save what was changed. Returns whether the service accepted it; null if there was nothing to save. */
   const save = async ({ acceptance = false } = {}) => {
     const words = {};
     if (!altSaved || (acceptance && !isAccepted)) words.seo_alt_text = altText;
     if (!filenameSaved) words.seo_filename = filename;
-    if (Object.keys(words).length === 0) return true;
+    if (Object.keys(words).length === 0) return null;
     // from here on, `sent` has the words
     setAltText(null);
     setFilename(null);
@@ -84,16 +85,20 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     setProblem("Write an alt text: this one says nothing about what the picture shows.");
     return false;
   };
+  const saveAndAnnounce = async (acceptance) => {
+    const isStored = await save({ acceptance });
+    if (isStored !== false) announce("Saved.", isStored ? undo : null);
+  };
   const accept = () => {
     if (!checkAcceptable()) return;
-    save({ acceptance: true });
+    saveAndAnnounce(true);
     // the service will refuse a text that is too long or empty: it stays in view to be corrected
     if (characters(altText) <= MAX_CHARS && altText.trim() !== "") onAccept();
   };
   /** Accept the texts without going on. While the alt text is an unchanged placeholder, only a new file name is saved. */
-  const saveAndStay = async () => {
+  const saveAndStay = () => {
     if (filenameSaved && !checkAcceptable()) return;
-    if (await save({ acceptance: !needsText || !altSaved })) announce("Saved.");
+    saveAndAnnounce(!needsText || !altSaved);
   };
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.isComposing && event.target.closest("button") === null) {
@@ -114,6 +119,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
     await work();
     announce(message);
   });
+  const undo = () => act(() => undoText(id, code), "Undone.");
 
   const length = characters(altText);
   const tone = length > MAX_CHARS ? "bad" : length > USUAL_CHARS ? "warn" : "good";
@@ -146,7 +152,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
         <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Regenerate ${language}`}
           onClick=${() => act(() => regenerateTexts(id, [code]), "The text is being written.")}>Regenerate</button>
         <button type="button" class="small" disabled=${!state.can_undo || state.regenerating} aria-label=${`Undo ${language}`}
-          onClick=${() => act(() => undoText(id, code), "Undone.")}>Undo</button>
+          onClick=${undo}>Undo</button>
         <button type="button" class="small" disabled=${!state.can_redo || state.regenerating} aria-label=${`Redo ${language}`}
           onClick=${() => act(() => redoText(id, code), "Redone.")}>Redo</button>
       </div>
