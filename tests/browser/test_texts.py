@@ -237,13 +237,13 @@ def test_a_change_elsewhere_is_shown(tab: Tab, service: Running) -> None:
 
 
 def test_enter_on_a_button_of_a_text_presses_the_button(tab: Tab, service: Running) -> None:
-    show(tab, "2.jpg")
+    show(tab, "5.jpg")
     before = alt_text(tab)
     tab.page.get_by_role("button", name="Regenerate English").press("Enter")
     tab.wait(f"document.querySelector('[data-alt=en]').value !== {json.dumps(before)}")
     tab.page.get_by_role("button", name="Undo English").press("Enter")
     wait_for_text(tab, before)
-    assert tab.text("#detail-title") == "2.jpg"
+    assert tab.text("#detail-title") == "5.jpg"
 
 
 def test_a_file_name_that_is_refused_after_the_user_left_it_is_reported(tab: Tab, service: Running) -> None:
@@ -291,3 +291,39 @@ def test_a_confirmation_disappears_unless_the_pointer_or_the_focus_is_in_it(tab:
         assert tab.text(".announcement").startswith("Saved."), "for at least five seconds"
         tab.page.clock.run_for(4000)
         tab.wait("document.querySelector('.announcement').textContent.trim() === ''")
+
+
+def test_a_text_of_a_person_is_regenerated_only_after_a_confirmation(tab: Tab, service: Running) -> None:
+    show(tab, "6.jpg")
+    own = "Boats in the morning."
+    tab.page.locator("[data-alt=en]").fill(own)
+    tab.press("Control+Enter")
+    wait_until_stored(service, "6.jpg", own)
+    title = "Replace 1 text that you accepted?"
+    tab.page.get_by_role("button", name="Regenerate English").click()
+    assert tab.text("dialog h2") == title
+    assert "No model is in use" in tab.text("dialog p")
+    tab.page.get_by_role("button", name="Cancel").click()
+    tab.press("Escape", "r")
+    tab.wait("document.querySelector('dialog[open]')")
+    assert tab.text("dialog h2") == title
+    tab.press("Escape")
+    tab.wait("!document.querySelector('dialog')")
+    assert translation(service, "6.jpg")["seo_alt_text"] == own
+    german = translation(service, "6.jpg", "de")["seo_alt_text"]
+    tab.press("r")
+    tab.page.locator("dialog").get_by_role("button", name="Regenerate").click()
+    for code, before in (("en", own), ("de", german)):
+        tab.wait(f"document.querySelector('[data-alt={code}]').value !== {json.dumps(before)}")
+    tab.press("Control+z")
+    wait_for_text(tab, own)
+    wait_for_text(tab, german, "de")
+
+
+def test_a_text_that_nothing_can_be_written_from_is_not_regenerated(tab: Tab, service: Running) -> None:
+    show(tab, "4.jpg")
+    before = jobs(service)["4.jpg"]["image"]["translations"]
+    tab.page.get_by_role("button", name="Regenerate German").click()
+    tab.wait("document.querySelector('.notice')")
+    assert "no model is in use" in tab.text(".notice")
+    assert jobs(service)["4.jpg"]["image"]["translations"] == before

@@ -38,12 +38,12 @@ const REMOVED_LABELS = {
 };
 
 /**
- * The details of the picture `id`. `languageName(code)` is the name of a language. `onGo(step)`, `onClose`, `onDelete(pictures)`
- * and `onRepeat(picture)` are called by buttons, `onAccepted()` when the text of the last language was accepted. Each time the
- * counter `focusTexts` grows, the first text that needs one gets the focus, else the first. `comparison` has the `variant` that is
- * compared and whether it is `zoomed`; `onCompare(change)` changes it.
+ * The details of the picture `id`. `languageName(code)` is the name of a language. `onGo(step)`, `onClose`, `onDelete(pictures)`,
+ * `onRepeat(picture)` and `onRegenerate(codes)` are called by buttons, `onAccepted()` when the text of the last language was
+ * accepted. Each time the counter `focusTexts` grows, the first text that needs one gets the focus, else the first. `comparison`
+ * has the `variant` that is compared and whether it is `zoomed`; `onCompare(change)` changes it.
  */
-export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onAccepted, focusTexts, comparison, onCompare }) {
+export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, onRegenerate, onAccepted, focusTexts, comparison, onCompare }) {
   useChanges(changes, (changed) => changed.has(id));
   const { places, pictures } = useObservable(arrangement);
   const body = useRef(null);
@@ -101,7 +101,8 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
           ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
           ${image.translations.map((translation) => html`
             <${TextEditor} key=${`${id} ${translation.language_code}`} picture=${picture} translation=${translation}
-              language=${languageName(translation.language_code)} onAccept=${() => onTextAccepted(translation.language_code)} />`)}
+              language=${languageName(translation.language_code)} onAccept=${() => onTextAccepted(translation.language_code)}
+              onRegenerate=${() => onRegenerate([translation.language_code])} />`)}
           <footer class="detail-foot">
             <${CopyMenu} pictures=${[picture]} languageName=${languageName} />
             <span class="spacer"></span>

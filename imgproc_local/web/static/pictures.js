@@ -147,6 +147,8 @@ export function PicturesView({ app, path }) {
     go(1);
   });
 
+  const regenerate = (codes) => regenerateTexts(current.value, codes, app.overview.described_by);
+
   useFileDrops({
     onOver: setDragging,
     onDrop: async (transfer) => addFound(await filesOfDrop(transfer)),
@@ -169,7 +171,7 @@ export function PicturesView({ app, path }) {
         const picture = pictureOf(current.value);
         const codes = picture?.image.translations.map((translation) => translation.language_code) ?? [];
         if (codes.length === 0) announce("There is no text to regenerate.");
-        else reporting(() => regenerateTexts(picture.id, codes)).then((isDone) => { if (isDone) announce("Texts are being written."); });
+        else regenerate(codes);
       },
       "?": () => setDialog("help"),
       Enter: () => accept(false),
@@ -219,7 +221,7 @@ export function PicturesView({ app, path }) {
       ${counts.all > 0 && html`
         <div class="pictures-detail">
           ${showDetail ? html`
-            <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onRepeat=${repeat} onAccepted=${() => accept(true)}
+            <${Detail} id=${currentId} languageName=${languageName} onGo=${go} onClose=${close} onDelete=${remove} onRepeat=${repeat} onRegenerate=${regenerate} onAccepted=${() => accept(true)}
               focusTexts=${focusTexts} comparison=${comparison} onCompare=${(change) => setComparison((old) => ({ ...old, ...change }))} />`
           : html`<section class="detail empty"><p class="hint">Choose a picture.</p></section>`}
         </div>`}

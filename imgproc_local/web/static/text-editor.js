@@ -5,7 +5,7 @@ import { announce, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { local } from "./service.js";
 import { pictureOf } from "./store.js";
-import { keyOf, redoText, regenerateTexts, reporting, saveText, saving, sent, undoText } from "./texts.js";
+import { keyOf, redoText, reporting, saveText, saving, sent, undoText } from "./texts.js";
 
 const REMARKS_AFTER_MS = 350;
 const MAX_CHARS = 250;
@@ -20,8 +20,10 @@ const SOURCES = {
 
 const characters = (text) => [...text].length;
 
-/** The texts of `picture` in one language. `onAccept()` is called when the user has accepted them. */
-export function TextEditor({ picture, translation, language, onAccept }) {
+/**
+ * The texts of `picture` in one language. `onAccept()` is called when the user has accepted them, `onRegenerate()` by a button.
+ */
+export function TextEditor({ picture, translation, language, onAccept, onRegenerate }) {
   const { id, name } = picture;
   const { language_code: code, source } = translation;
   const state = picture.details.texts?.[code] ?? {};
@@ -150,7 +152,7 @@ export function TextEditor({ picture, translation, language, onAccept }) {
       <div class="text-actions">
         <button type="button" class="small" onClick=${accept} aria-label=${`Accept ${language}`}>Accept <kbd aria-hidden="true">⏎</kbd></button>
         <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Regenerate ${language}`}
-          onClick=${() => act(() => regenerateTexts(id, [code]), "The text is being written.")}>Regenerate</button>
+          onClick=${onRegenerate}>Regenerate</button>
         <button type="button" class="small" disabled=${!state.can_undo || state.regenerating} aria-label=${`Undo ${language}`}
           onClick=${undo}>Undo</button>
         <button type="button" class="small" disabled=${!state.can_redo || state.regenerating} aria-label=${`Redo ${language}`}

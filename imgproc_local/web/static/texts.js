@@ -4,7 +4,8 @@
 // recorded when the user acts, not when the service answers, so that Ctrl+Z always undoes the last action. The requests for
 // one picture are sent one after the other: an undo waits until the change before it is stored or refused.
 
-import { announce, notice } from "./messages.js";
+import { counted } from "./format.js";
+import { announce, confirmed, notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api } from "./service.js";
 import { applyTranslation, eventsOf, latestText, pictureOf, reloadPicture } from "./store.js";
@@ -96,13 +97,15 @@ async function changeAll(texts, change) {
 
 // ---- saving ----
 
+/** Whether the alt text is a person's, or will be when all earlier requests were answered. */
+const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
+
 /** Whether saving `words` would change nothing: after all earlier requests, the text has them, and an alt text is a person's. */
 function isUnchanged(id, code, words) {
   if (restoring.has(id)) return false;
   const waiting = sent.value.get(keyOf(id, code));
   const text = { ...latestText(id, code), ...waiting };
-  const isFromPerson = text.source === "person" || waiting?.seo_alt_text !== undefined || words.seo_alt_text === undefined;
-  return isFromPerson && Object.entries(words).every(([name, value]) => text[name] === value);
+  return (words.seo_alt_text === undefined || isFromPerson(id, code)) && Object.entries(words).every(([name, value]) => text[name] === value);
 }
 
 function setSent(id, code, words) {
@@ -143,16 +146,32 @@ export const acceptTexts = ({ id, image }) => reporting(() => save(id, image.tra
   .filter(({ language_code: code }) => sent.value.get(keyOf(id, code))?.seo_alt_text === undefined)
   .map(({ language_code: code, seo_alt_text: altText }) => ({ code, words: { seo_alt_text: altText } }))));
 
-/** Let the service write texts anew, as one action. The event stream reports when they are written. Throws `Refused`. */
-export function regenerateTexts(id, codes) {
-  const texts = codes.filter((code) => !latestText(id, code)?.regenerating).map((code) => ({ code, state: "sent", isRegenerated: true }));
-  if (texts.length === 0) return Promise.resolve();
+/**
+ * Let the service write texts anew, as one action, but ask first where a person's would be replaced. `describedBy` is that of
+ * GET /local/overview. The event stream reports when they are written.
+ */
+export const regenerateTexts = (id, codes, { model, problem }) => reporting(async () => {
+  const open = codes.filter((code) => !latestText(id, code)?.regenerating);
+  if (open.length === 0) return;
+  const hasModel = model !== null && problem === null;
+  const accepted = open.filter((code) => isFromPerson(id, code)).length;
+  if (!hasModel && accepted === 0 && open.every((code) => latestText(id, code)?.source === "pixels")) {
+    throw new Refused(0, "There is nothing to write this text from: no model is in use, and the file has no words. Write it yourself.");
+  }
+  const isAgreed = accepted === 0 || await confirmed({
+    title: `Replace ${counted(accepted, "text")} that you accepted?`,
+    text: `${hasModel ? "" : "No model is in use. Without words in the file, the new text names only colours and the date. "}Undo brings your words back.`,
+    yes: "Regenerate",
+  });
+  if (!isAgreed) return;
+  const texts = open.map((code) => ({ code, state: "sent", isRegenerated: true }));
   record({ id, texts });
-  return enqueueRestoring(id, () => changeAll(texts, async (text) => {
+  await enqueueRestoring(id, () => changeAll(texts, async (text) => {
     text.before = latestText(id, text.code);
     await request(id, text.code, "POST", "/regenerate");
   }));
-}
+  announce(`${counted(texts.length, "text")} being written.`);
+});
 
 // ---- undo and redo ----
 
