@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Program, use_link
-from tests.faults.server_process import ROOT, ServerProcess, clean_environment, serving
+from tests.faults.server_process import ROOT, clean_environment, serving
 
 pty = pytest.importorskip("pty", reason="Windows has no pseudo-terminals")
 
