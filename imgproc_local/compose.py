@@ -404,7 +404,7 @@ async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
 
 def _require_own_content(folder: Path) -> None:
     """Raises: StorageFailed, if a folder without a database has content that the next start would delete."""
-    if problem := content_problem(folder):
+    if not (folder / DATABASE_FILE).exists() and (problem := content_problem(folder)):
         raise StorageFailed(" ".join(problem))
 
 

@@ -30,7 +30,6 @@ from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.sessions import END_ALL
-from imgproc_local.storage.wal import wal_path
 from imgproc_local.system.file_lock import try_lock
 from imgproc_local.system.files import fsync_folder
 from imgproc_local.system.folder_lock import current_owner, require_folder
@@ -246,12 +245,11 @@ def _backup_errors(what: str) -> Iterator[None]:
 
 
 def content_problem(folder: Path) -> tuple[str, str] | None:
-    """Why a data folder without a database can't be used, and what to do: a start would delete its content. Else None.
+    """Why a data folder whose database is missing or empty can't be used, and what to do: a start would delete its
+    content. None if there is none.
 
     Raises: StorageFailed, where the folder can't be read.
     """
-    if (folder / DATABASE).exists():
-        return None
     if (folder / RESTORING).is_dir():
         if current_owner(folder) is not None:
             return f"A backup is being restored to the data folder {folder}.", "Wait until this has ended."
@@ -260,7 +258,10 @@ def content_problem(folder: Path) -> tuple[str, str] | None:
     advice = (
         "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
     )
-    problem = f"The data folder {folder} has no database {DATABASE}, but {taken} with content, which would be deleted."
+    problem = (
+        f"The data folder {folder} has no database {DATABASE}, or an empty one, but {taken} with content, which would"
+        " be deleted."
+    )
     return (problem, advice) if taken else None
 
 
@@ -290,8 +291,8 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
         for leftover in (restoring, folder / "files"):
             if leftover.is_dir():
                 shutil.rmtree(leftover)
-        for stale in (wal_path(folder / DATABASE), record_path(folder / DATABASE)):
-            stale.unlink(missing_ok=True)
+        (folder / f"{DATABASE}-wal").unlink(missing_ok=True)
+        record_path(folder / DATABASE).unlink(missing_ok=True)
         restoring.mkdir(mode=0o700)
         try:
             with source.open("rb") as file:

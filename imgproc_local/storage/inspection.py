@@ -19,7 +19,6 @@ from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.retention import MaxAge, Removable
-from imgproc_local.storage.wal import wal_path
 
 T = TypeVar("T")
 
@@ -43,8 +42,8 @@ class DatabaseReport(Struct, frozen=True):
     """`problems` are those of SQLite's own check. If there are any, or if `schema` is not `newest_schema`, the fields
     after `problems` are empty.
 
-    `jobs` is the number of jobs by status; `keys` is the number of keys that are not revoked; `committed` is the number
-    of transactions; `files` is the size in bytes of each file that a row references, by content address.
+    `jobs` is the number of jobs by status; `keys` is the number of keys that are not revoked; `files` is the size in
+    bytes of each file that a row references, by content address.
     """
 
     schema: int
@@ -53,7 +52,6 @@ class DatabaseReport(Struct, frozen=True):
     ledger_differences: tuple[LedgerDifference, ...] = ()
     jobs: dict[str, int] = {}
     keys: int = 0
-    committed: int = 0
     files: dict[str, int] = {}
 
 
@@ -73,7 +71,7 @@ def inspect_database(path: Path) -> DatabaseReport:
 
 def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
     """The result of `read` on a connection that changes nothing. `read` may be called twice. Raises: StorageFailed."""
-    wal = wal_path(path)
+    wal = path.with_name(f"{path.name}-wal")
     try:
         if not wal.exists():
             # no process has the database open; `immutable` prevents SQLite from creating its -wal and -shm files
@@ -112,7 +110,6 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
         ),
         jobs=_jobs_by_status(connection),
         keys=int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0]),
-        committed=int(connection.execute(QUERIES["committed"]).fetchone()[0]),
         files=referenced_files(connection),
     )
 

@@ -1,4 +1,4 @@
-"""Checks everything in a data folder: the database and its write-ahead log, rows, ledger, and the content of all files.
+"""Checks everything in a data folder: the database, its rows, the ledger, and the content of all files.
 
 It changes nothing and works beside a running server.
 """
@@ -19,17 +19,15 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.backup import content_problem
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.storage.commit_record import Commits, read_commits
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import entries, read_database, referenced_files
 from imgproc_local.storage.migration import known_migrations, newest_schema
 from imgproc_local.storage.translations import MAX_VERSIONS
-from imgproc_local.storage.wal import wal_damage
 
 MAX_PROBLEMS = 1000
 """The most problems that each check of the rows lists. All damaged files are listed."""
 
-Area = Literal["database", "log", "jobs", "credits", "files", "foreign"]
+Area = Literal["database", "jobs", "credits", "files", "foreign"]
 
 
 class Problem(Struct, frozen=True):
@@ -48,7 +46,6 @@ class Verification(Struct, frozen=True):
     """
 
     schema: int
-    committed: int
     files: int
     size_bytes: int
     problems: tuple[Problem, ...]
@@ -57,7 +54,6 @@ class Verification(Struct, frozen=True):
 
 class _Rows(Struct, frozen=True):
     schema: int
-    committed: int
     files: dict[str, int]
     problems: tuple[Problem, ...]
 
@@ -67,26 +63,19 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
 
     Raises: StorageFailed, where the folder can't be read.
     """
-    # the record before the database: a transaction that is committed in between is no loss
-    commits = read_commits(database)
     problems: list[Problem] = []
-    rows = _Rows(0, 0, {}, ())
+    rows = _Rows(0, {}, ())
     if database.is_file():
         try:
-            problems += [Problem("log", damage) for damage in [wal_damage(database)] if damage]
             rows = read_database(database, _read)
-        except OSError as error:
-            raise StorageFailed(f"The database can't be read ({error.strerror}).") from error
         except StorageFailed as error:
             problems.append(Problem("database", error.message))
-            return Verification(0, commits.committed, 0, 0, tuple(problems))
+            return Verification(0, 0, 0, tuple(problems))
         problems += rows.problems
         if rows.schema not in (0, newest_schema()):  # its rows were not read, so nothing can be compared with them
-            return Verification(rows.schema, 0, 0, 0, tuple(problems))
-        problems += _lost(commits, rows.committed)
-    elif (problem := content_problem(folder)) or commits.committed:
-        problems.append(Problem("database", *(problem or ("the database is missing",))))
-        return Verification(0, commits.committed, 0, 0, tuple(problems))
+            return Verification(rows.schema, 0, 0, tuple(problems))
+    if rows.schema == 0 and (problem := content_problem(folder)):
+        return Verification(0, 0, 0, (*problems, Problem("database", *problem)))
     intact, damaged = _compare_files(folder / "files", rows.files)
     if damaged and is_owned():
         # jobs may have been deleted meanwhile, and their files with them
@@ -98,15 +87,7 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
     if not is_used:
         problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, rows.files)]
     size_bytes = sum(rows.files[sha256] for sha256 in intact)
-    return Verification(rows.schema, rows.committed, len(intact), size_bytes, tuple(problems), is_used)
-
-
-def _lost(commits: Commits, committed: int) -> Iterator[Problem]:
-    lost = max(0, commits.committed - committed)
-    if lost:
-        yield Problem("log", f"{lost:,} committed transactions are lost")
-    if commits.lost:
-        yield Problem("log", f"{commits.lost:,} committed transactions were lost before {commits.lost_at}")
+    return Verification(rows.schema, len(intact), size_bytes, tuple(problems), is_used)
 
 
 # ---- rows ----
@@ -127,7 +108,7 @@ def _read(connection: sqlite3.Connection) -> _Rows:
         if schema > newest_schema():
             newer = f"schema {schema} is newer than this program, which knows {newest_schema()}"
             problems.append(Problem("database", newer))
-        return _Rows(schema, 0, {}, tuple(problems))
+        return _Rows(schema, {}, tuple(problems))
     problems += [Problem("database", f"{name} is missing or changed") for name in _changed_schema(connection)]
     try:
         # one transaction: all that follows is of one moment
@@ -135,14 +116,13 @@ def _read(connection: sqlite3.Connection) -> _Rows:
         limit = {"limit": MAX_PROBLEMS, "max_versions": MAX_VERSIONS}
         problems += [Problem("jobs", row[0]) for row in connection.execute(QUERIES["wrong_jobs"], limit)]
         problems += [Problem("credits", row[0]) for row in connection.execute(QUERIES["wrong_credits"], limit)]
-        committed = int(connection.execute(QUERIES["committed"]).fetchone()[0])
         files = referenced_files(connection)
     except sqlite3.Error as error:
         if not problems:
             raise
         problems.append(Problem("database", f"its rows can't be read ({error})"))
-        return _Rows(schema, 0, {}, tuple(problems))
-    return _Rows(schema, committed, files, tuple(problems))
+        return _Rows(schema, {}, tuple(problems))
+    return _Rows(schema, files, tuple(problems))
 
 
 def _changed_schema(connection: sqlite3.Connection) -> list[str]:

@@ -113,7 +113,7 @@ def test_a_folder_with_files_of_the_users_own_does_not_become_the_data_folder(
     ):
         refused = program.in_process(*command)
         assert refused.exit_code == 2
-        assert f"has no database imgproc.db, but {Path(name).parts[0]} with content" in refused.stderr
+        assert f"has no database imgproc.db, or an empty one, but {Path(name).parts[0]} with content" in refused.stderr
     backup = tmp_path / "backup.tar"
     backup.write_bytes(b"")
     refused = program.in_process("restore", backup)

@@ -16,7 +16,6 @@ from imgproc_local.system.folder_lock import current_owner, foreign_owner_text
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
-    from imgproc_local.storage.commit_record import Commits
     from imgproc_local.storage.inspection import DatabaseReport, FilesReport
     from imgproc_local.system.folder_lock import Owner
 
@@ -90,21 +89,18 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.domain.errors import StorageFailed
     from imgproc_local.storage.backup import content_problem
-    from imgproc_local.storage.commit_record import read_commits
     from imgproc_local.storage.inspection import inspect_database, inspect_files
 
     folder = config.data_dir
     path = folder / DATABASE_FILE
     if not path.is_file():
-        if (problem := content_problem(folder)) or read_commits(path).committed:
-            yield Check("database", "problem", *(problem or (f"{DATABASE_FILE} is missing", REPAIR)))
+        if problem := content_problem(folder):
+            yield Check("database", "problem", *problem)
             return
         yield Check("database", "ok", f"{DATABASE_FILE} does not exist yet; the first command that needs it creates it")
         return
     size = size_text(path.stat().st_size)
     try:
-        # the record before the database: a transaction that is committed in between must not count as lost
-        commits = read_commits(path)
         report = inspect_database(path)
         # files after rows: a file is written before its row, and a row is deleted before its file
         stored = inspect_files(folder)
@@ -113,11 +109,11 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
         advice = "Free some disk space and run doctor again." if full else REPAIR
         yield Check("database", "problem", f"{DATABASE_FILE}, {size}: {error.message}", advice)
         return
-    yield _integrity(report, size)
-    if report.problems or report.schema not in (0, report.newest_schema):
+    if report.schema == 0 and (problem := content_problem(folder)):
+        yield Check("database", "problem", *problem)
         return
-    yield _write_ahead_log(path, commits, report)
-    if report.schema == 0:
+    yield _integrity(report, size)
+    if report.problems or report.schema != report.newest_schema:
         return
     yield _ledger(report)
     yield _files(report, stored, owner, reread=lambda: inspect_database(path).files)
@@ -161,10 +157,6 @@ REPAIR_FILES = (
     "Send the same pictures again, which repairs the files; or restore a backup (`imgproc-local restore FILE`);"
     " or delete the jobs (DELETE /jobs/{id})."
 )
-REPAIR_LOG = (
-    "Jobs that finished shortly before the loss are missing or run again; clients should send missing pictures again."
-    " Check the disk. Then stop the server and delete the file imgproc.db-commits, so that this is no longer reported."
-)
 
 
 def _integrity(report: DatabaseReport, size: str) -> Check:
@@ -177,23 +169,6 @@ def _integrity(report: DatabaseReport, size: str) -> Check:
         detail = f"{size}, schema {report.schema}; the next start migrates it to {report.newest_schema}"
         return Check("database", "ok", detail)
     return Check("database", "ok", f"{size}, schema {report.schema}, intact")
-
-
-def _write_ahead_log(path: Path, commits: Commits, report: DatabaseReport) -> Check:
-    from imgproc_local.storage.wal import wal_damage
-
-    lost = commits.lost + max(0, commits.committed - report.committed)
-    try:
-        damage = wal_damage(path)
-    except OSError as error:
-        return Check("log", "problem", f"the write-ahead log can't be read ({error.strerror})", REPAIR)
-    if lost:
-        when = f", last noticed {commits.lost_at}" if commits.lost_at else ""
-        reason = f"; {damage}" if damage else ""
-        return Check("log", "problem", f"{lost:,} committed transactions are lost{when}{reason}", REPAIR_LOG)
-    if damage:
-        return Check("log", "problem", f"the write-ahead log is damaged: {damage}", REPAIR_LOG)
-    return Check("log", "ok", f"{report.committed:,} transactions, none is missing")
 
 
 def _ledger(report: DatabaseReport) -> Check:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.doctor.check import Check, check_lines
-from imgproc_local.cli.doctor.data_folder import REPAIR, REPAIR_FILES, REPAIR_LOG, REPAIR_ROWS
+from imgproc_local.cli.doctor.data_folder import REPAIR, REPAIR_FILES, REPAIR_ROWS
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import size_text
@@ -21,7 +21,6 @@ MAX_SHOWN = 5
 """The most problems of one area that are printed; `--json` lists all that were found."""
 ADVICE = {
     "database": REPAIR,
-    "log": REPAIR_LOG,
     "jobs": REPAIR_ROWS,
     "credits": REPAIR_ROWS,
     "files": REPAIR_FILES,
@@ -39,9 +38,8 @@ NOT_CHECKED = "not checked while another process uses the folder: it may be stor
 def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """Check the data folder completely.
 
-    Checks the database, its write-ahead log, the jobs, the credits, and the content of every file. Reads all files, so
-    it takes as long as copying them. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
-    least one problem.
+    Checks the database, the jobs, the credits, and the content of every file. Reads all files, so it takes as long as
+    copying them. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at least one problem.
     """
     from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.storage.verification import verify
@@ -56,7 +54,7 @@ def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         from imgproc_local.cli.output import echo_json
 
         problems = [{"area": one.area, "detail": encodable_text(one.detail)} for one in result.problems]
-        counts = {"committed": result.committed, "files": result.files, "size_bytes": result.size_bytes}
+        counts = {"files": result.files, "size_bytes": result.size_bytes}
         echo_json({"ok": healthy, **counts, "problems": problems})
     else:
         for line in check_lines(checks):
@@ -73,7 +71,6 @@ def _checks(result: Verification) -> Iterator[Check]:
         database = f"{database}; the next start migrates it to {newest_schema()}, and nothing else is checked before"
     intact = {
         "database": database,
-        "log": f"{result.committed:,} transactions, none is missing",
         "jobs": "every job, stage and result is consistent",
         "credits": "every balance equals the sum of its ledger, every stage is paid once",
         "files": f"{result.files:,} files with {size_text(result.size_bytes)} match their SHA-256",
