@@ -25,7 +25,6 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.commit_record import record_path
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
@@ -292,7 +291,6 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
             if leftover.is_dir():
                 shutil.rmtree(leftover)
         (folder / f"{DATABASE}-wal").unlink(missing_ok=True)
-        record_path(folder / DATABASE).unlink(missing_ok=True)
         restoring.mkdir(mode=0o700)
         try:
             with source.open("rb") as file:

@@ -22,7 +22,6 @@ from typing import Any
 import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.commit_record import CommitRecord, open_record, read_commits
 from imgproc_local.storage.migration import migrate
 from imgproc_local.system.files import is_disk_full
 from imgproc_local.system.permissions import PRIVATE_FILE
@@ -135,17 +134,10 @@ class _Pool:
 class Database:
     """`clock` gives the instants that rows carry."""
 
-    def __init__(
-        self,
-        writer: aiosqlite.Connection,
-        readers: Sequence[aiosqlite.Connection],
-        record: CommitRecord,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, writer: aiosqlite.Connection, readers: Sequence[aiosqlite.Connection], clock: Clock) -> None:
         self._writer = writer
         self._readers = _Pool(readers[:READERS])
         self._list_readers = _Pool(readers[READERS:])
-        self._record = record
         self._clock = clock
         self._lock = asyncio.Lock()
 
@@ -158,17 +150,12 @@ class Database:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
                     tx = Transaction(self._writer, self._clock())
                     yield tx
-                    number = await tx.value("count_commit") if tx.has_changes else None
-                    await _until_done(self._commit(number))
+                    if tx.has_changes:
+                        await tx.run("count_commit")
+                    await _until_done(self._writer.commit())
                 except BaseException:
                     await _until_done(self._rollback())
                     raise
-
-    async def _commit(self, number: int | None) -> None:
-        await self._writer.execute_fetchall("COMMIT")
-        if number is not None:
-            # as a function of SQLite, it runs on the connection's own thread; uploads can keep asyncio's threads busy
-            await self._writer.execute_fetchall("SELECT record_commit(?)", (number,))
 
     async def _rollback(self) -> None:
         # a cancelled task may have left a statement queued: let it run first, then look at the result
@@ -195,7 +182,6 @@ class Database:
         await self._list_readers.close()
         async with self._lock:
             await self._writer.close()
-            self._record.close()
 
 
 async def _until_done(work: Coroutine[Any, Any, Any]) -> None:
@@ -281,15 +267,11 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
         await asyncio.to_thread(_create_private, path)
         # refuse a file that can't be opened before aiosqlite starts its thread, which would outlive the error
         await asyncio.to_thread(lambda: sqlite3.connect(path).close())
-        before = read_commits(path)
         opened: list[aiosqlite.Connection] = []
         try:
             writer = await _connect(path)
             opened.append(writer)
             await migrate(writer, path)
-            ((committed,),) = await writer.execute_fetchall(QUERIES["committed"])
-            record = open_record(path, before, committed, rfc3339(clock()))
-            await writer.create_function("record_commit", 1, record.record)
             for _ in range(READERS + LIST_READERS):
                 opened.append(reader := await _connect(path))
                 await reader.execute_fetchall("PRAGMA query_only = ON")
@@ -297,4 +279,4 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
             for connection in opened:
                 await connection.close()
             raise
-    return Database(writer, opened[1:], record, clock)
+    return Database(writer, opened[1:], clock)

@@ -630,11 +630,8 @@ INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at
 
 -- ---- commits ----
 
--- name: committed
-SELECT number FROM commits;
-
 -- name: count_commit
-UPDATE commits SET number = number + 1 RETURNING number;
+UPDATE commits SET number = number + 1;
 
 -- ---- inspection ----
 

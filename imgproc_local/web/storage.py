@@ -163,7 +163,7 @@ def _storage(services: Services, stored: JobFiles, counted_at: str, expected: Pr
         results=stored.results,
         thumbnails=totals_of([blobs.thumbnail_folder]),
         models=totals_of([config.models_folder]),
-        database=totals_of([database, *(_with_ending(database, ending) for ending in ("-wal", "-shm", "-commits"))]),
+        database=totals_of([database, *(_with_ending(database, ending) for ending in ("-wal", "-shm"))]),
         backups=totals_of(backups),
         logs=totals_of([folder / "logs"]),
         temporary=totals_of([blobs.incoming_folder, folder / WORK_FOLDER]),

@@ -19,7 +19,6 @@ from collections import Counter
 from pathlib import Path
 
 from imgproc_local.compose import DATABASE_FILE
-from imgproc_local.storage.commit_record import read_commits
 from imgproc_local.storage.verification import verify
 from tests.faults import disk
 from tests.faults.fleet import Fleet, finish_and_check
@@ -64,7 +63,6 @@ def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple
         damage = [problem for problem in found if problem.area != "foreign"]
         assert not damage, damage
     counts["stages given up"] += finish_and_check(fleet, folder, key, program)
-    assert read_commits(folder / DATABASE_FILE).lost == 0
     counts["jobs answered 202"] += len(fleet.accepted)
     counts["jobs with a text written anew"] += len(fleet.regenerated)
     counts["jobs stored"] += disk.count_jobs(folder)

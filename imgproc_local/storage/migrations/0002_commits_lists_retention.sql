@@ -1,6 +1,6 @@
 -- A count of commits, indexes for filtered lists, and files that were removed before their jobs.
 
--- One row: the number of committed transactions, which commit_record.py compares with its own file.
+-- One row: the number of transactions that changed a row, by which snapshots of a job are ordered.
 CREATE TABLE commits (
     id      INTEGER PRIMARY KEY CHECK (id = 1),
     number  INTEGER NOT NULL

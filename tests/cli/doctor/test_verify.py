@@ -276,6 +276,18 @@ def test_after_a_part_of_the_log_was_lost_the_rest_is_checked(data: Path, progra
     assert verify(program) == {}
 
 
+def test_the_count_of_commits_that_older_versions_wrote_is_ignored(data: Path, program: Program) -> None:
+    (data / f"{DATABASE_FILE}-commits").write_text('{"committed": 999999, "lost": 3, "lost_at": ""}')
+    assert verify(program) == {}
+    assert doctor(program) == set()
+    with running(data):
+        pass
+    no_database(data)
+    for name in ("files", "incoming", "thumbnails", "work"):
+        shutil.rmtree(data / name, ignore_errors=True)
+    assert verify(program) == {}
+
+
 def test_a_database_before_its_migration_is_not_reported_as_damaged_or_checked(data: Path, program: Program) -> None:
     sql(f"PRAGMA user_version = {newest_schema() - 1}")(data)
     assert verify(program) == {}
