@@ -22,7 +22,7 @@
     ├── TooManyExports          the account runs as many exports as it may
     ├── ServiceStopping         the service is stopping and starts nothing new
     ├── StorageFailed           a file or folder can't be read or written, above all the data folder
-    │   └── NoWorker                no process or thread can be started; as for a full disk, nothing fails for it
+    │   └── NoWorker                no process or thread can be started; the stage waits, as for a full disk
     ├── DataFolderBusy          another process owns the data folder, or changes the models
     ├── SettingInvalid          a setting is unknown or has a value that can't be used
     ├── ModelUnusable           a model is unknown, damaged or does not work here
