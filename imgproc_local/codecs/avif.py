@@ -139,7 +139,7 @@ def converted(source: Source) -> bytes:
 
     def encode(fail_on: str) -> bytes:
         def decoded() -> tuple[pyvips.Image, bytes | None]:
-            return for_display(open_upright(path, info, fail_on=fail_on), source.blocks.icc, eight_bit=False)
+            return for_display(open_upright(path, info, fail_on=fail_on), source.published.icc, eight_bit=False)
 
         image, profile = decoded()
         image = in_eight_bits(evaluate(image, check_stop, "copy_memory")).copy_memory()

@@ -75,7 +75,7 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def converted(source: Source) -> bytes:
     """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and number of plays."""
-    path, info, blocks, size_bytes = source.path, source.info, source.blocks, len(source.data)
+    path, info, size_bytes = source.path, source.info, len(source.data)
     target, effort, check_stop = source.options.target, source.options.effort, source.check_stop
     if info.frames > 1:
         info = animation.with_actual_alpha(path, info, check_stop)
@@ -92,7 +92,7 @@ def converted(source: Source) -> bytes:
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             def decoded() -> tuple[pyvips.Image, bytes | None]:
                 image = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                picture, icc = for_display(image, blocks.icc, eight_bit=True)
+                picture, icc = for_display(image, source.published.icc, eight_bit=True)
                 return _with_timing(picture, path, info), icc
 
             image, profile = decoded()
@@ -124,7 +124,7 @@ def converted(source: Source) -> bytes:
 def lossless(source: Source) -> bytes:
     """The picture or animation of a working copy as lossless WebP."""
     image = open_upright(source.path, source.info, all_frames=source.info.frames > 1)
-    image, profile = for_display(image, source.blocks.icc, eight_bit=True)
+    image, profile = for_display(image, source.published.icc, eight_bit=True)
     encoded = _encoded_losslessly(image, source)
     return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.WEBP), icc=profile))
 

@@ -42,15 +42,14 @@ def working_copy(source: Source, size: ScaledSize | None, *, eight_bit: bool = F
             info, has_profile = _write_animation(source, size, file), True
         else:
             info, has_profile = _write_still(source, size, file, eight_bit=eight_bit)
-        icc, published_icc = (source.blocks.icc, source.published.icc) if has_profile else (None, None)
+        icc = source.published.icc if has_profile else None
         with opened(file) as data:
             yield structs.replace(
                 source,
                 path=file,
                 info=info,
                 data=data,
-                blocks=structs.replace(source.blocks, icc=icc),
-                published=structs.replace(source.published, icc=published_icc),
+                published=structs.replace(source.published, icc=icc),
             )
 
 

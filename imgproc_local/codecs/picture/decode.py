@@ -16,7 +16,7 @@ from typing import Any
 from PIL import Image, ImageCms
 
 from imgproc_local.codecs.container import tiff
-from imgproc_local.codecs.metadata.icc import colour_space, is_wide, kept_profile
+from imgproc_local.codecs.metadata.icc import colour_space, is_wide
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.errors import translate_errors
@@ -231,13 +231,11 @@ def to_srgb_if_visually_lossless(image: pyvips.Image, profile: bytes | None) -> 
 
 
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
-    """The picture as RGB or grey of 8 or 16 bits, and the profile to store with it.
+    """The picture as RGB or grey of 8 or 16 bits, and the profile to store with it, of the one that may be published.
 
     CMYK, and grey with a profile, are converted to sRGB: WebP and AVIF store RGB profiles only.
     """
-    kept = kept_profile(profile)
-    if kept and not profile_matches(image, kept):
-        kept = None
+    kept = profile if profile and profile_matches(image, profile) else None
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
     return in_eight_bits(image) if eight_bit else image, kept
