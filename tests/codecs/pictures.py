@@ -401,7 +401,10 @@ def narrow_profile() -> bytes:
 def wide_profile(
     space: bytes = b"RGB ", primaries: tuple[tuple[float, float, float], ...] = DISPLAY_P3, gamma: float = 2.2
 ) -> bytes:
-    """A small matrix profile with the primaries of Display P3; for the space `GRAY`, a grey profile of gamma 2.2."""
+    """A small matrix profile with the primaries of Display P3; for the space `GRAY`, a grey profile of gamma 2.2.
+
+    It has nothing but what results have of a profile.
+    """
 
     def number(value: float) -> bytes:
         return struct.pack(">i", round(value * 65536))
@@ -409,22 +412,26 @@ def wide_profile(
     def xyz(x: float, y: float, z: float) -> bytes:
         return b"XYZ \0\0\0\0" + number(x) + number(y) + number(z)
 
-    curve = b"curv\0\0\0\0" + struct.pack(">IH", 1, round(gamma * 256)) + b"\0\0"
-    description = b"desc\0\0\0\0" + struct.pack(">I", 5) + b"wide\0" + b"\0" * 78
-    tags = {b"desc": description, b"cprt": b"text\0\0\0\0CC0\0", b"wtpt": xyz(0.9642, 1.0, 0.8249)}
+    curve = b"curv\0\0\0\0" + struct.pack(">IH", 1, round(gamma * 256))
+    tags = {b"wtpt": xyz(0.9642, 1.0, 0.8249)}
     if space == b"RGB ":
         tags |= {tag: xyz(*each) for tag, each in zip((b"rXYZ", b"gXYZ", b"bXYZ"), primaries, strict=True)}
         tags |= {b"rTRC": curve, b"gTRC": curve, b"bTRC": curve}
     else:
         tags[b"kTRC"] = curve
+    tags[b"desc"] = b"desc\0\0\0\0" + struct.pack(">I", 4) + b"ICC\0" + b"\0" * 78
+    tags[b"cprt"] = b"text\0\0\0\0ICC\0"
     table, body = struct.pack(">I", len(tags)), b""
     start = 128 + 4 + 12 * len(tags)
+    places: dict[bytes, int] = {}
     for tag, raw in tags.items():
-        table += struct.pack(">4sII", tag, start + len(body), len(raw))
-        body += raw + b"\0" * (-len(raw) % 4)
+        if raw not in places:
+            places[raw] = start + len(body)
+            body += raw + b"\0" * (-len(raw) % 4)
+        table += struct.pack(">4sII", tag, places[raw], len(raw))
     size = start + len(body)
-    head = struct.pack(">I4sI4s4s4s", size, b"none", 0x02400000, b"mntr", space, b"XYZ ")
-    head += struct.pack(">6H", 2031, 1, 1, 0, 0, 0) + b"acsp" + b"\0" * 28
+    head = struct.pack(">I4xI4s4s4s", size, 0x02400000, b"mntr", space, b"XYZ ")
+    head += struct.pack(">6H", 2000, 1, 1, 0, 0, 0) + b"acsp" + b"\0" * 28
     head += number(0.9642) + number(1.0) + number(0.8249)
     return head.ljust(128, b"\0") + table + body
 

@@ -26,6 +26,7 @@ from imgproc_local.codecs.container.bounds import (
     MAX_TRACKS,
 )
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.icc import rewritten_in_place
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -39,6 +40,8 @@ _BLANK = b"\n"
 """Written where nothing is to remain: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
+_FRAMES_HEADER_BYTES = 78
+"""What precedes the boxes in a description of frames. Source: ISO/IEC 14496-12, 8.5.2 and 12.1.3."""
 XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
 _KEPT_AT_TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
@@ -430,7 +433,8 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     """The file with its EXIF and its XMP replaced by those of `blocks`, or emptied.
 
     Thumbnails and other items of metadata are emptied; private boxes and free space are removed. A block for which the
-    file has no item (for XMP, neither an item nor a box) is not written. `blocks.icc` is ignored: the profile stays.
+    file has no item (for XMP, neither an item nor a box) is not written. `blocks.icc` is ignored: every profile in the
+    file is written anew in its place.
     """
     new = {"exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF), "xmp": blocks.xmp or _NO_XMP, "other": _BLANK}
     small = thumbnails(data)
@@ -447,7 +451,26 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     if in_box:
         edits.add((*in_box, new["xmp"]))
     edits |= {(box.start, box.end, b"") for box in removable_boxes(data) if not in_box or box.end != in_box[1]}
-    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in small})
+    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in small} | _profiles(data))
+
+
+def _profiles(data: Data) -> dict[int, bytes]:
+    """The offset of each ICC profile, and what is written there.
+
+    Items have profiles among their properties, and tracks in the descriptions of their frames.
+    """
+    holders = [_find(data, meta_box(data), b"iprp", b"ipco")]
+    for track in _tracks(data):
+        table = _find(data, track, b"mdia", b"minf", b"stbl", b"stsd")
+        for frames in boxes(data, table.body + 8, table.end) if table else ():
+            if frames.kind == b"av01":
+                holders.append(structs.replace(frames, body=frames.body + _FRAMES_HEADER_BYTES))
+    found = {}
+    for holder in filter(None, holders):
+        for box in boxes(data, holder.body, holder.end, MAX_ITEMS):
+            if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
+                found[box.body + 4] = rewritten_in_place(data[box.body + 4 : box.end])
+    return found
 
 
 def _emptied(data: Data, item: Item, content: bytes) -> bytes:

@@ -21,6 +21,7 @@ from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, Original, encode
 from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, choose, smallest
 from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.metadata.icc import rewritten
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, to_srgb_if_visually_lossless
 from imgproc_local.codecs.picture.libvips import pyvips
@@ -123,7 +124,7 @@ def _cleaned_blocks(blocks: Blocks) -> Blocks:
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
     """The gain map with only its colour profile and the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
-    clean = container.with_blocks(gain_map, Blocks(xmp=_cleaned_blocks(blocks).xmp, icc=blocks.icc))
+    clean = container.with_blocks(gain_map, Blocks(xmp=_cleaned_blocks(blocks).xmp, icc=rewritten(blocks.icc)))
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
 
 

@@ -69,7 +69,7 @@ MAX_PHOTOSHOP_RESOURCES = 4_096
 """Photoshop's image resources that are searched for IPTC-IIM; Photoshop writes fewer than 100."""
 
 MAX_ICC_TAGS = 100
-"""Tags of an ICC profile; the largest profiles have fewer than 40. Source: LittleCMS reads at most 100."""
+"""Tags of an ICC profile; the largest profiles have fewer than 40. Source: LittleCMS refuses more than 100."""
 
 MAX_MERGED_VALUES = 64
 """Creators, copyright notices or credits of other blocks that are compared with those of XMP."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.bounds import MAX_EXIF_TEXT_BYTES, MAX_SCANNED_CHARACTERS
 from imgproc_local.codecs.metadata.equivalents import EXIF_FIELDS, IPTC_DATASETS
@@ -135,6 +135,8 @@ _MAX_TECHNICAL_CHARACTERS = 32
 _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
 _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
 """A field with which Windows reserves room, and the bytes that fill it. Source: ExifTool's tag names."""
+_DISPLAY_SERIAL = re.compile("mmod|serial")
+"""In macOS's tag and in the keys of colord's metadata that hold the serial number of a display."""
 _FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
 _KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.CONTACT, Removed.SERIAL_NUMBER, Removed.IDENTIFIER))
 """Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
@@ -148,6 +150,7 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
     found = Kinds()
     _add_exif(found, blocks.exif or b"")
     _add_iptc(found, blocks.iptc, keep_location)
+    _add_profile(found, blocks.icc or b"")
     if not packet.is_complete:
         found.kinds.add(Removed.UNREADABLE)
     for element in packet.properties.values():
@@ -209,6 +212,15 @@ def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) ->
         if number not in IPTC_DATASETS and (2, number) not in _IPTC_TECHNICAL:
             for text in texts:
                 found.add(kind, text)
+
+
+def _add_profile(found: Kinds, profile: bytes) -> None:
+    descriptions, others = (part.decode("latin-1").replace("\0", "") for part in icc.left_out(profile))
+    texts = (descriptions + others)[:MAX_SCANNED_CHARACTERS]
+    # without positions: they look like measured colours
+    found.kinds |= clean_text(texts).removed & {Removed.EMAIL, Removed.SERIAL_NUMBER}
+    if others.strip():
+        found.add(Removed.SERIAL_NUMBER if _DISPLAY_SERIAL.search(others) else Removed.OTHER)
 
 
 def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:

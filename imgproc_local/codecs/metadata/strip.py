@@ -3,10 +3,10 @@
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
 default down to the city), how it was made (DigitalSourceType), a panorama's projection, colour profiles other than
-sRGB. Removed: GPS, serial numbers, e-mail addresses and personal numbers with their sentences, thumbnails, maker notes,
-dates, software and its history, identifiers, content credentials (their signature would no longer hold), and texts that
-hold data instead of words. What is preserved is chosen by name, so an unknown field is removed; each preserved text
-passes `clean_text`.
+sRGB (as `icc.rewritten`). Removed: GPS, serial numbers, e-mail addresses and personal numbers with their sentences,
+thumbnails, maker notes, dates, software and its history, identifiers, content credentials (their signature would no
+longer hold), and texts that hold data instead of words. What is preserved is chosen by name, so an unknown field is
+removed; each preserved text passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 

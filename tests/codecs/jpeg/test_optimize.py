@@ -26,6 +26,7 @@ from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference
 from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
 from tests.codecs import pictures
+from tests.codecs.metadata.profiles import MARKERS, OLD_TEXTS, colorants, planted, profile, sampled
 from tests.codecs.pictures import never_stop
 
 MAX_PIXELS = 10**9
@@ -208,8 +209,9 @@ def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path:
 
 
 def test_a_profile_in_several_segments_is_preserved(tmp_path: Path) -> None:
-    large = pictures.wide_profile() + bytes(range(256)) * 600
-    large = len(large).to_bytes(4, "big") + large[4:]
+    curves = {b"rTRC": sampled(25_000), b"gTRC": sampled(25_001), b"bTRC": sampled(25_002)}
+    large = whole(icc.rewritten(profile(OLD_TEXTS | colorants() | curves)))
+    assert len(large) > 150_000
     source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=97, icc_profile=large)
     assert pictures.opened(whole(optimized(tmp_path, source))).info["icc_profile"] == large
 
@@ -232,9 +234,9 @@ def test_cmyk_is_converted_to_rgb_that_looks_the_same(tmp_path: Path) -> None:
     assert max(red[1], red[2]) < 90
 
 
-def _ultra_hdr() -> tuple[bytes, bytes]:
+def _ultra_hdr(**options: object) -> tuple[bytes, bytes]:
     """A JPEG followed by a gain map, which its XMP declares as Ultra HDR does; and the gain map."""
-    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80)
+    gain_map = pictures.saved(Image.fromarray(pictures.scene(80, 60)).convert("L"), "JPEG", quality=80, **options)
     packet = (
         b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
         b'<rdf:Description xmlns:hdrgm="http://ns.adobe.com/hdr-gain-map/1.0/" hdrgm:Version="1.0"'
@@ -269,6 +271,18 @@ def test_a_gain_map_is_preserved_and_its_offsets_are_updated(tmp_path: Path) -> 
     # the orientation remains a tag, because the pixels and the gain map must have the same orientation
     assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 6
     assert optimized(tmp_path, out) is None
+
+
+def test_the_profile_of_a_gain_map_is_written_anew(tmp_path: Path) -> None:
+    # its colours may be those of the gain map although they are sRGB
+    for stored_profile in (planted(), pictures.srgb_profile()):
+        source, _ = _ultra_hdr(icc_profile=stored_profile)
+        out = whole(optimized(tmp_path, source))
+        stored = container.gain_map(out)
+        assert stored is not None
+        assert not any(marker in out for marker in MARKERS)
+        assert container.read_blocks(stored).icc == icc.rewritten(stored_profile)
+        assert optimized(tmp_path, out) is None
 
 
 def test_a_picture_with_a_gain_map_is_recompressed_losslessly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
