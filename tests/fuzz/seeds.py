@@ -8,6 +8,7 @@ from functools import cache
 from PIL import ImageCms
 
 from tests.codecs import pictures as codec_pictures
+from tests.codecs.metadata.profiles import PROFILES, planted
 from tests.faults.floods import FLOODS
 from tests.support import gguf_files
 from tests.support import pictures as small_pictures
@@ -79,7 +80,7 @@ def _parts() -> Mapping[str, tuple[bytes, ...]]:
         "xmp": (codec_pictures.xmp_packet(),),
         "exif": (codec_pictures.tiff(),),
         "iptc": (codec_pictures.photoshop(codec_pictures.iptc_datasets()), codec_pictures.iptc_datasets()),
-        "icc": (_profile(),),
+        "icc": (_profile(), *PROFILES.values(), planted()),
         "texts": tuple(text.encode() for text in TEXTS),
         "multipart": (FORM,),
         "gguf": (gguf_files.text_model(), gguf_files.projector()),

@@ -141,6 +141,9 @@ def fuzz_icc(data: bytes) -> None:
     icc.colour_space(data)
     icc.is_wide(data)
     icc.kept_profile(data)
+    icc.left_out(data)
+    new = icc.rewritten(data)
+    assert icc.rewritten(new) == new
 
 
 def fuzz_texts(data: bytes) -> None:
