@@ -292,6 +292,14 @@ def test_the_message_about_a_damaged_heic_does_not_call_it_an_avif() -> None:
         assert "AVIF" not in refused.value.message
 
 
+def test_a_clean_aperture_of_a_heic_that_is_narrower_than_a_pixel_is_ignored() -> None:
+    data = heic_file(RGB[:43, :43])
+    at = data.index(b"clap") + 4
+    narrow = data[:at] + struct.pack(">4I", 1, 2, 43, 1) + data[at + 16 :]
+    info = FORMATS[Format.HEIC].container.read_header(narrow)
+    assert min(info.width_px, info.height_px) >= 43
+
+
 def heic_file(pixels: np.ndarray = RGB, *, orientation: int = 1, **options: object) -> bytes:
     pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
     height, width, bands = pixels.shape

@@ -53,10 +53,13 @@ def read_header(data: Data) -> ImageInfo:
         )
     for box in avif.primary_properties(data, avif.meta_box(data)):
         if box.kind == b"clap":
-            across, across_unit, down, down_unit = unpack(">4I", data, box.body, "clean aperture", box.end)
-            if 0 < across <= info.width_px * across_unit and 0 < down <= info.height_px * down_unit:
+            width_n, width_d, height_n, height_d = unpack(">4I", data, box.body, "clean aperture", box.end)
+            if (
+                0 < width_d <= width_n <= info.width_px * width_d
+                and 0 < height_d <= height_n <= info.height_px * height_d
+            ):
                 # the coded size is even; what lies beyond the clean aperture is padding
-                return structs.replace(info, width_px=across // across_unit, height_px=down // down_unit)
+                return structs.replace(info, width_px=width_n // width_d, height_px=height_n // height_d)
     return info
 
 
