@@ -111,6 +111,7 @@ def _in_png(data: Data, found: set[Removed]) -> None:
         end = chunk.end + 4
         size = chunk.end - chunk.payload
         if chunk.kind in png.PICTURE_CHUNKS or chunk.kind in _PNG_BLOCKS:
+            found |= {Removed.OTHER} if size > png.PICTURE_CHUNKS.get(chunk.kind, size) else set()
             continue
         if chunk.kind == b"tIME":
             found.add(Removed.DATE)

@@ -18,10 +18,13 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-PICTURE_CHUNKS = frozenset(
-    b"IHDR PLTE IDAT IEND tRNS acTL fcTL fdAT gAMA cHRM sRGB cICP mDCV cLLI sBIT bKGD pHYs".split()
-)
-"""The chunks that affect how the picture looks; all others are metadata."""
+PICTURE_CHUNKS = {
+    b"IHDR": 13, b"PLTE": 768, b"IDAT": 2**31, b"IEND": 0, b"tRNS": 256, b"acTL": 8, b"fcTL": 26, b"fdAT": 2**31,
+    b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"cICP": 4, b"mDCV": 24, b"cLLI": 8, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
+}  # fmt: skip
+"""The chunks that affect how the picture looks, with their greatest length; all others are metadata.
+
+Source: PNG (Third Edition), 11."""
 
 TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
 """The specification's keywords for captions and rights; those for software, source device and dates are not read."""
@@ -314,7 +317,7 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
-    """The file with these metadata blocks and no others; the picture's chunks are copied bit for bit.
+    """The file with these metadata blocks and no others; the picture's chunks are copied up to their greatest length.
 
     IPTC-IIM is written as a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it
     find it, unless `shortest`.
@@ -322,7 +325,9 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     out = [SIGNATURE]
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
-        if chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
+        if chunk.end - chunk.payload > PICTURE_CHUNKS.get(chunk.kind, 2**31):
+            out.append(chunk_bytes(chunk.kind, data[chunk.payload : chunk.payload + PICTURE_CHUNKS[chunk.kind]]))
+        elif chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out += _block_chunks(blocks, packed_profile, shortest)

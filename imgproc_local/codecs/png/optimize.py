@@ -143,8 +143,7 @@ def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes
             continue
         if parts:
             check_stop()
-            old = b"".join(parts)
-            out.append(container.chunk_bytes(b"IDAT", min(old, _redeflated(old, info), key=len)))
+            out.append(container.chunk_bytes(b"IDAT", _redeflated(b"".join(parts), info)))
             parts.clear()
         # joining the fdAT chunks of a frame would leave gaps in their sequence numbers, so they are copied
         out.append(container.whole_chunk(data, chunk))
@@ -152,10 +151,12 @@ def deflated_again(data: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes
 
 
 def _redeflated(stream: bytes, info: ImageInfo) -> bytes:
+    """The zlib stream deflated again, or as it was if that is shorter; without bytes after its end."""
     # a row has at most 8 bytes per pixel and a filter byte; Adam7 adds a few rows
     limit = (info.width_px * 8 + 8) * (info.height_px + 8) * 2
     inflater = zlib.decompressobj()
-    return deflate.deflated(inflater.decompress(stream, limit))
+    deflated = deflate.deflated(inflater.decompress(stream, limit))
+    return min(stream[: len(stream) - len(inflater.unused_data)], deflated, key=len)
 
 
 def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:

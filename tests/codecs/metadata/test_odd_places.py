@@ -63,6 +63,17 @@ def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> Non
     assert out == plain
 
 
+@pytest.mark.parametrize("kind", [b"IDAT", b"IEND"])
+def test_bytes_after_the_fields_of_a_png_chunk_are_removed(tmp_path: Path, kind: bytes) -> None:
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.graphic(), "PNG"))
+    at = plain.index(kind)
+    size = int.from_bytes(plain[at - 4 : at], "big")
+    longer = pictures.chunk(kind, plain[at + 4 : at + 4 + size] + b"SECRET!!")
+    planted = plain[: at - 4] + longer + plain[at + 8 + size :]
+    assert optimized_twice(tmp_path, planted) == plain
+    assert (Removed.OTHER in dropped_kinds(Format.PNG, planted)) is (kind != b"IDAT")
+
+
 def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) -> None:
     plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
     adobe = b"Adobe\0\x64\0\0\0\0\1"
