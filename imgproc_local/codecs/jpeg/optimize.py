@@ -65,6 +65,9 @@ def candidates(source: Source) -> Iterator[bytes]:
     yield clean
     if was_encoded_here(clean) and container.components(source.data) < 4:
         _check_complete(source.path, info, check_stop)
+        # what was encoded here is packed already: only bytes that no scan needs can make it shorter
+        if (packed := _repacked(clean, check_stop)) is not None:
+            yield packed
         return
     max_bytes = int(MAX_SIZE_SHARE * len(clean))
     encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
@@ -102,8 +105,11 @@ def _repacking_may_save_as_much(clean: bytes, info: ImageInfo, encoded: bytes) -
 
 def _repacked_unless_large(clean: bytes, info: ImageInfo, check_stop: CheckStop) -> bytes | None:
     """The same pixels in fewer bytes; None if that is not possible, or the picture has `MIN_LARGE_PIXELS` or more."""
-    if info.pixels >= MIN_LARGE_PIXELS:
-        return None
+    return None if info.pixels >= MIN_LARGE_PIXELS else _repacked(clean, check_stop)
+
+
+def _repacked(clean: bytes, check_stop: CheckStop) -> bytes | None:
+    """The same pixels without unused tables and bytes after a scan's last block; None if that is not shorter."""
     packed = repacked(clean, check_stop)
     # mozjpeg may reorder segments; in the order of a clean copy, optimizing the result again changes nothing
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))

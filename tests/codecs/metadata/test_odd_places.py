@@ -63,6 +63,22 @@ def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> Non
     assert out == plain
 
 
+@pytest.mark.parametrize("place", ["after the last scan", "after a scan", "in tables that no scan uses"])
+def test_bytes_that_no_scan_of_a_jpeg_needs_are_removed(tmp_path: Path, place: str) -> None:
+    secret = b"SECRET after the last block"
+    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
+    table = pictures.segment(0xDB, b"\3" + (3 * secret)[:64])
+    second_scan = plain.index(b"\xff\xda", plain.index(b"\xff\xda") + 2)
+    planted = {
+        "after the last scan": plain[:-2] + secret + plain[-2:],
+        "after a scan": plain[: plain.rindex(b"\xff\xc4", 0, second_scan)]
+        + secret
+        + plain[plain.rindex(b"\xff\xc4", 0, second_scan) :],
+        "in tables that no scan uses": plain[:2] + table + table + plain[2:],
+    }[place]
+    assert optimized_twice(tmp_path, planted) == plain
+
+
 @pytest.mark.parametrize("kind", [b"IDAT", b"IEND"])
 def test_bytes_after_the_fields_of_a_png_chunk_are_removed(tmp_path: Path, kind: bytes) -> None:
     plain = optimized_twice(tmp_path, pictures.saved(pictures.graphic(), "PNG"))
