@@ -24,7 +24,7 @@ import pytest
 
 from imgproc_local.storage import backup
 from imgproc_local.system.folder_lock import FolderLock, Owner
-from tests.cli.conftest import Program
+from tests.cli.conftest import Program, use_link
 from tests.faults import disk
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
@@ -234,9 +234,9 @@ def test_restored_browsers_and_links_do_not_sign_in_and_valid_keys_are_counted(
     data: Path, program: Program, tmp_path: Path
 ) -> None:
     with running(data) as service:
-        cookie, token, key = service.page_cookie(), service.page_token(), service.key
-        headers, body = {**cookie, "Origin": service.root}, {"name": "Local page", "for_page": True}
-        page_key = httpx.post(f"{service.root}/local/keys", headers=headers, json=body).json()["data"]["key"]
+        session, token, key = service.page_session(), service.page_token(), service.key
+        body = {"name": "Local page", "for_page": True}
+        page_key = httpx.post(f"{service.root}/local/keys", headers=session, json=body).json()["data"]["key"]
         assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
         valid = [each["id"] for each in program.in_process_json("keys", "list") if each["revoked_at"] is None]
         for key_id in valid:
@@ -251,8 +251,8 @@ def test_restored_browsers_and_links_do_not_sign_in_and_valid_keys_are_counted(
 
     with running(data) as service:
         assert (status(key), status(page_key)) == (200, 401)
-        assert httpx.get(f"{service.root}/local/keys", headers=cookie).status_code == 401
-        assert httpx.get(service.root, params={"token": token}).status_code == 403
+        assert httpx.get(f"{service.root}/local/keys", headers=session).status_code == 401
+        assert use_link(f"{service.root}/?token={token}").status_code == 401
 
 
 def test_a_backup_without_space_leaves_nothing(
