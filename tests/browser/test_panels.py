@@ -79,7 +79,7 @@ def press_button(tab: Tab, name: str) -> None:
 
 def announced(tab: Tab, text: str) -> str:
     """The JavaScript condition that assistive technology was told `text`."""
-    return f"document.querySelector('p.visually-hidden[role=status]').textContent === {json.dumps(text)}"
+    return f"document.querySelector('.announcement span')?.textContent === {json.dumps(text)}"
 
 
 def test_the_first_run_installs_the_model_that_fits(
