@@ -7,6 +7,8 @@ The page sends the secret of its session in the `Authorization` header and keeps
 separate by scheme, host and port. It must not be a cookie: browsers ignore the port of cookies, so they would give it
 to the servers of other users on this host, and add it to requests that the pages of these servers cause. A request that
 has the secret can therefore only come from the page, and its origin need not be checked.
+
+Not prevented: a program that listens at this address while the service is stopped has the same origin.
 """
 
 from __future__ import annotations
