@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Set
 from itertools import accumulate, pairwise
 from types import MappingProxyType
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import Blocks, Data, unpack
+from imgproc_local.codecs.container import Blocks, Data, avif_known, unpack
 from imgproc_local.codecs.container.bounds import (
     MAX_BOXES,
     MAX_CHUNK_OFFSETS,
@@ -26,30 +26,19 @@ from imgproc_local.codecs.container.bounds import (
     MAX_TRACKS,
 )
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
-from imgproc_local.codecs.metadata.icc import rewritten_in_place
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger AVIF."""
 
-_NO_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
-_NO_XMP = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"/>'
-"""Written into the items whose content is removed: the items themselves can't be."""
 _BLANK = b"\n"
 """Written where nothing is to remain: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
-_FRAMES_HEADER_BYTES = 78
-"""What precedes the boxes in a description of frames. Source: ISO/IEC 14496-12, 8.5.2 and 12.1.3."""
+XMP_TYPE = b"application/rdf+xml"
 XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
-_KEPT_AT_TOP_LEVEL = frozenset((b"ftyp", b"styp", b"meta", b"moov", b"mdat", b"moof", b"sidx", b"mfra"))
-_CONTAINERS = frozenset((b"meta", b"moov", b"trak", b"mdia", b"minf"))
-_MAX_DEPTH = 4
-"""The nesting depth of `_CONTAINERS`: `moov`, `trak`, `mdia`, `minf`."""
-_REMOVABLE = frozenset((b"uuid", b"udta", b"free", b"skip", b"xml ", b"bxml"))
-"""Removed from `_CONTAINERS`. At the top level, all but `_KEPT_AT_TOP_LEVEL` are removed."""
 
 _ORIENTATIONS = {
     (0, None): 1, (0, 1): 2, (2, None): 3, (0, 0): 4, (1, 0): 5, (3, None): 6, (3, 0): 7, (1, None): 8,
@@ -82,6 +71,9 @@ class Extent(Struct, frozen=True):
     length_field: tuple[int, int]
 
 
+Range = tuple[int, int]
+Field = tuple[int, bytes]
+"""Bytes and their position in the file."""
 Edit = tuple[int, int, bytes]
 """A range of the file, from its start to its end, and the bytes that replace it."""
 
@@ -89,11 +81,13 @@ Edit = tuple[int, int, bytes]
 class Item(Struct):
     """An item, whose extents lie directly in the file, in the `idat` box, or (neither) in another item.
 
-    `kind_at` is the position of its type in the file. The bases of `extents` are positions in the file, too; the table
-    stores them relative to `origin`, the beginning of `idat`'s content, or 0.
+    `entry` has the positions in the table of locations after the item's number, of its number of extents, and of its
+    end; `kind_at` is the position of its type. The bases of `extents` are positions in the file, too; the table stores
+    them relative to `origin`, the beginning of `idat`'s content, or 0.
     """
 
     id: int
+    entry: tuple[int, int, int] = (0, 0, 0)
     kind: bytes = b""
     content_type: bytes = b""
     in_file: bool = True
@@ -252,29 +246,36 @@ def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
         return {}
     all_properties = list(boxes(data, store.body, store.end, MAX_ITEMS))
     found: dict[int, list[Box]] = {}
+    for owner, _, numbers in _associations(data, holder):
+        found.setdefault(owner, []).extend(
+            all_properties[each - 1] for each in numbers if 0 < each <= len(all_properties)
+        )
+    return found
+
+
+def _associations(data: Data, holder: Box) -> Iterator[tuple[int, tuple[int, int, int], list[int]]]:
+    """The entries of the property tables: an item's ID, the positions of the entry, of its list and of its end in the
+    file, and the numbers of the item's properties.
+    """
     listed = 0
     for table in boxes(data, holder.body, holder.end):
         if table.kind != b"ipma":
             continue
         version, flags = _byte(data, table), _byte(data, table, 3)
+        layout, size = (">IB" if version else ">HB"), 2 if flags & 1 else 1
         (entries,) = unpack(">I", data, table.body + 4, "property table", table.end)
-        at = table.body + 8
+        end = table.body + 8
         for _ in range(entries):
-            layout = ">IB" if version else ">HB"
-            if at >= table.end:
+            if end >= table.end:
                 raise BrokenImage("The file is damaged: its property table is longer than its box.")
-            owner, count = unpack(layout, data, at, "property table", table.end)
-            at += struct.calcsize(layout)
+            owner, count = unpack(layout, data, end, "property table", table.end)
             listed += 1 + count
             if listed > MAX_ITEMS:
                 raise BrokenImage(f"The file has more than {MAX_ITEMS:,} properties of its items.")
-            for _ in range(count):
-                (index,) = unpack(">H" if flags & 1 else ">B", data, at, "property table", table.end)
-                at += 2 if flags & 1 else 1
-                number = index & (0x7FFF if flags & 1 else 0x7F)
-                if 0 < number <= len(all_properties):
-                    found.setdefault(owner, []).append(all_properties[number - 1])
-    return found
+            at, start = end, end + struct.calcsize(layout)
+            end = start + count * size
+            indices = unpack(f">{count}{'H' if size == 2 else 'B'}", data, start, "property table", table.end)
+            yield owner, (at, start, end), [index & (0x7FFF if size == 2 else 0x7F) for index in indices]
 
 
 def _has_alpha(data: Data, meta: Box) -> bool:
@@ -315,20 +316,22 @@ def items(data: Data, meta: Box) -> list[Item]:
                 structs.replace(each, offset=each.offset + idat.body, base=each.base + idat.body)
                 for each in item.extents
             ]
-    version = _byte(data, names)
-    for box in boxes(data, names.body + (8 if version else 6), names.end, MAX_ITEMS):
-        if box.kind != b"infe" or _byte(data, box) < 2:
-            continue
-        wide = _byte(data, box) > 2
-        (number,) = unpack(">I" if wide else ">H", data, box.body + 4, "item table", box.end)
-        at = box.body + 4 + (4 if wide else 2) + 2
+    for box, number, at in _names(data, names):
         if number in found:
-            (kind,) = unpack(">I", data, at, "item table", box.end)
-            found[number].kind, found[number].kind_at = kind.to_bytes(4, "big"), at
+            found[number].kind, found[number].kind_at = data[at : at + 4], at
             if found[number].kind == b"mime":
                 texts = data[at + 4 : min(box.end, at + 4 + MAX_ITEM_NAME_BYTES)].split(b"\0", 2)
                 found[number].content_type = texts[1] if len(texts) > 1 else b""
     return list(found.values())
+
+
+def _names(data: Data, table: Box) -> Iterator[tuple[Box, int, int]]:
+    """The entries of the table of names, the numbers of their items, and where their types are."""
+    for box in boxes(data, table.body + (8 if _byte(data, table) else 6), table.end, MAX_ITEMS):
+        if box.kind == b"infe" and _byte(data, box) >= 2:
+            layout = ">IHI" if _byte(data, box) > 2 else ">HHI"
+            number, _, _ = unpack(layout, data, box.body + 4, "item table", box.end)
+            yield box, number, box.body + struct.calcsize(layout)  # four bytes before the number, and four of the type
 
 
 def _locations(data: Data, table: Box) -> Iterator[Item]:
@@ -347,12 +350,12 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
 
     listed = 0
     for _ in range(take(4 if version == 2 else 2)):
-        item = Item(take(4 if version == 2 else 2))
+        item, start = Item(take(4 if version == 2 else 2)), at
         method = take(2) & 15 if version else 0
         item.in_file, item.in_idat = method == 0, method == 1
         take(2)
         base_at, base = at, take(base_size)
-        extents = take(2)
+        count_at, extents = at, take(2)
         # counted, because extents whose fields have 0 bytes are not bounded by the table's length
         listed += 1 + extents
         if listed > MAX_ITEMS:
@@ -364,20 +367,23 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
             # writers store the position in the base and 0 in the offset, or the other way round
             fields = ((offset_at, offset_size), (base_at, base_size), (length_at, length_size))
             item.extents.append(Extent(base + offset, length, base, *fields))
+        item.entry = (start, count_at, at)
         yield item
 
 
 def metadata_items(data: Data) -> list[tuple[str, Item]]:
-    """The items of metadata whose extents all lie in the file, each after its name: `exif`, `xmp` or `other`."""
-    found = []
-    for item in _all_items(data):
-        xmp = item.kind == b"mime" and item.content_type == b"application/rdf+xml"
-        if item.kind not in (b"Exif", b"mime", b"uri ") or not _has_valid_extents(data, item):
-            continue
-        found.append(("xmp" if xmp else "exif" if item.kind == b"Exif" else "other", item))
+    """The items of metadata whose extents all lie in the file, each after its name: `exif` or `xmp`."""
+    named = [(_metadata_name(item), item) for item in _all_items(data) if _has_valid_extents(data, item)]
+    found = [(name, item) for name, item in named if name is not None]
     if len(found) > MAX_METADATA_ITEMS:
         raise BrokenImage(f"The file has more than {MAX_METADATA_ITEMS} items of metadata.")
     return found
+
+
+def _metadata_name(item: Item) -> str | None:
+    if item.kind == b"mime":
+        return "xmp" if item.content_type == XMP_TYPE else None
+    return "exif" if item.kind == b"Exif" else None
 
 
 def _has_valid_extents(data: Data, item: Item) -> bool:
@@ -385,11 +391,11 @@ def _has_valid_extents(data: Data, item: Item) -> bool:
     return bool(item.extents) and inside and (item.in_file or bool(item.origin))
 
 
-def xmp_box(data: Data) -> tuple[int, int] | None:
-    """The start and end of an XMP packet in a `uuid` box, where Adobe's programs write it; None if there is none."""
+def xmp_box(data: Data) -> Box | None:
+    """The `uuid` box where Adobe's programs write an XMP packet, which is its body; None if there is none."""
     for box in boxes(data, 0, len(data)):
         if box.kind == b"uuid" and data[box.body : box.body + 16] == XMP_UUID:
-            return box.body + 16, box.end
+            return Box(box.kind, box.start, box.body + 16, box.end)
     return None
 
 
@@ -405,12 +411,11 @@ def thumbnails(data: Data) -> list[Item]:
         for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
         if box.kind == b"thmb"
     }
-    coded = [item for item in items(data, meta) if item.id in small and item.kind in (b"av01", b"hvc1")]
-    return [item for item in coded if _has_valid_extents(data, item)]
+    return [item for item in items(data, meta) if item.id in small and item.kind in avif_known.ITEMS]
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The EXIF and XMP items and the profile; what `with_blocks` writes into an emptied item counts as absent."""
+    """The EXIF and XMP items and the profile."""
     found: dict[str, bytes] = {}
     for name, item in metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
@@ -420,65 +425,38 @@ def read_blocks(data: Data) -> Blocks:
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
     packet = xmp_box(data)
-    if packet is not None and packet[1] - packet[0] <= MAX_BLOCK_BYTES:
-        found.setdefault("xmp", data[packet[0] : packet[1]])
+    if packet is not None and packet.end - packet.body <= MAX_BLOCK_BYTES:
+        found.setdefault("xmp", data[packet.body : packet.end])
     for box in primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
-    exif, xmp = found.get("exif"), found.get("xmp")
-    return Blocks(None if exif == _NO_EXIF else exif, None if xmp == _NO_XMP else xmp, None, found.get("icc"))
+    return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
-    """The file with its EXIF and its XMP replaced by those of `blocks`, or emptied.
+    """The file with its EXIF and its XMP replaced by those of `blocks`, and without what else readers do not need.
 
-    Thumbnails and other items of metadata are emptied; private boxes and free space are removed. A block for which the
-    file has no item (for XMP, neither an item nor a box) is not written. `blocks.icc` is ignored: every profile in the
-    file is written anew in its place.
+    That is removed where offsets can be adjusted, and zeroed elsewhere: thumbnails, items of metadata, private boxes
+    and properties, names, bytes after the end of a table. A block for which the file has no item (for XMP, neither an
+    item nor a box) is not written. `blocks.icc` is ignored: every profile in the file is written anew in its place.
     """
-    new = {"exif": b"\0\0\0\0" + (blocks.exif or _NO_EXIF), "xmp": blocks.xmp or _NO_XMP, "other": _BLANK}
-    small = thumbnails(data)
+    whole = bytearray(data)
+    for item in thumbnails(data):
+        whole[item.kind_at : item.kind_at + 4] = b"free"
+    new = {"exif": blocks.exif and b"\0\0\0\0" + blocks.exif, "xmp": blocks.xmp}
+    clean, extents = blanked(bytes(whole), {name for name, block in new.items() if block})
     edits: set[Edit] = set()
     lengths: dict[tuple[int, int], int] = {}
-    stored = metadata_items(data)
-    for name, item in [*stored, *(("other", item) for item in small)]:
-        has_content = {"exif": blocks.exif, "xmp": blocks.xmp}.get(name) is not None
-        item_edits, item_lengths = replacing(item, new[name] if has_content else _emptied(data, item, new[name]))
+    stored = metadata_items(clean)
+    for name, item in stored:
+        item_edits, item_lengths = replacing(item, new[name] or b"")
         edits |= item_edits
         lengths |= item_lengths
     packet = xmp_box(data)
-    in_box = packet if packet and blocks.xmp and not any(name == "xmp" for name, _ in stored) else None
-    if in_box:
-        edits.add((*in_box, new["xmp"]))
-    edits |= {(box.start, box.end, b"") for box in removable_boxes(data) if not in_box or box.end != in_box[1]}
-    return with_edits(data, edits, lengths, overwritten={item.kind_at: b"free" for item in small} | _profiles(data))
-
-
-def _profiles(data: Data) -> dict[int, bytes]:
-    """The offset of each ICC profile, and what is written there.
-
-    Items have profiles among their properties, and tracks in the descriptions of their frames.
-    """
-    holders = [_find(data, meta_box(data), b"iprp", b"ipco")]
-    for track in _tracks(data):
-        table = _find(data, track, b"mdia", b"minf", b"stbl", b"stsd")
-        for frames in boxes(data, table.body + 8, table.end) if table else ():
-            if frames.kind == b"av01":
-                holders.append(structs.replace(frames, body=frames.body + _FRAMES_HEADER_BYTES))
-    found = {}
-    for holder in filter(None, holders):
-        for box in boxes(data, holder.body, holder.end, MAX_ITEMS):
-            if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
-                found[box.body + 4] = rewritten_in_place(data[box.body + 4 : box.end])
-    return found
-
-
-def _emptied(data: Data, item: Item, content: bytes) -> bytes:
-    """What empties an item: `content` if that is shorter than the item or there already, or else a blank."""
-    stored = sum(each.length for each in item.extents)
-    first = item.extents[0]
-    is_empty = data[first.offset : first.offset + first.length] == content
-    return content if stored > len(content) or is_empty else _BLANK
+    if packet and blocks.xmp and not any(name == "xmp" for name, _ in stored):
+        clean = clean[: packet.start] + data[packet.start : packet.end] + clean[packet.end :]
+        edits.add((packet.body, packet.end, blocks.xmp))
+    return with_edits(clean, edits.union(_removable(clean, extents)), lengths)
 
 
 def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:
@@ -525,31 +503,168 @@ def with_edits(
     return b"".join([*pieces, out[at:]])
 
 
-def removable_boxes(data: Data) -> list[Box]:
-    """The boxes that no picture needs and no offset points into: private ones, free space, user data."""
-    referred = [each.offset for item in _all_items(data) for each in item.extents]
-    referred += [offset for _, _, offset in _chunk_offsets(data)]
-    found = [box for box in boxes(data, 0, len(data)) if box.kind not in _KEPT_AT_TOP_LEVEL]
-    for start, end in _container_contents(data):
-        found += [box for box in boxes(data, start, end) if box.kind in _REMOVABLE]
-    referred.sort()
-    return [box for box in found if bisect_left(referred, box.start) == bisect_left(referred, box.end)]
+def blanked(data: Data, metadata: Container[str] = ("exif", "xmp")) -> tuple[bytes, list[Range]]:
+    """The file with zeros in place of what readers do not need: unknown boxes and items become free space.
+
+    Also the ranges of the coded pictures and of the `metadata`, in order and disjoint. Raises: BrokenImage.
+    """
+    fields: list[Field] = []
+    extents: list[Range] = []
+    for parent, children in _parents(data):
+        for box, content in children:
+            fields += _box_fields(data, box, content)
+            if box.kind == b"trak" and content is not None:
+                extents += _frames(data, box)
+        if parent.kind == b"meta":
+            extents += _add_items(data, parent, metadata, fields)
+    joined: list[Range] = []
+    for start, end in sorted(extents):
+        at = max(start, joined[-1][1] if joined else 0)
+        if at < end:
+            joined.append((at, end))
+    out = bytearray(len(data))
+    for start, end in joined:
+        out[start:end] = data[start:end]
+    for position, field in fields:
+        out[position : position + len(field)] = field
+    return bytes(out), joined
 
 
-def _container_contents(data: Data) -> list[tuple[int, int]]:
-    """The content ranges of all `_CONTAINERS`, at every level below the file's. Raises: BrokenImage."""
-    found = level = [(0, len(data))]
-    for _ in range(_MAX_DEPTH):
-        level = [
-            (box.body + (4 if box.kind == b"meta" else 0), box.end)
-            for start, end in level
-            for box in boxes(data, start, end)
-            if box.kind in _CONTAINERS
-        ]
-        found = [*found, *level]
-        if len(found) > MAX_CONTAINER_BOXES:
-            raise BrokenImage(f"The file has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
-    return found[1:]
+def _parents(data: Data) -> Iterator[tuple[Box, list[tuple[Box, bytes | None]]]]:
+    """The file and the known boxes that hold others, with these; the body of a box begins where they do.
+
+    After each box that readers need come its fields, after another None. Raises: BrokenImage.
+    """
+    unvisited = [Box(b"", 0, 0, len(data))]
+    for _ in range(MAX_CONTAINER_BOXES):
+        if not unvisited:
+            return
+        parent, children = unvisited.pop(), []
+        seen: set[bytes] = set()
+        for box in boxes(data, parent.body, parent.end):
+            is_known = box.kind in avif_known.CHILDREN[parent.kind] and box.kind not in seen - avif_known.REPEATED
+            if box.kind == b"trak":
+                handler = _find(data, box, b"mdia", b"hdlr")
+                is_known &= handler is not None and data[handler.body + 8 : handler.body + 12] in avif_known.HANDLERS
+            seen.add(box.kind)
+            is_long = box.kind in avif_known.CHILDREN or box.kind == b"mdat"
+            end = min(box.end, box.body + avif_known.MAX_FIELDS_BYTES) if is_long else box.end
+            content = avif_known.fields(box.kind, data[box.body : end]) if is_known else None
+            children.append((box, content))
+            if content is not None and box.kind in avif_known.CHILDREN:
+                unvisited.append(structs.replace(box, body=box.body + len(content)))
+        yield parent, children
+    raise BrokenImage(f"The file has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
+
+
+def _box_fields(data: Data, box: Box, content: bytes | None) -> list[Field]:
+    """The header of a box and its known content. If that is None, the header is that of free space."""
+    head = (box.start, data[box.start : box.body])
+    return [head, (box.start + 4, b"free") if content is None else (box.body, content)]
+
+
+def _add_items(data: Data, meta: Box, metadata: Container[str], fields: list[Field]) -> list[Range]:
+    """Adds the known fields of a meta box's tables of items; the ranges of the items' content."""
+    tables = {box.kind: box for box in reversed(list(boxes(data, meta.body, meta.end)))}
+    names, places, idat = tables.get(b"iinf"), tables.get(b"iloc"), tables.get(b"idat")
+    if names is None or places is None:
+        return []
+    stored = {item.id: item for item in items(data, meta)}
+    known: dict[int, Item | None] = {}
+    for box in boxes(data, names.body + (8 if _byte(data, names) else 6), names.end, MAX_ITEMS):
+        fields += _box_fields(data, box, None)
+    for box, number, at in _names(data, names):
+        kind, item = data[at : at + 4], stored.get(number)
+        name = _metadata_name(item) if item and item.kind_at == at and _has_valid_extents(data, item) else None
+        entry = b"free"
+        if kind in avif_known.ITEMS or (name and name in metadata):
+            known[number] = item
+            entry = (
+                kind + avif_known.name(data[at + 4 : box.end]) + b"\0" + (XMP_TYPE + b"\0" if name == "xmp" else b"")
+            )
+        fields.append((box.start, (data[box.start : at] + entry)[: box.end - box.start]))
+    extents: list[Range] = []
+    listed = list(_locations(data, places))
+    fields.append((places.body, data[places.body : listed[-1].entry[2] if listed else places.body]))
+    for place in listed:
+        (start, count_at, end), item = place.entry, known.get(place.id)
+        if item is None or item.entry != place.entry:
+            fields += [(start, bytes(count_at - start)), (count_at + 2, bytes(end - count_at - 2))]
+        elif item.in_file or item.origin:
+            extents += [(each.offset, each.offset + each.length if each.length else len(data)) for each in item.extents]
+    if idat and not any(item and item.in_idat for item in known.values()):
+        fields.append((idat.start + 4, b"free"))
+    for table in (tables.get(b"iref"), tables.get(b"grpl")):
+        fields += _reference_fields(data, table, known.keys()) if table else ()
+    fields += _property_fields(data, meta, known.keys())
+    return extents
+
+
+def _reference_fields(data: Data, table: Box, ids: Set[int]) -> Iterator[Field]:
+    """The references between items, or the groups of items. Others become references of one item to itself."""
+    layout, known, start = "III", avif_known.GROUPS, table.body
+    if table.kind == b"iref":
+        layout, known, start = "IH" if _byte(data, table) else "HH", avif_known.REFERENCES, table.body + 4
+    listed, one = 0, min(ids, default=1)
+    for box in boxes(data, start, table.end, MAX_ITEMS):
+        *_, count = unpack(f">{layout}", data, box.body, "item references", box.end)
+        listed += 1 + count
+        if listed > MAX_ITEMS:
+            raise BrokenImage(f"The file has more than {MAX_ITEMS:,} references between its items.")
+        whole = f">{layout}{count}{layout[0]}"
+        values = unpack(whole, data, box.body, "item references", box.end)
+        numbers = {*values[len(layout) :], *values[: 3 - len(layout)]}  # a group has a number of its own
+        is_known = box.kind in known and numbers <= ids
+        yield from _box_fields(data, box, struct.pack(whole, *values) if is_known else None)
+        if not is_known:  # libavif reads it whatever its type is
+            yield box.body, struct.pack(whole, *[one] * (len(layout) - 1), count, *[one] * count)
+
+
+def _property_fields(data: Data, meta: Box, ids: Set[int]) -> Iterator[Field]:
+    """The properties of these items, and the tables that say which item has which."""
+    holder, store = _find(data, meta, b"iprp"), _find(data, meta, b"iprp", b"ipco")
+    if holder is None or store is None:
+        return
+    used = {box.start for owner, own in properties(data, meta).items() if owner in ids for box in own}
+    for box in boxes(data, store.body, store.end, MAX_ITEMS):
+        is_known = box.kind in avif_known.PROPERTIES and box.start in used
+        yield from _box_fields(data, box, avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None)
+    for owner, (at, start, end), _ in _associations(data, holder):
+        yield at, data[at : end if owner in ids else start]
+
+
+def _frames(data: Data, track: Box) -> list[Range]:
+    """The ranges of the chunks that hold a track's frames."""
+    store = _find(data, track, b"mdia", b"minf", b"stbl")
+    sizes, runs = (_find(data, store, kind) if store else None for kind in (b"stsz", b"stsc"))
+    if sizes is None or runs is None:
+        return []
+    same, count = unpack(">II", data, sizes.body + 4, "sample table", sizes.end)
+    lengths = () if same else unpack(f">{count}I", data, sizes.body + 12, "sample table", sizes.end)
+    (count,) = unpack(">I", data, runs.body + 4, "chunk table", runs.end)
+    numbers = unpack(f">{3 * count}I", data, runs.body + 8, "chunk table", runs.end)
+    frames_from = dict(zip(numbers[::3], numbers[1::3], strict=True))
+    found, frame, frames = [], 0, 0
+    for chunk, (_, _, offset) in enumerate(_chunk_offsets(data, [track]), 1):
+        frames = frames_from.get(chunk, frames)
+        found.append((offset, offset + (same * frames if same else sum(lengths[frame : frame + frames]))))
+        frame += frames
+    return found
+
+
+def _removable(data: Data, extents: list[Range]) -> Iterator[Edit]:
+    """Edits that remove free boxes, and those parts of `mdat` and `idat`, that hold none of the `extents`."""
+    starts, ends = [start for start, _ in extents], [end for _, end in extents]
+    for parent, children in _parents(data):
+        for box, _ in children:
+            inside = extents[bisect_right(ends, box.body) : bisect_left(starts, box.end)]
+            edges = [box.body, *(edge for extent in inside for edge in extent), box.end]
+            if box.kind in (b"mdat", b"idat"):
+                yield from (
+                    (start, end, b"") for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end
+                )
+            elif box.kind == b"free" and not inside and parent.kind not in avif_known.COUNTED:
+                yield box.start, box.end, b""
 
 
 def _adjust_offsets_and_sizes(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes]) -> None:
@@ -571,17 +686,17 @@ def _adjust_offsets_and_sizes(out: bytearray, data: Data, edits: list[Edit], tab
                 for (position, size), change in moved:
                     stored = int.from_bytes(data[position : position + size], "big")
                     fields.setdefault((position, size), stored + change)
-    for position, size, offset in _chunk_offsets(data):
+    for position, size, offset in _chunk_offsets(data, _tracks(data)):
         fields[position, size] = offset + change_before(offset)
-    for start, end in [(0, len(data)), *_container_contents(data)]:
-        for box in boxes(data, start, end):
+    for _, children in _parents(data):
+        for box, _ in children:
             first, last = bisect_left(starts, box.body), bisect_right(ends, box.end)
-            if box.kind not in (*_CONTAINERS, *tables):
+            if box.kind not in (*avif_known.CHILDREN, *tables):
                 # what is inserted at the end of another box follows it
                 while last > first and starts[last - 1] == box.end:
                     last -= 1
             inside = last > first
-            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *_CONTAINERS, *tables):
+            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *avif_known.CHILDREN, *tables):
                 raise BrokenImage("The AVIF stores its metadata in a place that is not supported.")
             size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
             stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
@@ -645,10 +760,10 @@ def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int
     return value, position, 8 if wide else 4
 
 
-def _chunk_offsets(data: Data) -> Iterator[tuple[int, int, int]]:
+def _chunk_offsets(data: Data, tracks: list[Box]) -> Iterator[tuple[int, int, int]]:
     """Each chunk offset of the frames: where it is stored, its size in bytes, its value. Raises: BrokenImage."""
     offsets = 0
-    for track in _tracks(data):
+    for track in tracks:
         inner = _find(data, track, b"mdia", b"minf", b"stbl")
         for table in boxes(data, inner.body, inner.end) if inner else ():
             if table.kind not in (b"stco", b"co64"):

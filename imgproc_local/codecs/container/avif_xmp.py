@@ -13,7 +13,6 @@ from imgproc_local.domain.errors import StageFailed
 
 _TABLES = frozenset((b"iinf", b"iloc", b"iref"))
 """The boxes into which the entries of a new item are inserted."""
-_XMP_TYPE = b"application/rdf+xml\0"
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
@@ -33,7 +32,7 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  #
         return avif.with_edits(data, edits, lengths)
     packet = avif.xmp_box(data)
     if packet is not None:
-        return avif.with_edits(data, {(*packet, xmp)}, {})
+        return avif.with_edits(data, {(packet.body, packet.end, xmp)}, {})
     return _with_new_item(data, xmp)
 
 
@@ -69,7 +68,7 @@ def _with_new_item(data: Data, xmp: bytes) -> bytes:
 def _name(number: int) -> bytes:
     """The entry of the new item in the table of names."""
     layout, version = (">IIH4s", 3) if number > 0xFFFF else (">IHH4s", 2)
-    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + _XMP_TYPE)
+    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0, b"mime") + b"\0" + avif.XMP_TYPE + b"\0")
 
 
 def _reference(number: int, primary: int, *, wide: bool) -> bytes:

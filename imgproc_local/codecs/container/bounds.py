@@ -57,8 +57,8 @@ MAX_CHUNKS_IN_FRAME = 8
 MAX_BOXES = 1_000
 """Boxes in one box of an AVIF; a list of items or of their properties may be longer."""
 
-MAX_CONTAINER_BOXES = 100
-"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has four, and the file two."""
+MAX_CONTAINER_BOXES = 250
+"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has 13, and the file five."""
 
 MAX_ITEMS = 16_384
 """Items of an AVIF and their extents, and entries of its property table.

@@ -158,17 +158,15 @@ def _in_webp(data: Data, found: set[Removed]) -> None:
 def _in_avif(data: Data, found: set[Removed]) -> None:
     if avif.thumbnails(data):
         found.add(Removed.THUMBNAIL)
-    for name, item in avif.metadata_items(data):
-        first = item.extents[0]
-        if name == "other" and _NOT_BLANK.search(data, first.offset, first.offset + first.length):
-            found.add(Removed.OTHER)
-    for box in avif.removable_boxes(data):
-        start = data[box.body : min(box.end, box.body + 16)]
-        if box.kind == b"uuid":
-            is_read = start == avif.XMP_UUID
-            found |= set() if is_read else {_uuid_kind(start)}
-        elif _NOT_BLANK.search(data, box.body, box.end):
-            found.add(Removed.OTHER)
+    # the XMP packet is a block, and content credentials have their own kind
+    packet, known = avif.xmp_box(data), bytearray(avif.blanked(data)[0])
+    for box in avif.boxes(data, 0, len(data)):
+        is_signed = box.kind == b"uuid" and data[box.body : box.body + 16] == _CREDENTIALS_UUID
+        found |= {Removed.CONTENT_CREDENTIALS} if is_signed else set()
+        if is_signed or (packet and box.start == packet.start):
+            known[box.start : box.end] = data[box.start : box.end]
+    if known != data[:]:
+        found.add(Removed.OTHER)
 
 
 def _in_tiff(data: Data, found: set[Removed]) -> None:
@@ -177,10 +175,6 @@ def _in_tiff(data: Data, found: set[Removed]) -> None:
         found |= _in_resources(resources)
     if tiff.has_unknown_fields(data):
         found.add(Removed.OTHER)
-
-
-def _uuid_kind(uuid: bytes) -> Removed:
-    return Removed.CONTENT_CREDENTIALS if uuid == _CREDENTIALS_UUID else Removed.OTHER
 
 
 _FINDERS: dict[Format, Callable[[Data, set[Removed]], None]] = {

@@ -284,7 +284,8 @@ def shifted(data: bytes, start: int, by: int) -> bytes:
     fields = [
         (extent.offset_field, extent.offset) for item in avif_container._all_items(data) for extent in item.extents
     ]
-    fields += [((position, size), offset) for position, size, offset in avif_container._chunk_offsets(data)]
+    chunks = avif_container._chunk_offsets(data, avif_container._tracks(data))
+    fields += [((position, size), offset) for position, size, offset in chunks]
     for (position, size), offset in fields:
         if offset >= start:
             out[position : position + size] = (offset + by).to_bytes(size, "big")

@@ -302,11 +302,8 @@ def test_every_kind_that_a_format_can_hold_is_reported(tmp_path: Path, name: str
 @pytest.mark.parametrize("name", ["exif", "xmp"])
 @pytest.mark.parametrize("content", [b"lat=5.1", b"lat=5.1".ljust(18), b"lat=5.1".ljust(37), b"lat=5.1".ljust(60)])
 def test_a_damaged_block_of_an_avif_is_removed_however_short_it_is(tmp_path: Path, name: str, content: bytes) -> None:
-    # without anything else that could be removed to make the file smaller
     unreadable = content.ljust(40) if name == "xmp" else (b"II*\0" + struct.pack("<IHI", 8, 0, 0)).ljust(40, b"P")
     source = with_riff_or_items("avif", *((None, unreadable) if name == "xmp" else (unreadable, None)))
-    path = pictures.write(tmp_path, source)
-    source = optimize_file(path, probe(path, MAX_PIXELS), never_stop) or source
     stored = b"\0\0\0\0" + content if name == "exif" else content
     [edits_and_lengths] = [avif.replacing(item, stored) for kind, item in avif.metadata_items(source)]
     source = avif.with_edits(source, *edits_and_lengths)
