@@ -317,7 +317,7 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
 
 
 def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
-    """The file with these metadata blocks and no others; the picture's chunks are copied up to their greatest length.
+    """The file with these metadata blocks and no others; the picture's chunks are copied bit for bit.
 
     IPTC-IIM is written as a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it
     find it, unless `shortest`.
@@ -325,8 +325,10 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
     out = [SIGNATURE]
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
-        if chunk.end - chunk.payload > PICTURE_CHUNKS.get(chunk.kind, 2**31):
-            out.append(chunk_bytes(chunk.kind, data[chunk.payload : chunk.payload + PICTURE_CHUNKS[chunk.kind]]))
+        if chunk.kind == b"IEND":
+            out.append(chunk_bytes(b"IEND", b""))
+        elif chunk.end - chunk.payload > PICTURE_CHUNKS.get(chunk.kind, 2**31):
+            continue  # decoders ignore it, or refuse the picture
         elif chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
