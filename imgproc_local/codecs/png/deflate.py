@@ -20,7 +20,7 @@ from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
+from imgproc_local.codecs.png.indexed import Indexed, by_luma
 from imgproc_local.domain.stop import CheckStop
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
@@ -41,8 +41,7 @@ _SLICES, _SLICE_BYTES = 16, 64 * 1024
 """The compressed size of longer data is estimated from this many slices of this size."""
 
 _INDEX_FILTERS = ("none", "sub", "up", "paeth", "all")
-_ORDERED_INDEX_FILTERS = ("sub", "up", "paeth")
-"""The row filters to try for palette indices, and for those whose palette is ordered by neighbours."""
+"""The row filters to try for palette indices."""
 _ZLIB_HEADER_BYTES = 2
 _MARK = b"\0\0\0\xff\xff"
 """The mark of a posterised picture: an empty stored block. Source: RFC 1951, 3.2.4."""
@@ -109,20 +108,18 @@ def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
 
 
 def indexed_layout(picture: Indexed, check_stop: CheckStop) -> Layout:
-    """The layout with the smallest estimate: by luma, at the lowest possible bit depth or 8, or by neighbours at 8."""
+    """The layout with the smallest estimate, at the lowest possible bit depth or 8."""
     plain = by_luma(picture)
     depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
-    layouts = [_indexed_layout(plain, bits, _INDEX_FILTERS, check_stop) for bits in depths]
-    if len(plain.colours) > 2:
-        layouts += [_indexed_layout(each, 8, _ORDERED_INDEX_FILTERS, check_stop) for each in by_neighbours(plain)]
+    layouts = [_indexed_layout(plain, bits, check_stop) for bits in depths]
     return min(layouts, key=lambda each: each.estimated_bytes)
 
 
-def _indexed_layout(picture: Indexed, bits: int, filters: tuple[str, ...], check_stop: CheckStop) -> Layout:
+def _indexed_layout(picture: Indexed, bits: int, check_stop: CheckStop) -> Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, PALETTE)
     filtered, estimated_bytes = _filtered(
-        _packed_bits(picture.index_image(), bits), filters, _CAREFUL_LEVEL, check_stop
+        _packed_bits(picture.index_image(), bits), _INDEX_FILTERS, _CAREFUL_LEVEL, check_stop
     )
     return Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
 

@@ -18,7 +18,7 @@ from PIL import Image
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
-from imgproc_local.codecs.png.palette_order import Indexed
+from imgproc_local.codecs.png.indexed import Indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
 from imgproc_local.domain.quality import Effort

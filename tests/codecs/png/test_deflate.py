@@ -10,7 +10,7 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs.png import deflate
-from imgproc_local.codecs.png.palette_order import Indexed, by_luma, by_neighbours
+from imgproc_local.codecs.png.indexed import Indexed, by_luma
 from tests.codecs.pictures import never_stop, scene
 
 
@@ -49,21 +49,6 @@ def test_duplicate_and_unused_colours_are_removed() -> None:
     picture = Indexed(5, 1, bytes((3, 1, 2, 4, 5)), (black, white, white, black, invisible, bytes(4)))
     assert by_luma(picture).colours == (bytes(4), black, white)
     assert shown(by_luma(picture)) == shown(picture)
-
-
-def test_orders_by_neighbours_have_smaller_steps_than_the_order_by_luma() -> None:
-    y, x = np.mgrid[0:120, 0:120]
-    wave = (np.abs((x + y) % 128 - 64)).astype(np.uint8)
-    luma_of = np.random.default_rng(3).permutation(65)
-    picture = by_luma(Indexed(120, 120, wave.tobytes(), tuple(bytes([grey] * 3 + [255]) for grey in luma_of)))
-
-    def steps(picture: Indexed) -> float:
-        rows = np.frombuffer(picture.indices, np.uint8).reshape(120, 120).astype(int)
-        return float(np.abs(np.diff(rows)).mean())
-
-    for order in by_neighbours(picture):
-        assert shown(order) == shown(picture)
-        assert steps(order) < 0.2 * steps(picture)
 
 
 @pytest.mark.parametrize("shape", [(40, 30), (40, 30, 2), (40, 30, 3), (40, 30, 4)])
