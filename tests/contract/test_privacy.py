@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import zipfile
+from pathlib import Path
 
+import pytest
+
+from imgproc_local.config import Secret
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
+from tests.codecs.metadata import profiles, test_icc
 from tests.codecs.metadata.planted import ALT_TEXT, COPYRIGHT, CREATOR, NEEDLES, source
 from tests.codecs.metadata.test_secrets import found_in, searchable
-from tests.support.service import Running
+from tests.remote.tinify_server import KEY, tinify_server
+from tests.support.service import Running, running
 
 FILENAME = "mail.one@private.example 61.0101, -1.0101 AB-4711-XZ.jpg"
 FORMATS = {"jpg": "JPEG", "webp": "WEBP"}
@@ -43,3 +51,37 @@ def test_no_secret_of_an_upload_is_in_an_export(service: Running) -> None:
             for text in image["translations"]:
                 is_there = text["seo_alt_text"].encode() in searchable(data, file_format)
                 assert is_there == (text["source"] == "embedded"), text
+
+
+@pytest.mark.parametrize("name", ["JPEG", "PNG", "WEBP", "AVIF"])
+def test_no_secret_leaves_by_any_operation_nor_to_the_outside_service_nor_into_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    operations = {"AVIF": ["optimize"], "WEBP": ["analyze", "optimize", "process"]}.get(
+        name, ["analyze", "optimize", "convert", "process"]
+    )
+    texts = ""
+    with tinify_server() as outside:
+        secrets = {"compression_url": outside.url, "compression_key": Secret(KEY)}
+        with running(tmp_path / "data", compression_service="tinify", **secrets) as service:
+            for operation in operations:
+                for data in (source(name), test_icc.source(name, profiles.planted())):
+                    fields = {"languages": "en,de,ja"} if operation in ("analyze", "process") else {}
+                    job = service.process(operation, data, FILENAME, **fields)
+                    assert job["status"] == "completed"
+                    for each in job["image"]["translations"]:
+                        texts += f"{each['seo_alt_text']}\n{each['seo_filename']}\n"
+                    for variant in ("optimized", "converted"):
+                        answer = service.client.get(f"/images/{job['image']['id']}/{variant}")
+                        if answer.status_code == 200:
+                            file_format = "WEBP" if variant == "converted" else name
+                            assert found_in(searchable(answer.content, file_format)) == []
+                            assert test_icc.markers_in(answer.content, Format[file_format]) == []
+    assert found_in(texts.encode()) == []
+    sent = [request.body for request in outside.requests if request.body]
+    assert sent or name == "AVIF"
+    for body in sent:
+        assert found_in(searchable(body, name)) == []
+        assert test_icc.markers_in(body, Format[name]) == []
+    assert found_in(TIME.sub(b"", caplog.text.replace(FILENAME, "").encode())) == []
