@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,15 @@ def test_beside_a_server_the_server_deletes_the_files(
     disk.check_folder(folder)
 
 
+REMOVING_AT_ONCE = (
+    sys.executable,
+    "-c",
+    "from imgproc_local.engine import upkeep; upkeep.FIRST_REMOVAL_AFTER_S = 0;"
+    "from imgproc_local.cli import main; main()",
+)
+"""The program, which begins with the removal of old jobs instead of ten minutes after its start."""
+
+
 def test_a_server_removes_old_jobs_by_its_settings_and_doctor_predicts_how_many(folder: Path, program: Program) -> None:
     def retention(**settings: object) -> str:
         checks = json.loads(program.in_process("doctor", "--json", **settings).stdout)["checks"]
@@ -163,7 +173,7 @@ def test_a_server_removes_old_jobs_by_its_settings_and_doctor_predicts_how_many(
     limited = retention(retention_jobs_days=90)
     assert "jobs after 90 days" in limited
     assert "would remove 2 jobs" in limited
-    with serving(folder, retention_jobs_days=90) as server:
+    with serving(folder, program=REMOVING_AT_ONCE, retention_jobs_days=90) as server:
         for _ in range(200):
             if disk.count_jobs(folder) == 1:
                 break
