@@ -167,6 +167,11 @@ class _PrivateLogFile(RotatingFileHandler):
         file = open_own_file(Path(self.baseFilename), "ab", permissions=0o600)
         return TextIOWrapper(file, encoding=self.encoding, errors=self.errors)
 
+    def emit(self, record: logging.LogRecord) -> None:
+        # another thread may log meanwhile, which would open the file again; mypy does not know the attribute
+        if not getattr(self, "_closed", False):
+            super().emit(record)
+
     def handleError(self, record: logging.LogRecord) -> None:
         if not self._failure_reported:
             self._failure_reported = True
