@@ -157,8 +157,21 @@ export async function signOut() {
   forgetKey();
 }
 
+/** Show a notice until its button is pressed, or another tab has signed in or made a key. */
+async function noticeOfAccess(id, ...texts) {
+  const changedElsewhere = new Promise((resolve) => {
+    addEventListener("storage", function check({ key }) {
+      if (key !== SESSION_STORAGE_KEY && key !== API_KEY_STORAGE_KEY) return;
+      removeEventListener("storage", check);
+      resolve();
+    });
+  });
+  await Promise.race([notice(id, ...texts), changedElsewhere]);
+  clearNotice(id);
+}
+
 function showSessionEnded() {
-  return notice(
+  return noticeOfAccess(
     "session",
     "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.",
     "Continue",
@@ -216,13 +229,18 @@ let creation = null;
 async function currentKey() {
   const stored = storedKey();
   if (stored) return stored.key;
-  creation ??= localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: 0, for_page: true })
-    .then((created) => {
-      localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id: created.id, key: created.key }));
-      return created.key;
-    })
+  // a session has one key: of two tabs that make one at the same time, the first would lose its own. Web Locks need TLS or localhost
+  creation ??= (navigator.locks ? navigator.locks.request(API_KEY_STORAGE_KEY, storedOrNewKey) : storedOrNewKey())
     .finally(() => { creation = null; });
   return creation;
+}
+
+async function storedOrNewKey() {
+  const stored = storedKey();
+  if (stored) return stored.key;
+  const { id, key } = await localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: 0, for_page: true });
+  localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id, key }));
+  return key;
 }
 
 // ---- the API ----
@@ -288,7 +306,7 @@ export async function fileOf(imageId, which, options) {
 
 /** Show that `key` was revoked, and forget it when the user wants a new one. */
 async function showKeyRevoked(key) {
-  await notice(
+  await noticeOfAccess(
     "key",
     "The API key of this page was revoked. Your pictures are not lost. To continue, the page needs a new key.",
     "Create a key and continue",
