@@ -76,7 +76,9 @@ def encodings(needle: str) -> Iterator[bytes]:
     yield needle.encode().hex().encode()
     for shift in range(3):
         # the first and the last Base64 digits depend on the bytes before and after the needle
-        yield base64.b64encode(b"\0" * shift + needle.encode())[4:-4] or b"\0\0\0\0never\0"
+        digits = base64.b64encode(b"\0" * shift + needle.encode())[4:-4]
+        if len(digits) >= 8:  # four digits, as of "12.500456", are in random identifiers by chance
+            yield digits
 
 
 def found_in(haystack: bytes) -> list[str]:
