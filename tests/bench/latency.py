@@ -1,7 +1,6 @@
 """Measures the latency of a poll while the queue is busy, and of an upload while the server is idle.
 
-The server and the client run in separate processes. An empty server in a third process shows how much of the latency is
-that of the client.
+The server and the client run in separate processes.
 
 `python -m tests.bench.latency [--seconds 10] [--posts 30]`
 """
@@ -15,8 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from tests.bench.load import (
@@ -74,37 +71,6 @@ async def post(root: str, key: str, count: int) -> list[float]:
     return times_ms[2:]  # the first ones load libraries
 
 
-async def serve_empty_responses() -> None:
-    """An empty server: it reads the head of each request and sends the response at once."""
-    body = b"HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + b" " * 600
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                await reader.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
-                writer.close()
-                return
-            writer.write(body)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
-
-
-@contextmanager
-def empty_server() -> Iterator[str]:
-    arguments = [sys.executable, "-m", "tests.bench.latency", "--role", "empty"]
-    process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 def client(role: str, root: str, key: str, job_ids: list[str], amount: float) -> list[float]:
     """The milliseconds that the role `role` of this script measured in a separate process."""
     task = json.dumps([root, key, job_ids, amount])
@@ -134,12 +100,10 @@ def measure(seconds: float, posts: int) -> None:
         folder = Path(name) / "data"
         files = jpegs(Path(name), 6)
         key = make_key(folder)
-        with serving(folder) as server, empty_server() as nothing:
+        with serving(folder) as server:
             root = server.wait_ready()
             post_ms = client("post", root, key, [], posts)
-            own_idle_ms = client("poll", nothing, key, ["none"], min(3, seconds))
             job_ids = asyncio.run(fill_queue(root, key, files))
-            own_busy_ms = client("poll", nothing, key, ["none"], min(3, seconds))
             busy_ms = client("poll", root, key, job_ids, seconds)
             waiting = asyncio.run(count_waiting(root, key, job_ids))
     if waiting < 10:
@@ -150,28 +114,23 @@ def measure(seconds: float, posts: int) -> None:
         ("  p99", f"{percentile(busy_ms, 99):.1f} ms", verdict(percentile(busy_ms, 99), 25, "ms")),
         ("  longest", f"{max(busy_ms):.1f} ms", ""),
         ("  jobs still waiting afterwards", f"{waiting} of {QUEUED}", "> 0"),
-        ("client against an empty server, idle: p50, p99", _pair(own_idle_ms), ""),
-        ("client against an empty server, queue busy: p50, p99", _pair(own_busy_ms), ""),
-        ("upload of a 3 MB JPEG until its response, idle: p50", f"{percentile(post_ms, 50):.1f} ms", ""),
+        (
+            "upload of a 3 MB JPEG until its response, idle: p50",
+            f"{percentile(post_ms, 50):.1f} ms",
+            verdict(percentile(post_ms, 50), 40, "ms"),
+        ),
         ("  p90", f"{percentile(post_ms, 90):.1f} ms", ""),
     ]
-    rows[7] = (*rows[7][:2], verdict(percentile(post_ms, 50), 40, "ms"))
     print_table("Latency", rows)
-
-
-def _pair(times_ms: list[float]) -> str:
-    return f"{percentile(times_ms, 50):.2f}, {percentile(times_ms, 99):.2f} ms"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--posts", type=int, default=30)
-    parser.add_argument("--role", choices=["poll", "post", "empty"], help=argparse.SUPPRESS)
+    parser.add_argument("--role", choices=["poll", "post"], help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.role == "empty":
-        asyncio.run(serve_empty_responses())
-    elif arguments.role:
+    if arguments.role:
         root, key, job_ids, amount = json.load(sys.stdin)
         work = poll(root, key, job_ids, amount) if arguments.role == "poll" else post(root, key, int(amount))
         print(json.dumps(asyncio.run(work)))

@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import os
-import random
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,10 +148,3 @@ def print_table(title: str, rows: Sequence[tuple[str, str, str]]) -> None:
 
 def verdict(value: float, limit: float, unit: str) -> str:
     return f"≤ {limit:g} {unit}: {'met' if value <= limit else 'MISSED'}"
-
-
-def shuffled(items: Sequence[Path], count: int, seed: int = 1) -> list[Path]:
-    """`count` of `items` in random order, each equally often."""
-    picked = [items[number % len(items)] for number in range(count)]
-    random.Random(seed).shuffle(picked)
-    return picked

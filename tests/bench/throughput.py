@@ -3,7 +3,7 @@
 Half of the direct calls run before the jobs and half after them, so that other load on the machine affects both. Half
 of the jobs optimize, half convert to WebP. A task that wakes up every millisecond shows stalls of the event loop.
 
-`python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS] [--blame]`
+`python -m tests.bench.throughput [--jobs 500] [--threads 2] [--folder JPEGS]`
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import sys
 import tempfile
 import threading
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -26,13 +25,11 @@ from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.worker import NICENESS
-from tests.bench.load import jpegs, percentile, print_table, shuffled, verdict
+from tests.bench.load import jpegs, percentile, print_table, verdict
 from tests.codecs.operations import to_webp
 
 MAX_PIXELS = 200_000_000
 TICK_S = 0.001
-STALL_S = 0.02
-"""A tick that is late by more than this is a stall, whose stack `--blame` shows."""
 MAX_STALL_MS = 50
 LEAST_THROUGHPUT = 0.97
 """The least throughput of the engine, as a share of that of the direct calls on threads."""
@@ -60,66 +57,22 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
-class Stall(NamedTuple):
-    """A late tick: its delay, the part of it for which the thread waited for a core, and the stack of the thread."""
-
-    late_s: float
-    without_core_s: float
-    stack: str
-
-
-class Ticker:
-    """Records how late a task of the loop wakes up and, with `blame`, what the loop's thread did meanwhile.
-
-    It must be created on the loop's thread.
-    """
-
-    def __init__(self, blame: bool) -> None:
-        self.late_s: list[float] = []
-        self.stalls: list[Stall] = []
-        self._blame = blame
-        self._ticked_at = time.perf_counter()
-        self._loop_thread = threading.get_ident()
-        self._statistics = Path(f"/proc/self/task/{threading.get_native_id()}/schedstat")
-        self._stack_while_late = ""
-        self._ended = threading.Event()
-
-    async def tick(self) -> None:
-        waited_s = self._waited_s()
-        while True:
-            await asyncio.sleep(TICK_S)
-            now = time.perf_counter()
-            late_s, self._ticked_at = now - self._ticked_at - TICK_S, now
-            self.late_s.append(late_s)
-            if self._blame:
-                before_s, waited_s = waited_s, self._waited_s()
-                if late_s > STALL_S:
-                    self.stalls.append(Stall(late_s, waited_s - before_s, self._stack_while_late))
-                self._stack_while_late = ""
-
-    def _waited_s(self) -> float:
-        """Seconds for which the loop's thread was ready but had no core. Source: sched-stats.rst of the kernel."""
-        return int(self._statistics.read_text().split()[1]) / 1e9 if self._blame else 0.0
-
-    def watch(self) -> None:
-        """Records the stack of the loop's thread while a tick is late. Runs on a separate thread."""
-        while not self._ended.wait(0.004):
-            if time.perf_counter() - self._ticked_at > STALL_S:
-                self._stack_while_late = "".join(traceback.format_stack(sys._current_frames()[self._loop_thread])[-4:])
-
-    def end(self) -> None:
-        self._ended.set()
+async def tick(late_s: list[float]) -> None:
+    """Record how late a task of the loop wakes up, until it is cancelled."""
+    while True:
+        began_at = time.perf_counter()
+        await asyncio.sleep(TICK_S)
+        late_s.append(time.perf_counter() - began_at - TICK_S)
 
 
-async def through_engine(calls: list[Call], threads: int, folder: Path, blame: bool) -> tuple[float, float, Ticker]:
+async def through_engine(calls: list[Call], threads: int, folder: Path) -> tuple[float, float, list[float]]:
+    """Wall and CPU seconds of the jobs, and by how many seconds each tick of the event loop was late."""
     config = Config(data_dir=folder, codec_threads=threads, queue_limit=len(calls) + 1)
     cpu_before = _cpu_s()
+    late_s: list[float] = []
     async with open_services(config, "bench") as services:
         account_id = await services.store.keys.account_id(create=True)
-        ticker = Ticker(blame)
-        ticking = asyncio.create_task(ticker.tick())
-        if blame:
-            threading.Thread(target=ticker.watch, daemon=True).start()
+        ticking = asyncio.create_task(tick(late_s))
         started_at = time.perf_counter()
         jobs = [await _submit(services, account_id, call) for call in calls]
         for job_id in jobs:
@@ -127,10 +80,9 @@ async def through_engine(calls: list[Call], threads: int, folder: Path, blame: b
             if job.status != "completed":
                 raise SystemExit(f"a job ended as {job.status}: {job.stages}")
         elapsed = time.perf_counter() - started_at
-        ticker.end()
         ticking.cancel()
     # the CPU time of the workers counts once they have ended
-    return elapsed, _cpu_s() - cpu_before, ticker
+    return elapsed, _cpu_s() - cpu_before, late_s
 
 
 def _cpu_s() -> float:
@@ -153,22 +105,20 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="use the JPEGs of this folder instead of synthetic ones")
-    parser.add_argument("--blame", action="store_true", help="show what blocked the loop longest (Linux)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         files = sorted(arguments.folder.glob("*.jp*g")) if arguments.folder else jpegs(folder, 6)
-        picked = shuffled(files, arguments.jobs)
+        picked = [files[number % len(files)] for number in range(arguments.jobs)]
+        random.Random(1).shuffle(picked)
         calls = [(Operation.OPTIMIZE if n % 2 else Operation.CONVERT, file) for n, file in enumerate(picked)]
         direct(calls[:4], arguments.threads)  # loads the libraries
         half = len(calls) // 2
         first = direct(calls[:half], arguments.threads)
-        engine_s, engine_cpu_s, ticker = asyncio.run(
-            through_engine(calls, arguments.threads, folder / "data", arguments.blame)
-        )
+        engine_s, engine_cpu_s, late_s = asyncio.run(through_engine(calls, arguments.threads, folder / "data"))
         second = direct(calls[half:], arguments.threads)
     direct_s, direct_cpu_s = first[0] + second[0], first[1] + second[1]
-    late_ms = [late * 1000 for late in ticker.late_s]
+    late_ms = [late * 1000 for late in late_s]
     throughput = direct_s / engine_s
     print_table(
         f"{len(calls)} jobs, {arguments.threads} threads, {len(files)} JPEGs",
@@ -186,9 +136,6 @@ def main() -> None:
             ("ticks", f"{len(late_ms)}", ""),
         ],
     )
-    for stall in sorted(ticker.stalls, reverse=True)[:6]:
-        print(f"\nlate by {stall.late_s * 1000:.1f} ms, of which {stall.without_core_s * 1000:.1f} ms without a core")
-        print(stall.stack)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from imgproc_local.engine import analyze, convert, optimize, workers
 from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import Workers
-from tests.bench.codecs_memory import photo
 from tests.bench.load import print_table, verdict
 from tests.support.worker_pool import work_item, worker_pool
 
@@ -88,6 +87,19 @@ def measure(folder: Path, path: Path, info: ImageInfo, operation: str) -> tuple[
     return peak, time.monotonic() - started_s, error
 
 
+def photo(path: Path, megapixels: float) -> None:
+    """Write a JPEG of that size with shapes, gradients and grain."""
+    height = int((megapixels * 1e6 / 1.5) ** 0.5)
+    width = int(height * 1.5)
+    grey = sum(
+        pyvips.Image.perlin(width, height, cell_size=cell) * weight
+        for cell, weight in ((1024, 60), (128, 40), (16, 20))
+    )
+    grain = pyvips.Image.gaussnoise(width, height, sigma=3, mean=0)
+    bands = [grey * part + grain + shift for part, shift in ((0.9, 120), (0.8, 128), (0.6, 110))]
+    bands[0].bandjoin(bands[1:]).cast("uchar").copy(interpretation="srgb").jpegsave(str(path), Q=95)
+
+
 def noise(width: int, height: int, bands: int = 3, *, bits: int = 8) -> pyvips.Image:
     """A picture that compresses badly: a soft surface with grain."""
     scale = 257 if bits == 16 else 1
@@ -109,8 +121,9 @@ def animation(path: Path, side_px: int, frames: int) -> None:
 
 
 SYNTHETIC: dict[str, Callable[[Path], None]] = {
-    "photo-4MP.jpg": lambda path: photo(path, 4, 95),
-    "photo-24MP.jpg": lambda path: photo(path, 24, 95),
+    "photo-4MP.jpg": lambda path: photo(path, 4),
+    "photo-24MP.jpg": lambda path: photo(path, 24),
+    "photo-50MP.jpg": lambda path: photo(path, 50),
     "photo-8MP.png": lambda path: noise(3400, 2400).write_to_file(str(path)),
     "alpha-8MP.png": lambda path: noise(3400, 2400, 4).write_to_file(str(path)),
     "16-bit-1MP.png": lambda path: noise(1200, 900, bits=16).write_to_file(str(path)),

@@ -175,7 +175,7 @@ def _cmyk_as_browsers_show_it(image: pyvips.Image) -> pyvips.Image:
     """8-bit CMYK without a profile as RGB: (255 − C)(255 − K) / 255, rounded down.
 
     Chromium and Firefox compute exactly this. libvips' own press profile is on average 9.8 ΔE00 away from it.
-    Source: Chromium, JPEGImageDecoder (samples of JPEG are stored inverted); `tests/bench/cmyk_in_browser.py`.
+    Source: Chromium, JPEGImageDecoder (samples of JPEG are stored inverted).
     """
     light = image.extract_band(0, n=4).invert()
     product = light.extract_band(0, n=3) * light[3]
