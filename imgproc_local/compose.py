@@ -229,11 +229,9 @@ def load_model(
     check_stop: CheckStop,
     *,
     retry_test: bool = False,
-    picture_timeout_s: float | None = None,
 ) -> LoadedModel:
     """The loaded `model`. A model file must pass a self-test first; with `retry_test`, one that failed is repeated.
 
-    `picture_timeout_s` limits one picture of a model in another program; None means a share of `stage_timeout_s`.
     Raises: ModelUnusable, if it does not work here; what `check_stop` raises.
     """
     from imgproc_local.vision.models.model import LoopbackModel
@@ -242,7 +240,7 @@ def load_model(
         from imgproc_local.vision.loopback.model import LoadedLoopbackModel
 
         # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
-        timeout_s = picture_timeout_s or config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
+        timeout_s = config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
         report = partial(_save_loopback_problem, model_store(config), model.name)
         return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, report, check_stop)
     from imgproc_local.vision.llm.llama import Llama
@@ -316,11 +314,11 @@ def models_in_programs(config: Config) -> list[ModelRow]:
 
 
 def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None = None) -> list[ModelRow]:
-    """The models in other programs with their grades, the one in use first. `offered` None asks the programs."""
-    from imgproc_local.vision.management.listing import with_use_and_grades
+    """The models in other programs, the one in use first. `offered` None asks the programs."""
+    from imgproc_local.vision.management.listing import with_the_one_in_use
 
     rows = models_in_programs(config) if offered is None else offered
-    return with_use_and_grades(rows, model_store(config), config.model, partial(loopback_problem, config))
+    return with_the_one_in_use(rows, model_store(config), config.model, partial(loopback_problem, config))
 
 
 def max_age(config: Config) -> MaxAge:

@@ -30,14 +30,10 @@ MAX_RATE_LIMIT = 1_000_000
 
 
 class DescribedBy(Struct, frozen=True):
-    """The vision model in use, None without one. With a `problem`, pictures are described from metadata.
-
-    `grades` maps the code of each graded language to its grade, such as "A 92 %".
-    """
+    """The vision model in use, None without one. With a `problem`, pictures are described from metadata."""
 
     model: str | None
     problem: str | None
-    grades: dict[str, str]
 
 
 class Overview(Struct, frozen=True):
@@ -224,10 +220,8 @@ def _current_session(request: Request[Any, Any, Any]) -> PageSession:
 
 
 def _described_by(config: Config) -> DescribedBy:
-    from imgproc_local.vision.grading.grade import format_grade
-
     used = used_model_status(config)
-    return DescribedBy(used.model, used.problem, {code: format_grade(share) for code, share in used.grades.items()})
+    return DescribedBy(used.model, used.problem)
 
 
 def _key(key: ApiKey, secret: str | None = None) -> Key:

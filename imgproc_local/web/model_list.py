@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -42,7 +42,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
     `program` is the name of the program that has the model, None for this one. `memory_bytes` is 0 if it is unknown;
     `fits_memory` is None then. `recommended` marks the first model of the catalogue that fits. `downloaded_bytes` are
-    those of an installation that was not finished. `grades` maps language codes to grades such as "A 92 %".
+    those of an installation that was not finished.
     """
 
     name: str
@@ -58,7 +58,6 @@ class Model(Struct, frozen=True, kw_only=True):
     downloaded_bytes: int
     licence: str
     languages: str
-    grades: dict[str, str]
 
 
 class Models(Struct, frozen=True):
@@ -135,7 +134,6 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
             downloaded_bytes=downloaded_bytes,
             licence=row.licence,
             languages=row.languages,
-            grades=_format_grades(row.grades),
         )
 
     in_programs = [model(row, _program_title(row.name)) for row in used_and_offered_models(config, offered)]
@@ -202,9 +200,3 @@ def _program_title(name: str) -> str | None:
 
     model = loopback_model(name)
     return PROGRAMS[model.program].title if model else None
-
-
-def _format_grades(shares: Mapping[str, float]) -> dict[str, str]:
-    from imgproc_local.vision.grading.grade import format_grade
-
-    return {code: format_grade(share) for code, share in shares.items()}

@@ -138,24 +138,22 @@ def test_the_overview_has_the_balance_and_the_limits(service: Running, page: htt
         "max_tiff_bytes": 32 * config.max_upload_bytes,
         "max_languages": 10,
         "rate_limit_per_minute": config.rate_limit_per_minute,
-        "described_by": {"model": None, "problem": None, "grades": {}},
+        "described_by": {"model": None, "problem": None},
     }
     account = service.run(service.services.store.keys.account_id())
     service.run(service.services.store.credits.grant(account, 5))
     assert page.get("/local/overview").json()["data"]["balance"] == data["balance"] + 5
 
 
-def test_the_overview_has_the_model_in_use_and_its_grades(service: Running, page: httpx.Client) -> None:
+def test_the_overview_has_the_model_in_use(service: Running, page: httpx.Client) -> None:
     models = ModelStore(service.services.config.models_folder)
     install(models, "seer")
-    models.save_grades("seer", {"en": 0.923, "de": 0.5})
     described_by = page.get("/local/overview").json()["data"]["described_by"]
-    assert described_by == {"model": "seer", "problem": None, "grades": {"en": "A 92 %", "de": "C 50 %"}}
+    assert described_by == {"model": "seer", "problem": None}
     (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")
     described_by = page.get("/local/overview").json()["data"]["described_by"]
     assert described_by["model"] == "seer"
     assert "4 bytes" in described_by["problem"]
-    assert described_by["grades"] == {}
     models.remove("seer")
     assert page.get("/local/overview").json()["data"]["described_by"]["model"] is None
 
@@ -168,7 +166,7 @@ def test_the_overview_has_a_model_in_another_program(
     for problem in ("Ollama does not answer.", None):
         monkeypatch.setattr(compose, "loopback_problem", lambda *_, said=problem: said)
         described_by = page.get("/local/overview").json()["data"]["described_by"]
-        assert described_by == {"model": "ollama:gemma3:4b", "problem": problem, "grades": {}}
+        assert described_by == {"model": "ollama:gemma3:4b", "problem": problem}
     models.select("none")
 
 

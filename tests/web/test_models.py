@@ -134,7 +134,6 @@ def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytes
         "downloaded_bytes": 0,
         "licence": "MIT",
         "languages": "English",
-        "grades": {},
     }
     assert [one["name"] for one in data["models"] if one["recommended"]] == ["gemma-4-e2b"]
     assert by_name["gemma-4-e4b"]["fits_memory"] is False

@@ -24,7 +24,6 @@ from imgproc_local.system.files import encodable_text
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
-    from imgproc_local.vision.llm.status import ModelStatus
 
 
 @click.command("doctor")
@@ -103,7 +102,7 @@ def _settings(loaded: Loaded) -> Check:
 
 
 def _describer(config: Config) -> Iterator[Check]:
-    """The vision model in use and its grades. No model is loaded. If another program runs it, that program is asked."""
+    """The vision model in use. No model is loaded. If another program runs it, that program is asked."""
     from imgproc_local.compose import model_store, used_model_status
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.domain.languages import LANGUAGES
@@ -126,23 +125,9 @@ def _describer(config: Config) -> Iterator[Check]:
         yield Check("describer", "problem", detail, None if loopback_model(used.model) else advice)
     elif loopback_model(used.model):
         yield Check("describer", "ok", f"the model {used.model}, which another program on this machine runs")
-        yield _grades(used)
     else:
         state = "works here" if used.passed_self_test else "not tested on this machine yet; the first picture tests it"
         yield Check("describer", "ok", f"the model {used.model}, {state}")
-        yield _grades(used)
-
-
-def _grades(used: ModelStatus) -> Check:
-    from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.grading.grade import format_grade
-
-    grades = [f"{code} {format_grade(used.grades[code])}" for code in LANGUAGES if code in used.grades]
-    ungraded = len(LANGUAGES) - len(grades)
-    if not grades:
-        advice = f"`imgproc-local models check {used.model}` grades each language."
-        return Check("grades", "ok", "no language is graded", advice)
-    return Check("grades", "ok", ", ".join([*grades, f"{ungraded} languages not graded"] if ungraded else grades))
 
 
 def _network(config: Config) -> Check:

@@ -1,19 +1,22 @@
-"""`models check`: grades a model per language by its descriptions of pictures with known content.
+"""`models check`: shows how a model describes the user's own pictures, each as soon as it is described.
 
-The model runs on another thread, so that Ctrl+C takes effect at once. The grades are saved at the end, all or none.
+They are described as by the service, which also uses the texts in their metadata. Nothing is stored. The model runs on
+another thread, so that Ctrl+C takes effect at once.
 """
 
 from __future__ import annotations
 
-import sys
+import os
+import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from msgspec import Struct
 
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
@@ -21,32 +24,51 @@ from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.domain.stop import CheckStop
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.models.folder_check import DescribedPicture
     from imgproc_local.config import Config
-    from imgproc_local.vision.grading.check import LanguageResult
+    from imgproc_local.domain.result import Translation
+    from imgproc_local.engine.stage import Output, WorkItem
     from imgproc_local.vision.models.model import AnyModel
 
+Describe = Callable[["WorkItem", CheckStop], "Output"]
 Result = TypeVar("Result")
 
-MAX_PICTURE_S = 600_000.0
-"""As long as the longest --timeout, so that only --timeout ends a check."""
 POLL_S = 0.2
 """How often the waiting thread returns to Python code: on Windows, Ctrl+C does not interrupt a wait without timeout."""
+
+
+class DescribedText(Struct, frozen=True):
+    """`source` is a `TextSource`, "vision" if the model wrote the text; `remarks` are advice on how to improve it."""
+
+    language_code: str
+    seo_filename: str
+    seo_alt_text: str
+    source: str
+    remarks: list[str]
+
+
+class DescribedPicture(Struct, frozen=True):
+    """One picture of the folder. If it could not be described, `error` says why, and `seconds` is 0."""
+
+    picture: str
+    seconds: float
+    texts: list[DescribedText]
+    error: str | None = None
 
 
 @click.command("check")
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--languages",
-    metavar="CODES",
-    callback=language_codes,
-    help="Grade these languages, such as en,de.  [default: the languages in the model's manifest, else all]",
-)
-@click.option(
     "--folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Describe the pictures in DIR instead, and show the texts without a grade.  [default of --languages: en]",
+    required=True,
+    help="Describe the pictures in DIR and its subfolders.",
+)
+@click.option(
+    "--languages",
+    metavar="CODES",
+    callback=language_codes,
+    help="Languages of the texts, such as en,de.  [default: en]",
 )
 @click.option(
     "--timeout",
@@ -55,7 +77,7 @@ POLL_S = 0.2
     type=click.FloatRange(0, 10_000, min_open=True),
     default=180,
     show_default=True,
-    help="Stop after this time without saving a grade.",
+    help="Stop after this time.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
 @data_dir_option
@@ -63,85 +85,37 @@ POLL_S = 0.2
 def check(
     ctx: click.Context,
     name: str,
+    folder: Path,
     languages: tuple[str, ...],
-    folder: Path | None,
     timeout_min: float,
     as_json: bool,
     data_dir: str | None,
 ) -> None:
-    """Grade a model in each language.
+    """Show how a model describes your own pictures.
 
-    The model describes twelve drawings. Its grade is the share of facts that the alt texts name correctly, in five
-    areas of equal weight: colours and shapes, counts, positions, words in the picture, and things in a simple scene. A
-    text that breaks the rules for alt texts, or is in another language, counts as naming no fact. Photographs are
-    harder: use the grade to compare models and languages, and --folder to judge a model on your own pictures.
+    For each picture of a folder: file names, alt texts, advice on them, and seconds. Nothing is stored.
     """
     from imgproc_local.cli.output import echo_json
     from imgproc_local.compose import model_store
-    from imgproc_local.vision.grading.check import languages_in_claim
-    from imgproc_local.vision.models.model import LoopbackModel
-
-    config = load_config(ctx, data_dir)
-    models = model_store(config)
-    model = models.any_model(name)
-    if folder is not None:
-        _check_on_folder(config, model, languages, folder, timeout_min, as_json)
-        return
-    claim = "" if isinstance(model, LoopbackModel) else models.manifest(name).languages
-    codes = languages or languages_in_claim(claim)
-    results = run_stoppable(lambda check_stop: _grade(config, model, codes, check_stop), timeout_min)
-    # printed before they are saved, so that a failed write does not lose hours of work
-    if as_json:
-        echo_json([_result_fields(result) for result in results])
-    else:
-        _print_results(results)
-    models.save_grades(name, models.grades(name) | {result.language: round(result.share, 4) for result in results})
-
-
-def _check_on_folder(
-    config: Config, model: AnyModel, languages: tuple[str, ...], folder: Path, timeout_min: float, as_json: bool
-) -> None:
-    from imgproc_local.cli.models.folder_check import check_on_folder, lines_of, summary
-    from imgproc_local.cli.output import echo_json
     from imgproc_local.domain.plan import DEFAULT_LANGUAGES, MAX_LANGUAGES
 
+    config = load_config(ctx, data_dir)
+    model = model_store(config).any_model(name)
     codes = languages or DEFAULT_LANGUAGES
     if len(codes) > MAX_LANGUAGES:
-        raise click.UsageError(f"With --folder, --languages may have at most {MAX_LANGUAGES} codes.")
+        raise click.UsageError(f"--languages: expected at most {MAX_LANGUAGES} codes, received {len(codes)}.")
 
     def show(described: DescribedPicture) -> None:
         if not as_json:
-            click.echo("\n".join(lines_of(described)))
+            click.echo("\n".join(_lines_of(described)))
 
     described = run_stoppable(
-        lambda check_stop: check_on_folder(config, model, codes, folder, show, check_stop), timeout_min
+        lambda check_stop: _check_on_folder(config, model, codes, folder, show, check_stop), timeout_min
     )
     if as_json:
         echo_json(described)
     else:
-        click.echo(summary(described))
-
-
-def _grade(config: Config, model: AnyModel, codes: tuple[str, ...], check_stop: CheckStop) -> list[LanguageResult]:
-    from imgproc_local.cli.progress import log_above
-    from imgproc_local.compose import load_model
-    from imgproc_local.vision.grading.check import check_model
-    from imgproc_local.vision.grading.probes import PROBES
-    from imgproc_local.vision.llm.selftest import passed_self_test
-    from imgproc_local.vision.models.model import VisionModel
-
-    if isinstance(model, VisionModel) and not passed_self_test(model):
-        click.echo(f"Testing {model.name} in a child process …", err=True)
-    loaded = load_model(config, model, check_stop, retry_test=True, picture_timeout_s=MAX_PICTURE_S)
-    count = f"{len(codes)} languages" if len(codes) > 1 else "1 language"
-    click.echo(f"{model.name} describes {len(PROBES)} pictures in {count} …", err=True)
-    progress = _Progress()
-    try:
-        with log_above(progress.line.print_above if progress.line else None):
-            return check_model(loaded, codes, progress, check_stop)
-    finally:
-        progress.clear()
-        loaded.close()
+        click.echo(_summary(described))
 
 
 def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Result:
@@ -159,8 +133,7 @@ def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Re
             raise StageCancelled("The check was stopped.")
         if time.monotonic() > deadline:
             raise StageTimedOut(
-                f"The check did not end within {timeout_min:g} minutes; no grade was saved."
-                " Use a longer --timeout or fewer --languages."
+                f"The check did not end within {timeout_min:g} minutes. Use a longer --timeout or fewer --languages."
             )
 
     with ThreadPoolExecutor(1, "models-check") as pool:
@@ -171,56 +144,106 @@ def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Re
         except KeyboardInterrupt:
             stopped.set()
             pool.shutdown()
-            click.echo("Interrupted. No grade was saved.", err=True)
+            click.echo("Interrupted.", err=True)
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     return future.result()
 
 
-class _Progress:
-    """Shows the number of texts written and an estimate of the remaining time, on a terminal."""
+def _check_on_folder(
+    config: Config,
+    model: AnyModel,
+    codes: tuple[str, ...],
+    folder: Path,
+    show: Callable[[DescribedPicture], None],
+    check_stop: CheckStop,
+) -> list[DescribedPicture]:
+    """Describe every picture in `folder` and its subfolders, and call `show` with each.
 
-    def __init__(self) -> None:
-        from imgproc_local.cli.progress import StatusLine
+    Raises: ModelUnusable, if the model does not work here; click.UsageError, if there are no pictures; what
+    `check_stop` raises.
+    """
+    from imgproc_local.compose import model_under_test
 
-        self.line = StatusLine(sys.stderr) if sys.stderr.isatty() else None
-        self._start = time.monotonic()
-
-    def __call__(self, done: int, total: int) -> None:
-        if self.line is not None:
-            left_min = (time.monotonic() - self._start) / done * (total - done) / 60
-            self.line.draw(f"{done} of {total} texts, about {left_min:.0f} minutes left")
-
-    def clear(self) -> None:
-        if self.line is not None:
-            self.line.clear()
-
-
-def _print_results(results: list[LanguageResult]) -> None:
-    from imgproc_local.cli.output import table
-    from imgproc_local.domain.languages import LANGUAGES
-    from imgproc_local.vision.grading.grade import GRADE_MEANINGS, format_grade
-
-    rows = [("LANGUAGE", "GRADE", *(area.upper() for area in results[0].areas), "REFUSED")]
-    for result in results:
-        refused = sum(bool(text.rejection) for text in result.texts)
-        shares = (f"{share:.0%}" for share in result.areas.values())
-        name = f"{result.language}  {LANGUAGES[result.language].name}"
-        rows.append((name, format_grade(result.share), *shares, f"{refused} of {len(result.texts)}"))
-    for line in table(rows, right_aligned=range(1, len(rows[0]))):
-        click.echo(line)
-    click.echo(f"\n{GRADE_MEANINGS} REFUSED: texts against the rules or in another language. --json prints all texts.")
+    pictures = _pictures(folder)
+    if not pictures:
+        raise click.UsageError(f"There are no pictures that can be described in {folder}.")
+    described = []
+    with model_under_test(config, model, check_stop) as describe:
+        count = f"{len(pictures)} pictures" if len(pictures) > 1 else "1 picture"
+        click.echo(f"{model.name} describes {count} in {', '.join(codes)} …", err=True)
+        for path in pictures:
+            described.append(_describe(config, describe, path, str(path.relative_to(folder)), codes, check_stop))
+            show(described[-1])
+    return described
 
 
-def _result_fields(result: LanguageResult) -> dict[str, object]:
-    from imgproc_local.vision.grading.grade import format_grade
+def _pictures(folder: Path) -> list[Path]:
+    from imgproc_local.cli.process.discovery import Finder
+    from imgproc_local.domain.plan import Operation, accepted_formats
 
-    return {
-        "language": result.language,
-        "grade": format_grade(result.share),
-        "share": round(result.share, 4),
-        "areas": {area: round(share, 4) for area, share in result.areas.items()},
-        "texts": [
-            {"picture": text.probe, "alt_text": text.alt_text, "refused": text.rejection or None, "missed": text.missed}
-            for text in result.texts
-        ],
-    }
+    accepted = accepted_formats(Operation.ANALYZE, local=True)
+    finder = Finder([folder], folder, [], flat=False, accepted=accepted)
+    return [picture.path for picture in finder.find().pictures]
+
+
+def _describe(
+    config: Config, describe: Describe, path: Path, name: str, codes: tuple[str, ...], check_stop: CheckStop
+) -> DescribedPicture:
+    from imgproc_local.codecs.picture.probe import probe
+    from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
+    from imgproc_local.domain.image import Format
+    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
+    from imgproc_local.engine.stage import Options, WorkItem
+
+    began_s = time.monotonic()
+    try:
+        work = WorkItem(
+            path=os.fsencode(path),
+            size_bytes=path.stat().st_size,
+            info=probe(path, config.max_pixels),
+            languages=codes,
+            convert_to=Format.WEBP,
+            original_filename=path.name,
+            project_name=DEFAULT_PROJECT_NAME,
+            options=Options(target_score=0, may_use_gps=config.use_gps, keep_location=config.keep_location),
+        )
+        texts = [_with_remarks(text, path.name) for text in describe(work, check_stop).texts]
+    except (StageCancelled, StageTimedOut):
+        raise
+    except (BadImage, StageFailed, OSError) as error:
+        message = error.strerror or "" if isinstance(error, OSError) else error.message
+        return DescribedPicture(name, 0.0, [], message)
+    return DescribedPicture(name, round(time.monotonic() - began_s, 2), texts)
+
+
+def _with_remarks(text: Translation, original_filename: str) -> DescribedText:
+    from imgproc_local.vision.llm.editing_remarks import remarks_on
+
+    remarks = remarks_on(text.seo_alt_text, text.language_code, original_filename)
+    return DescribedText(text.language_code, text.seo_filename, text.seo_alt_text, text.source.value, remarks)
+
+
+def _lines_of(described: DescribedPicture) -> Iterator[str]:
+    """What the terminal shows of one picture."""
+    if described.error is not None:
+        yield f"{described.picture}: {described.error}\n"
+        return
+    yield f"{described.picture}  {described.seconds:.1f} s"
+    for text in described.texts:
+        yield f"  {text.language_code}  {text.seo_filename}  ({text.source})"
+        yield f"      {text.seo_alt_text}"
+        yield from (f"      ! {remark}" for remark in text.remarks)
+    yield ""
+
+
+def _summary(described: list[DescribedPicture]) -> str:
+    """One line on all pictures."""
+    seconds = [picture.seconds for picture in described if picture.error is None]
+    texts = [text for picture in described for text in picture.texts]
+    by_model = sum(text.source == "vision" for text in texts)
+    with_remarks = sum(bool(text.remarks) for text in texts)
+    median_s = statistics.median(seconds) if seconds else 0.0
+    return (
+        f"Written by the model: {by_model} of {len(texts)} texts. With remarks (!): {with_remarks}. Median time per"
+        f" picture: {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
+    )

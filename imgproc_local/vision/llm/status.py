@@ -1,4 +1,4 @@
-"""Which model is in use, whether it works on this machine, and its grade per language."""
+"""Which model is in use, and whether it works on this machine."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ class ModelStatus(Struct, frozen=True):
     """The model in use and its test results.
 
     `model` is its name, None if no model is selected. If there is a `problem`, pictures are described without the
-    model. `grades` are shares of correctly described facts (0 to 1) by language code, for the languages that
-    `models check` has graded.
+    model.
     """
 
     model: str | None
     problem: str | None = None
     passed_self_test: bool = False
-    grades: dict[str, float] = {}
 
 
 def model_status(
@@ -44,7 +42,7 @@ def model_status(
         return ModelStatus(None)
     if (other := loopback_model(name)) is not None:
         problem = loopback_problem(other) or models.loopback_problem(name)
-        return ModelStatus(name, problem, problem is None, models.grades(name))
+        return ModelStatus(name, problem, problem is None)
     try:
         model = models.model(name)
     except ModelUnusable as error:
@@ -53,4 +51,4 @@ def model_status(
         return ModelStatus(name, NOT_INSTALLED)
     if problem := processor_problem():
         return ModelStatus(name, problem)
-    return ModelStatus(name, known_problem(model), passed_self_test(model), models.grades(name))
+    return ModelStatus(name, known_problem(model), passed_self_test(model))

@@ -31,7 +31,7 @@ EXTRA_MISSING = "The libraries that read text in pictures are not installed. " +
 
 
 class ModelRow(Struct, frozen=True, kw_only=True):
-    """One model, as `models list --json` prints it. `grades` are shares from 0 to 1 by language code."""
+    """One model, as `models list --json` prints it."""
 
     name: str
     state: str
@@ -42,7 +42,6 @@ class ModelRow(Struct, frozen=True, kw_only=True):
     licence: str = ""
     languages: str = ""
     image_tokens: int | None = None
-    grades: dict[str, float] = {}
 
 
 def installed_models(models: ModelStore, setting: str) -> list[ModelRow]:
@@ -55,8 +54,7 @@ def installed_models(models: ModelStore, setting: str) -> list[ModelRow]:
         except ModelUnusable as error:
             rows.append(ModelRow(name=name, state=DAMAGED, in_use=name == in_use, problem=error.message))
         else:
-            row = _row(name, manifest, _state(model), in_use=name == in_use, grades=models.grades(name))
-            rows.append(row)
+            rows.append(_row(name, manifest, _state(model), in_use=name == in_use))
     return rows
 
 
@@ -76,27 +74,26 @@ def models_in_programs(server_of: Callable[[str], ModelServer]) -> list[ModelRow
         return [row for rows in pool.map(partial(_program_rows, server_of), LOOPBACK_PROGRAMS) for row in rows]
 
 
-def with_use_and_grades(
+def with_the_one_in_use(
     rows: Sequence[ModelRow],
     models: ModelStore,
     setting: str,
     problem_of: Callable[[LoopbackModel], str | None],
 ) -> list[ModelRow]:
-    """`rows` of models in other programs with their grades, the one in use first, even if no program offers it.
+    """`rows` of models in other programs, the one in use first, even if no program offers it.
 
     `setting` is the setting `model`. `problem_of` asks the program of the model in use why it can't be used now.
     """
-    rows = [msgspec.structs.replace(row, grades=models.grades(row.name)) for row in rows]
     try:
         in_use = loopback_model(setting or models.selected())
     except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
         in_use = None
     if in_use is None:
-        return rows
+        return list(rows)
     problem = problem_of(in_use) or models.loopback_problem(in_use.name)
     state = UNUSABLE if problem else state_in_program(in_use.program)
     row = next((row for row in rows if row.name == in_use.name), ModelRow(name=in_use.name, state=state))
-    used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem, grades=models.grades(row.name))
+    used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem)
     return [used, *(row for row in rows if row.name != in_use.name)]
 
 
@@ -150,9 +147,7 @@ def _state(model: VisionModel) -> str:
     return UNUSABLE if known_problem(model) else UNTESTED
 
 
-def _row(
-    name: str, about: Manifest | Entry, state: str, *, in_use: bool = False, grades: dict[str, float] | None = None
-) -> ModelRow:
+def _row(name: str, about: Manifest | Entry, state: str, *, in_use: bool = False) -> ModelRow:
     return ModelRow(
         name=name,
         state=state,
@@ -162,5 +157,4 @@ def _row(
         licence=about.licence,
         languages=about.languages,
         image_tokens=about.chat.image_tokens,
-        grades=grades or {},
     )

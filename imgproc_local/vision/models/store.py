@@ -1,10 +1,10 @@
 """The models folder: one subfolder per installed model, on any drive.
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
-    NAME/selftest-….json, NAME/grades.json                    its test results on this machine
+    NAME/selftest-….json                                      its test results on this machine
     ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
     in-use.json                                               the name of the selected model
-    loopback-grades.json, loopback-problem.json               results of models in other programs on this machine
+    loopback-problem.json                                     why a model in another program failed
     .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
 
 Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in a staging folder,
@@ -18,7 +18,7 @@ import contextlib
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,8 +43,7 @@ from imgproc_local.vision.models.model import (
     loopback_model,
 )
 
-GRADES_FILE, SELECTION_FILE, LOCK_FILE = "grades.json", "in-use.json", ".lock"
-LOOPBACK_GRADES_FILE, LOOPBACK_PROBLEM_FILE = "loopback-grades.json", "loopback-problem.json"
+SELECTION_FILE, LOCK_FILE, LOOPBACK_PROBLEM_FILE = "in-use.json", ".lock", "loopback-problem.json"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
@@ -153,12 +152,6 @@ class ModelStore:
         name = setting or self.selected()
         return None if name in ("", NO_MODEL) else self.any_model(name)
 
-    def grades(self, name: str) -> dict[str, float]:
-        """Shares of correctly described facts (0 to 1) by language code; empty before `models check`."""
-        if loopback_model(name):
-            return (read_own_json(self.folder / LOOPBACK_GRADES_FILE, dict[str, dict[str, float]]) or {}).get(name, {})
-        return read_own_json(self.folder / name / GRADES_FILE, dict[str, float]) or {}
-
     def loopback_problem(self, name: str) -> str | None:
         """Why the model `name` in another program did not describe the last picture; None if it did."""
         stored = read_own_json(self.folder / LOOPBACK_PROBLEM_FILE, _LoopbackProblem)
@@ -185,19 +178,6 @@ class ModelStore:
         with translate_disk_errors(self.folder):
             self._make_folder()
             write_json(self.folder / SELECTION_FILE, _Selection(name))
-
-    def save_grades(self, name: str, grades: Mapping[str, float]) -> None:
-        """Store the grades of a model, installed or in another program. Raises: ModelUnusable, StorageFailed."""
-        if loopback_model(name):
-            path = self.folder / LOOPBACK_GRADES_FILE
-            all_grades = read_own_json(path, dict[str, dict[str, float]]) or {}
-            with translate_disk_errors(self.folder):
-                self._make_folder()
-                write_json(path, all_grades | {name: dict(grades)})
-            return
-        self.manifest(name)
-        with translate_disk_errors(self.folder):
-            write_json(self.folder / name / GRADES_FILE, dict(grades))
 
     def save_loopback_problem(self, name: str, problem: str | None) -> None:
         """Store why the model `name` in another program did not describe a picture, or None if it did.

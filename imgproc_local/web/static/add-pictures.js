@@ -142,7 +142,6 @@ function describedBy({ model, problem }) {
 
 function Languages({ overview, languages }) {
   const [query, setQuery] = useState("");
-  const { grades } = overview.described_by;
   const chosen = chosenLanguages(languages, overview.max_languages);
   const full = chosen.length >= overview.max_languages;
   const nameOf = (code) => languages.find((language) => language.code === code)?.name ?? code;
@@ -160,7 +159,6 @@ function Languages({ overview, languages }) {
             <li key=${code}><label class="choice">
               <input type="checkbox" checked=${chosen.includes(code)} disabled=${full && !chosen.includes(code)} onChange=${() => toggle(code)} />
               <span>${name}${nativeName === name ? "" : html` <span class="hint" lang=${code}>${nativeName}</span>`}</span>
-              ${grades[code] && html`<span class="tag">${grades[code]}</span>`}
             </label></li>`)}
         </ul>
         ${full && html`<p class="hint">You can choose at most ${overview.max_languages} languages.</p>`}

@@ -3,11 +3,10 @@
 import { html, useId, useState } from "./preact.js";
 import { bytes } from "./format.js";
 import { TaskProgress, usePolledModels } from "./model-progress.js";
-import { Fact, Panel, Problem, languageName, useAction, withCode } from "./view-parts.js";
+import { Fact, Panel, Problem, useAction, withCode } from "./view-parts.js";
 
 const NOT_INSTALLED = ["available", "paused", "failed", "installing"];
 const FOCUS_DELAY_MS = 60; // time for the list to be rendered again
-const SHOWN_GRADES = 8;
 // a name in another program may have slashes, which one path segment can't hold even if they are encoded once
 const pathOf = (name) => encodeURIComponent(encodeURIComponent(name));
 
@@ -121,7 +120,6 @@ function Model({ model, data, actions }) {
         ${model.licence && html`<${Fact} term="Licence">${model.licence}</${Fact}>`}
         ${model.program && html`<${Fact} term="Program">${model.program}</${Fact}>`}
       </dl>
-      <${Grades} model=${model} />
       ${!model.in_use && html`<${Problem} text=${model.problem} />`}
       <${ModelActions} model=${model} data=${data} actions=${actions} />
     </li>`;
@@ -140,22 +138,6 @@ function Tags({ model }) {
   if (model.state === "installing") tags.push(["", "installing"]);
   if (model.state === "testing") tags.push(["", "testing"]);
   return html`${tags.map(([kind, text]) => html`<span key=${text} class=${`tag ${kind}`}>${text}</span>`)}`;
-}
-
-/** The grades by language; without grades, how to get them. */
-function Grades({ model }) {
-  const grades = Object.entries(model.grades);
-  if (model.kind === "text-reader" || NOT_INSTALLED.includes(model.state)) return null;
-  if (!grades.length) {
-    return html`<p class="hint">Not graded. <code>imgproc-local models check ${model.name}</code> grades each language in a terminal.</p>`;
-  }
-  const chip = ([code, grade]) => html`<li key=${code} class=${`grade grade-${grade[0]}`}><span>${languageName(code)}</span> <strong>${grade}</strong></li>`;
-  return html`
-    <div class="grades">
-      <ul aria-label=${`Grades of ${model.name} by language`}>${grades.slice(0, SHOWN_GRADES).map(chip)}</ul>
-      ${grades.length > SHOWN_GRADES && html`
-        <details><summary>${grades.length - SHOWN_GRADES} more languages</summary><ul aria-label=${`More grades of ${model.name}`}>${grades.slice(SHOWN_GRADES).map(chip)}</ul></details>`}
-    </div>`;
 }
 
 function ModelActions({ model, data, actions }) {

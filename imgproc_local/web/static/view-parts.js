@@ -84,8 +84,3 @@ export function CopyButton({ app, text, what }) {
   };
   return html`<button type="button" class="small" aria-label=${`Copy ${what}`} onClick=${copy}>${label}</button>`;
 }
-
-const languages = new Intl.DisplayNames("en", { type: "language" });
-
-/** The English name of a language, from its code. */
-export const languageName = (code) => languages.of(code) ?? code;

@@ -17,7 +17,6 @@ const CHECKS = {
   processor: "Processor",
   settings: "Settings",
   describer: "Vision model",
-  grades: "Grades of the model",
   text: "Text in pictures",
   network: "Network",
   compression: "Outside compression service",

@@ -1,10 +1,9 @@
-"""`models check` with the project's tiny model: grades, where they are shown, and the user's own pictures."""
+"""`models check` with the project's tiny model: it describes the user's own pictures."""
 
 from __future__ import annotations
 
 import json
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,15 +14,15 @@ import pytest
 
 from imgproc_local.cli.models.check import run_stoppable
 from imgproc_local.domain.errors import StageCancelled
-from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.vision.grading.probes import PROBES
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.contract.test_person_alt_text import picture as picture_with_alt_text
 from tests.support import pictures
 from tests.support.installed import install
 from tests.support.tiny import MMPROJ, TEXT
+
+OWN_TEXT = "Two boats in the harbour of Bremen, probably at noon."
 
 
 @pytest.fixture
@@ -34,44 +33,20 @@ def models(program: Program) -> ModelStore:
     return ModelStore(program.data / "models")
 
 
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """A folder with a picture, one whose file has an alt text, a damaged one and a file that is no picture."""
+    folder = tmp_path / "album"
+    (folder / "more").mkdir(parents=True)
+    (folder / "a.png").write_bytes(pictures.png(96, 64))
+    (folder / "more" / "b.jpg").write_bytes(picture_with_alt_text("jpeg", OWN_TEXT))
+    (folder / "more" / "cut.jpg").write_bytes(pictures.jpeg(96, 64)[:300])
+    (folder / "notes.txt").write_text("no picture")
+    return folder
+
+
 def doctor(program: Program) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(program.in_process("doctor", "--json").stdout)["checks"]}
-
-
-def test_a_check_saves_a_grade_per_language(program: Program, models: ModelStore) -> None:
-    assert doctor(program)["grades"]["advice"] == "`imgproc-local models check tiny` grades each language."
-    result = program.in_process("models", "check", "tiny", "--languages", "de,es")
-    assert result.exit_code == 0, result.stderr
-    header, german, spanish, *_ = result.stdout.splitlines()
-    assert header.split() == ["LANGUAGE", "GRADE", "COLOURS", "COUNTS", "POSITIONS", "WORDS", "SCENES", "REFUSED"]
-    assert german.startswith("de  German")
-    assert "D 0 %" in spanish, "the tiny model does not know Spanish"
-    assert "A from 85 %" in result.stdout
-    saved = models.grades("tiny")
-    assert set(saved) == {"de", "es"}
-    assert saved["es"] == 0 < saved["de"] < 0.7
-    assert program.in_process("models", "check", "tiny", "--languages", "en").exit_code == 0
-    assert models.grades("tiny") == {**saved, "en": models.grades("tiny")["en"]}, (
-        "grades of other languages are preserved"
-    )
-    found = doctor(program)
-    assert found["describer"]["detail"] == "the model tiny, works here"
-    grades = found["grades"]["detail"]
-    assert grades.startswith("en D ")
-    assert "es D 0 %" in grades
-    assert grades.endswith(f"{len(LANGUAGES) - 3} languages not graded")
-
-
-def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelStore) -> None:
-    [graded] = program.in_process_json("models", "check", "tiny", "--languages", "en")
-    assert graded["language"] == "en"
-    assert graded["grade"].startswith("D ")
-    assert models.grades("tiny") == {"en": graded["share"]}
-    texts = {text["picture"]: text for text in graded["texts"]}
-    assert list(texts) == [probe.name for probe in PROBES]
-    assert texts["red circle"]["alt_text"].startswith("A red circle")
-    assert texts["red circle"]["missed"] == []
-    assert "SALE" in texts["sign SALE"]["missed"]
 
 
 @pytest.mark.parametrize(
@@ -83,20 +58,19 @@ def test_json_has_every_text_and_what_it_missed(program: Program, models: ModelS
         (["tiny", "--timeout", "0"], "timeout"),
     ],
 )
-def test_invalid_arguments_are_refused(program: Program, arguments: list[str], message: str) -> None:
+def test_invalid_arguments_are_refused(program: Program, album: Path, arguments: list[str], message: str) -> None:
     install(ModelStore(program.data / "models"), "tiny")  # llama.cpp can't load it, and it is not loaded
-    result = program.in_process("models", "check", *arguments)
+    result = program.in_process("models", "check", *arguments, "--folder", album)
     assert result.exit_code == 2
     assert message in result.stderr
 
 
-def test_a_model_that_does_not_work_gets_no_grade(program: Program) -> None:
+def test_a_model_that_does_not_work_is_refused(program: Program, album: Path) -> None:
     models = ModelStore(program.data / "models")
     install(models, "broken")  # llama.cpp can't load it
-    result = program.in_process("models", "check", "broken", "--languages", "en")
+    result = program.in_process("models", "check", "broken", "--folder", album)
     assert result.exit_code == 2
     assert "does not work here" in result.stderr
-    assert models.grades("broken") == {}
     found = doctor(program)["describer"]
     assert found["state"] == "problem"
     assert "broken" in found["detail"]
@@ -107,14 +81,12 @@ def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
     found = doctor(program)
     assert found["describer"]["state"] == "ok"
     assert "models pull" in found["describer"]["advice"]
-    assert "grades" not in found
 
 
-def test_a_check_that_takes_too_long_saves_no_grade(program: Program, models: ModelStore) -> None:
-    result = program.in_process("models", "check", "tiny", "--timeout", "0.001")
+def test_a_check_that_takes_too_long_ends(program: Program, models: ModelStore, album: Path) -> None:
+    result = program.in_process("models", "check", "tiny", "--folder", album, "--timeout", "0.0001")
     assert result.exit_code == 2
-    assert "did not end within 0.001 minutes; no grade was saved" in result.stderr
-    assert models.grades("tiny") == {}
+    assert "did not end within 0.0001 minutes" in result.stderr
 
 
 def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
@@ -142,37 +114,6 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
     assert ended.is_set()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
-def test_ctrl_c_ends_the_command_and_saves_no_grade(program: Program, models: ModelStore) -> None:
-    with program.start("models", "check", "tiny") as process:
-        assert process.stderr is not None
-        assert "describes" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, "")
-    assert "No grade was saved" in err
-    assert models.grades("tiny") == {}
-    assert not list((models.folder / "tiny").glob("*.part"))
-
-
-# ---- the user's own pictures ----
-
-
-OWN_TEXT = "Two boats in the harbour of Bremen, probably at noon."
-
-
-@pytest.fixture
-def album(tmp_path: Path) -> Path:
-    """A folder with a picture, one whose file has an alt text, a damaged one and a file that is no picture."""
-    folder = tmp_path / "album"
-    (folder / "more").mkdir(parents=True)
-    (folder / "a.png").write_bytes(pictures.png(96, 64))
-    (folder / "more" / "b.jpg").write_bytes(picture_with_alt_text("jpeg", OWN_TEXT))
-    (folder / "more" / "cut.jpg").write_bytes(pictures.jpeg(96, 64)[:300])
-    (folder / "notes.txt").write_text("no picture")
-    return folder
-
-
 def test_a_model_describes_the_users_own_pictures(program: Program, models: ModelStore, album: Path) -> None:
     first, second, damaged = program.in_process_json("models", "check", "tiny", "--folder", album)
     assert (first["picture"], first["error"]) == ("a.png", None)
@@ -185,7 +126,6 @@ def test_a_model_describes_the_users_own_pictures(program: Program, models: Mode
     assert own["remarks"] == ['It guesses ("probably").']
     assert (damaged["picture"], damaged["texts"]) == (str(Path("more", "cut.jpg")), [])
     assert "damaged" in damaged["error"] or "cut" in damaged["error"]
-    assert models.grades("tiny") == {}, "there is no grade without known content"
 
     shown = program.in_process("models", "check", "tiny", "--folder", album / "more").stdout
     assert '! It guesses ("probably").' in shown

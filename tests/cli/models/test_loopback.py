@@ -123,16 +123,6 @@ def test_a_wrong_address_is_refused(program: Program) -> None:
     assert "ollama_url: expected http://127.0.0.1:PORT" in result.stderr
 
 
-def test_check_grades_a_model(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
-    settings = addresses(closed_url, ollama)
-    name = f"ollama:{ollama.model}"
-    [english] = program.in_process_json("models", "check", name, "--languages", "en", **settings)
-    assert len(english["texts"]) == len(ollama.questions)
-    graded = row(program, name, **settings)
-    assert graded is not None
-    assert graded["grades"] == {"en": english["share"]}
-
-
 def test_process_describes_with_the_model(
     program: Program, closed_url: str, ollama: ModelServerDouble, tmp_path: Path
 ) -> None:

@@ -119,17 +119,6 @@ def test_removing_the_selected_model_clears_the_selection(models: ModelStore) ->
     check_folder(models, ["second"])
 
 
-def test_grades_are_stored_and_removed_with_the_model(models: ModelStore) -> None:
-    install(models)
-    assert models.grades("a") == {}
-    models.save_grades("a", {"en": 0.75, "de": 0.5})  # the share of correctly described facts per language
-    assert ModelStore(models.folder).grades("a") == {"en": 0.75, "de": 0.5}
-    models.remove("a")
-    assert models.grades("a") == {}
-    with pytest.raises(ModelUnusable):
-        models.save_grades("a", {})
-
-
 def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> None:
     install(models, "first")
     building = models.folder / ".building-0123abcd"
@@ -227,11 +216,7 @@ def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: Mod
     assert models.model("a").chat == ChatFormat(64, "chatml")
 
 
-def test_the_results_of_models_in_other_programs_are_stored(models: ModelStore) -> None:
-    models.save_grades("ollama:gemma3:4b", {"en": 0.9})
-    models.save_grades("ollama:qwen3-vl", {"de": 0.5})
-    assert models.grades("ollama:gemma3:4b") == {"en": 0.9}
-    assert models.grades("ollama:other") == {}
+def test_the_problem_of_a_model_in_another_program_is_stored(models: ModelStore) -> None:
     models.save_loopback_problem("ollama:gemma3:4b", "it is down")
     assert models.loopback_problem("ollama:gemma3:4b") == "it is down"
     assert models.loopback_problem("ollama:qwen3-vl") is None
