@@ -208,7 +208,6 @@ def open_stages(config: Config, folder: Path) -> Iterator[DirectStages]:
 def _stage_options(config: Config) -> Options:
     return Options(
         target_score=target_score(config.quality_target),
-        may_use_gps=config.use_gps,
         pixel_texts=config.pixel_texts,
         keep_location=config.keep_location,
         effort=config.effort,

@@ -141,7 +141,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             " text; false leaves it empty"
         ),
     ] = True
-    use_gps: Annotated[bool, Meta(description="let descriptions mention the GPS position of a picture")] = False
     keep_location: Annotated[
         KeepLocation,
         Meta(description="place names that results preserve: none, city, or all with street and sublocation"),

@@ -37,7 +37,6 @@ SHARED_SETTINGS = (
     "quality_target",
     "effort",
     "keep_location",
-    "use_gps",
     "pixel_texts",
     "max_upload_bytes",
     "max_pixels",

@@ -65,7 +65,6 @@ def make_request(
         target_score(config.quality_target),
         config.effort,
         config.keep_location.value,
-        config.use_gps,
         config.pixel_texts,
         config.compression_service,
         model,

@@ -112,7 +112,7 @@ class EmbeddedMetadata(Struct, frozen=True):
     Field names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
     `alt_text` are those of persons, `model_alt_text` those that a vision model wrote in an earlier run of this program.
     `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`; None if it is missing or not a calendar date.
-    `gps` is (latitude, longitude) in degrees. `removed` are the kinds of private data that were removed from the texts.
+    `removed` are the kinds of private data that were removed from the texts.
     """
 
     alt_text: tuple[EmbeddedText, ...] = ()
@@ -132,7 +132,6 @@ class EmbeddedMetadata(Struct, frozen=True):
     copyright: str | None = None
     created: str | None = None
     camera: str | None = None
-    gps: tuple[float, float] | None = None
     removed: tuple[Removed, ...] = ()
 
 

@@ -91,7 +91,6 @@ class Analyzer:
             facts=received.facts,
             original_filename=work.original_filename,
             project_name=work.project_name,
-            may_use_gps=work.options.may_use_gps,
             context=work.context,
             text_in_picture=self._text_in_picture(work, received, check_stop),
         )

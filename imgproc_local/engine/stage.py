@@ -38,7 +38,6 @@ class Options(Struct, frozen=True):
     """
 
     target_score: float
-    may_use_gps: bool = False
     pixel_texts: bool = True
     keep_location: KeepLocation = KeepLocation.CITY
     effort: Effort = "balanced"

@@ -45,7 +45,6 @@ class TextInPicture(Struct, frozen=True):
 class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
-    `may_use_gps` allows the GPS position in an alt text; it is the setting `use_gps`, which is off by default.
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
     that the picture is for, at most 500 characters; only the vision model uses it. `text_in_picture` is None if the
     picture was not searched for text.
@@ -55,15 +54,9 @@ class Hints(Struct, frozen=True):
     embedded: EmbeddedMetadata
     original_filename: str = ""
     project_name: str = ""
-    may_use_gps: bool = False
     facts: PixelFacts = PixelFacts("picture")
     context: str = ""
     text_in_picture: TextInPicture | None = None
-
-    @property
-    def publishable_gps(self) -> tuple[float, float] | None:
-        """The GPS position if an alt text may mention it: (latitude, longitude) in degrees."""
-        return self.embedded.gps if self.may_use_gps else None
 
 
 class Describer(Protocol):

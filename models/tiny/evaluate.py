@@ -129,7 +129,7 @@ def _answers(llama: Llama, scene: scenes.Scene, number: int, variant: Variant) -
         path = Path(folder) / name
         scenes.draw(scene, number, variant.size).save(path, **variant.options)
         pixels = thumbnail(path, probe(path, max_pixels=10_000_000), THUMBNAIL_SIDE_PX, lambda: None)
-    notes = picture_notes(collect_texts(variant.embedded, name, None), "")
+    notes = picture_notes(collect_texts(variant.embedded, name), "")
     english, *others = (language_prompt(language, variant.complaint) for language in scenes.LANGUAGES)
     if variant.anew:
         llama.free_context()

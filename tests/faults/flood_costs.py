@@ -47,7 +47,7 @@ def operations(path: Path) -> dict[str, Callable[[], Any]]:
     """The operations on a file, each with its own probe."""
     return {
         "probe": lambda: probe(path, MAX_PIXELS),
-        "describe": lambda: collect_texts(read_embedded(path, probe(path, MAX_PIXELS)), path.name, None),
+        "describe": lambda: collect_texts(read_embedded(path, probe(path, MAX_PIXELS)), path.name),
         "optimize": lambda: optimize_file(path, probe(path, MAX_PIXELS), never_stop),
         "WebP": lambda: convert_file(path, probe(path, MAX_PIXELS), Format.WEBP, never_stop),
         "AVIF": lambda: convert_file(path, probe(path, MAX_PIXELS), Format.AVIF, never_stop),

@@ -95,14 +95,3 @@ def test_an_embedded_alt_text_is_used_unchanged(describer: Describer) -> None:
     hints = Hints(HINTS.info, EmbeddedMetadata(alt_text=(alt_text,)), "IMG_0001.JPG")
     translation, *_ = describer.describe(PLAIN, ["en"], hints, never_stop)
     assert (translation.seo_alt_text, translation.source) == (alt_text.text, TextSource.EMBEDDED)
-
-
-def test_a_position_is_mentioned_only_if_the_setting_allows_it(describer: Describer) -> None:
-    info, embedded = HINTS.info, EmbeddedMetadata(gps=(38.7223, -9.1393), camera="C")
-    for translation in describer.describe(PLAIN, list(LANGUAGES), Hints(info, embedded, "IMG_0001.JPG"), never_stop):
-        assert not re.search("38|72|13|gps", translation.seo_alt_text + translation.seo_filename, re.IGNORECASE)
-    allowed = Hints(info, embedded, "IMG_0001.JPG", may_use_gps=True)
-    translations = describer.describe(PLAIN, list(LANGUAGES), allowed, never_stop)
-    for translation in (entry for entry in translations if entry.source == TextSource.FACTS):
-        assert "GPS 38.7223, -9.1393" in translation.seo_alt_text
-        assert not re.search("38|gps", translation.seo_filename)

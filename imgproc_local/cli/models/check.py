@@ -205,7 +205,7 @@ def _describe(
             convert_to=Format.WEBP,
             original_filename=path.name,
             project_name=DEFAULT_PROJECT_NAME,
-            options=Options(target_score=0, may_use_gps=config.use_gps, keep_location=config.keep_location),
+            options=Options(target_score=0, keep_location=config.keep_location),
         )
         texts = [_with_remarks(text, path.name) for text in describe(work, check_stop).texts]
     except (StageCancelled, StageTimedOut):

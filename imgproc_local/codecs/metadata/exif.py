@@ -200,20 +200,6 @@ def _clean_part(part: bytes, clean: Callable[[str], str]) -> bytes:
     return clean(text).encode(encoding, "replace")
 
 
-def degrees(gps: Mapping[int, Value]) -> tuple[float, float] | None:
-    """(latitude, longitude) of a GPS IFD in degrees, None if absent or out of range."""
-    found = []
-    for tag, negative, limit in ((2, b"S", 90), (4, b"W", 180)):
-        parts, side = gps.get(tag), gps.get(tag - 1)
-        if not isinstance(parts, tuple) or len(parts) != 3 or not isinstance(side, bytes):
-            return None
-        value = float(parts[0] + Fraction(parts[1]) / 60 + Fraction(parts[2]) / 3600)
-        if value > limit:
-            return None
-        found.append(-value if side[:1].upper() == negative else value)
-    return found[0], found[1]
-
-
 def write(texts: Mapping[int, bytes], orientation_value: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
     """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if it would have no field.
 

@@ -60,7 +60,6 @@ def embedded(blocks: Blocks, keep_location: KeepLocation) -> EmbeddedMetadata:
         copyright=first_of(xmp.DC + "rights", iptc.COPYRIGHT, exif.copyright_text(fields.get(exif.COPYRIGHT))),
         created=_date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
         camera=_camera(exif.text(stored.get(exif.MAKE)), exif.text(stored.get(exif.MODEL))),
-        gps=exif.degrees(exif.read_ifd(blocks.exif or b"", exif.GPS_IFD)),
         removed=tuple(sorted(published.removed_from_texts)),
     )
 

@@ -38,8 +38,7 @@ _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-
 class FactsDescriber:
     """A `Describer` without state, for pictures whose content no model has seen.
 
-    A GPS position is mentioned only with `Hints.may_use_gps`, and never in a file name. `today` returns the
-    current date: a capture date more than one day later is ignored, as wrong.
+    `today` returns the current date: a capture date more than one day later is ignored, as wrong.
     """
 
     def __init__(self, today: Callable[[], date] = date.today) -> None:
@@ -49,7 +48,7 @@ class FactsDescriber:
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
         check_stop()
-        texts = collect_texts(hints.embedded, hints.original_filename, hints.publishable_gps, languages)
+        texts = collect_texts(hints.embedded, hints.original_filename, languages)
         month = _capture_month(hints.embedded.created, self._today())
         translations = []
         for language in languages:
@@ -95,8 +94,7 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     """
     # events in the requested language first
     events = tuple(entry.text for entry in sorted(texts.events, key=lambda entry: entry.language != language)[:1])
-    places = (*texts.places, *texts.position)
-    has_names = bool(events or texts.persons or places)
+    has_names = bool(events or texts.persons or texts.places)
     quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
     leading_keywords = () if quote else keywords_in(texts, language)
     labelled_keywords: Sequence[str] = ()
@@ -117,7 +115,7 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
         quote=shorten(quote, PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
         verbatim=(*leading_keywords, *events),
         persons=texts.persons,
-        places=places,
+        places=texts.places,
         keywords=", ".join(labelled_keywords),
         capture_month=capture_month,
     )

@@ -117,7 +117,7 @@ class LlmDescriber:
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
         check_stop()
-        texts = collect_texts(hints.embedded, hints.original_filename, hints.publishable_gps, languages)
+        texts = collect_texts(hints.embedded, hints.original_filename, languages)
         without_alt_text = [
             language
             for language in languages

@@ -39,7 +39,7 @@ class PictureTexts(Struct, frozen=True):
     `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
     those that a model wrote.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
-    `position` is the GPS position as text, if it may be published. `filename` are the words of the file name.
+    `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -51,20 +51,11 @@ class PictureTexts(Struct, frozen=True):
     events: tuple[LocalizedText, ...] = ()
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
-    position: tuple[str, ...] = ()
     filename: tuple[str, ...] = ()
 
 
-def collect_texts(
-    embedded: EmbeddedMetadata,
-    filename: str,
-    position: tuple[float, float] | None,
-    languages: Sequence[str] = (),
-) -> PictureTexts:
-    """The texts of a picture. `position` is (latitude, longitude) in degrees; None if it must not be published.
-
-    `languages` are the requested ones; an alt text of unknown language is assigned one of them, by its script.
-    """
+def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence[str] = ()) -> PictureTexts:
+    """The texts of a picture. An alt text of unknown language is assigned one of `languages`, by its script."""
     camera = embedded.camera
     captions = _localized(embedded.description, camera)
     headlines, titles = _localized(embedded.headline, camera), _localized(embedded.title, camera)
@@ -81,8 +72,6 @@ def collect_texts(
         events=_localized(embedded.event),
         persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
         places=tuple(dict.fromkeys(place for place in places if place)),
-        # the same in every language, in WGS 84; four decimals are a precision of about ten metres
-        position=(f"GPS {position[0]:.4f}, {position[1]:.4f}",) if position else (),
         filename=filename_words(filename),
     )
 
