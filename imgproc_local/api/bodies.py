@@ -79,7 +79,6 @@ class TranslationBody(Struct, frozen=True):
 class EditedTranslation(TranslationBody, frozen=True):
     can_undo: CanUndo
     can_redo: CanRedo
-    remarks: Annotated[list[str], Meta(description="advice on the alt text, in English; empty if there is none")]
     regenerating: Regenerating
     error: TextError
 

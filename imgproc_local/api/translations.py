@@ -34,7 +34,7 @@ async def edit_translation(
     requested = await read_json(request, TranslationEdit, EXPECTED)
     alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
     edited = await services.engine.texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug)
-    return await _body(edited, text.language_code)
+    return _body(edited, text.language_code)
 
 
 @post(f"{PATH}/undo", status_code=200, guards=[require_key])
@@ -43,7 +43,7 @@ async def undo_translation(
 ) -> EditedTranslationBody:
     services: Services = request.app.state.services
     job, text = await _job_and_text(request, image_id, language_code)
-    return await _body(await services.engine.texts.undo(job.id, text.language_code), text.language_code)
+    return _body(await services.engine.texts.undo(job.id, text.language_code), text.language_code)
 
 
 @post(f"{PATH}/redo", status_code=200, guards=[require_key])
@@ -52,7 +52,7 @@ async def redo_translation(
 ) -> EditedTranslationBody:
     services: Services = request.app.state.services
     job, text = await _job_and_text(request, image_id, language_code)
-    return await _body(await services.engine.texts.redo(job.id, text.language_code), text.language_code)
+    return _body(await services.engine.texts.redo(job.id, text.language_code), text.language_code)
 
 
 @post(f"{PATH}/regenerate", status_code=202, guards=[require_key])
@@ -63,7 +63,7 @@ async def regenerate_translation(
     wait_s = read_wait_s(request.headers)
     job, text = await _job_and_text(request, image_id, language_code)
     job = await services.engine.texts.regenerate(job.id, text.language_code, timeout_s=wait_s or 0)
-    return Response(await _body(job, text.language_code), status_code=202, headers=preference_applied(wait_s))
+    return Response(_body(job, text.language_code), status_code=202, headers=preference_applied(wait_s))
 
 
 async def _job_and_text(request: Request[Any, Any, Any], image_id: str, language_code: str) -> tuple[Job, Translation]:
@@ -112,9 +112,6 @@ def _without_extension(name: str) -> str:
     return stem if dot and stem.strip() and is_known else name
 
 
-async def _body(job: Job, language_code: str) -> EditedTranslationBody:
-    from imgproc_local.vision.llm.editing_remarks import remarks_on
-
+def _body(job: Job, language_code: str) -> EditedTranslationBody:
     text = next(text for text in job.translations if text.language_code == language_code)
-    remarks = await asyncio.to_thread(remarks_on, text.seo_alt_text, language_code, job.original_filename)
-    return edited_translation_body(text, job.text_states[language_code], remarks)
+    return edited_translation_body(text, job.text_states[language_code])

@@ -136,9 +136,7 @@ def translation_body(translation: Translation) -> TranslationBody:
     )
 
 
-def edited_translation_body(
-    translation: Translation, state: TextState, remarks: Sequence[str]
-) -> EditedTranslationBody:
+def edited_translation_body(translation: Translation, state: TextState) -> EditedTranslationBody:
     body = translation_body(translation)
     return EditedTranslationBody(
         EditedTranslation(
@@ -149,7 +147,6 @@ def edited_translation_body(
             body.needs_text,
             state.can_undo,
             state.can_redo,
-            list(remarks),
             state.regenerating,
             state.error,
         )

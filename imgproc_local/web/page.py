@@ -17,7 +17,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from imgproc_local.web import credits, exports, health, local, models, remarks, settings, storage
+from imgproc_local.web import credits, exports, health, local, models, settings, storage
 from imgproc_local.web.guard import get, require_own_host, require_session
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -97,7 +97,7 @@ HANDLERS = [
                 path="/",
                 route_handlers=[
                     handler
-                    for module in (local, models, credits, storage, settings, health, exports, remarks)
+                    for module in (local, models, credits, storage, settings, health, exports)
                     for handler in module.HANDLERS
                 ],
                 response_headers=_NO_STORE,

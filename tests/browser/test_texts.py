@@ -186,15 +186,6 @@ def test_one_undo_is_for_all_texts_that_one_key_has_changed(tab: Tab, service: R
     assert jobs(service)["5.jpg"]["image"]["translations"] == before
 
 
-def test_remarks_appear_while_a_text_is_written(tab: Tab) -> None:
-    show(tab, "3.jpg")
-    stored = alt_text(tab)
-    tab.page.locator("[data-alt=en]").fill("Image of a harbour.")
-    tab.wait("document.querySelector('.remarks li')")
-    tab.page.locator("[data-alt=en]").fill(stored)
-    tab.wait("!document.querySelector('.remarks li')")
-
-
 def test_a_text_is_regenerated(tab: Tab, service: Running) -> None:
     show(tab, "5.jpg")
     before = alt_text(tab)

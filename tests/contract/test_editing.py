@@ -26,7 +26,7 @@ from tests.support.service import GatedDescriber, Running, running
 
 WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
-STATE = {"can_undo": False, "can_redo": False, "remarks": [], "regenerating": False, "error": None}
+STATE = {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
 
 
 class NotingDescriber(GatedDescriber):
@@ -265,11 +265,6 @@ def test_a_text_of_a_deleted_job_is_not_found(shared: Running) -> None:
     assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
     assert picture.patch(seo_alt_text="A boat.").status_code == 404
     assert picture.post("regenerate").status_code == 404
-
-
-def test_remarks_say_what_could_be_better(edited: Picture) -> None:
-    assert edited.edit(seo_alt_text="A photo of a boat.")["remarks"] == ['It begins with "a photo of".']
-    assert edited.edit(seo_alt_text="Two red boats in the harbour of Bremen.")["remarks"] == []
 
 
 # ---- file names ----

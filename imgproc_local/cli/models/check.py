@@ -37,13 +37,12 @@ POLL_S = 0.2
 
 
 class DescribedText(Struct, frozen=True):
-    """`source` is a `TextSource`, "vision" if the model wrote the text; `remarks` are advice on how to improve it."""
+    """`source` is a `TextSource`, "vision" if the model wrote the text."""
 
     language_code: str
     seo_filename: str
     seo_alt_text: str
     source: str
-    remarks: list[str]
 
 
 class DescribedPicture(Struct, frozen=True):
@@ -207,7 +206,7 @@ def _describe(
             project_name=DEFAULT_PROJECT_NAME,
             options=Options(target_score=0, keep_location=config.keep_location),
         )
-        texts = [_with_remarks(text, path.name) for text in describe(work, check_stop).texts]
+        texts = [_described(text) for text in describe(work, check_stop).texts]
     except (StageCancelled, StageTimedOut):
         raise
     except (BadImage, StageFailed, OSError) as error:
@@ -216,11 +215,8 @@ def _describe(
     return DescribedPicture(name, round(time.monotonic() - began_s, 2), texts)
 
 
-def _with_remarks(text: Translation, original_filename: str) -> DescribedText:
-    from imgproc_local.vision.llm.editing_remarks import remarks_on
-
-    remarks = remarks_on(text.seo_alt_text, text.language_code, original_filename)
-    return DescribedText(text.language_code, text.seo_filename, text.seo_alt_text, text.source.value, remarks)
+def _described(text: Translation) -> DescribedText:
+    return DescribedText(text.language_code, text.seo_filename, text.seo_alt_text, text.source.value)
 
 
 def _lines_of(described: DescribedPicture) -> Iterator[str]:
@@ -232,7 +228,6 @@ def _lines_of(described: DescribedPicture) -> Iterator[str]:
     for text in described.texts:
         yield f"  {text.language_code}  {text.seo_filename}  ({text.source})"
         yield f"      {text.seo_alt_text}"
-        yield from (f"      ! {remark}" for remark in text.remarks)
     yield ""
 
 
@@ -241,9 +236,8 @@ def _summary(described: list[DescribedPicture]) -> str:
     seconds = [picture.seconds for picture in described if picture.error is None]
     texts = [text for picture in described for text in picture.texts]
     by_model = sum(text.source == "vision" for text in texts)
-    with_remarks = sum(bool(text.remarks) for text in texts)
     median_s = statistics.median(seconds) if seconds else 0.0
     return (
-        f"Written by the model: {by_model} of {len(texts)} texts. With remarks (!): {with_remarks}. Median time per"
-        f" picture: {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
+        f"Written by the model: {by_model} of {len(texts)} texts. Median time per picture: {median_s:.1f} s."
+        " The other texts were in the files, or the model's were refused twice."
     )

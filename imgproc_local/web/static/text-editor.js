@@ -3,11 +3,9 @@
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { announce, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
-import { local } from "./service.js";
 import { pictureOf } from "./store.js";
 import { keyOf, redoText, reporting, saveText, saving, sent, undoText } from "./texts.js";
 
-const REMARKS_AFTER_MS = 350;
 const MAX_CHARS = 250;
 const USUAL_CHARS = 125;
 const SOURCES = {
@@ -37,7 +35,6 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
   const [altText, setAltText, altSaved] = useDraft(savedAltText);
   const [filename, setFilename, filenameSaved] = useDraft(savedFilename);
   const [problem, setProblem] = useState("");
-  const remarks = useRemarks(code, altText, needsText && altSaved);
 
   /** Save what was changed. Returns whether the service accepted it; null if there was nothing to save. */
   const save = async ({ acceptance = false } = {}) => {
@@ -135,7 +132,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
         ${state.regenerating && html`<span class="tag">being written…</span>`}
       </header>
       <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
-        <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${heading}-length ${heading}-remarks`}
+        <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${heading}-length`}
           aria-invalid=${length > MAX_CHARS ? "true" : null} data-alt=${code} spellcheck
           onInput=${(event) => setAltText(event.target.value.replaceAll(/[\r\n]+/g, " "))} onBlur=${() => save()}></textarea>
       </label>
@@ -143,7 +140,6 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
         <span class="gauge-bar" aria-hidden="true"><span style=${{ width: `${Math.min(100, (100 * length) / MAX_CHARS)}%` }}></span></span>
         <span id=${`${heading}-length`} class="number">${length} of ${length > USUAL_CHARS ? MAX_CHARS : USUAL_CHARS} characters</span>
       </div>
-      <ul id=${`${heading}-remarks`} class="remarks">${remarks.map((remark) => html`<li key=${remark}>${remark}</li>`)}</ul>
       <label class="field filename"><span>File name</span>
         <input type="text" value=${filename} dir="ltr" spellcheck=${false} autocomplete="off" maxlength="80"
           onInput=${(event) => setFilename(event.target.value)} onBlur=${() => save()} />
@@ -168,29 +164,4 @@ function useDraft(saved) {
   if (typed !== null && typed === saved) setTyped(null);
   const text = typed ?? saved;
   return [text, setTyped, text === saved];
-}
-
-/** What the service remarks on the alt text `text`, requested when typing pauses; nothing with `skip`. */
-function useRemarks(code, text, skip) {
-  const [remarks, setRemarks] = useState([]);
-  useEffect(() => {
-    if (skip || text.trim() === "") {
-      setRemarks([]);
-      return undefined;
-    }
-    let stale = false;
-    const timer = setTimeout(async () => {
-      try {
-        const answer = await local("POST", "/remarks", { language_code: code, seo_alt_text: text });
-        if (!stale) setRemarks(answer.remarks);
-      } catch {
-        // remarks are optional: saving reports errors
-      }
-    }, REMARKS_AFTER_MS);
-    return () => {
-      stale = true;
-      clearTimeout(timer);
-    };
-  }, [code, text, skip]);
-  return remarks;
 }
