@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -87,10 +87,7 @@ class Store(Struct, frozen=True):
 
 
 class Services(Struct, frozen=True):
-    """The parts of the service that the API, the page and the command line use.
-
-    `origins` are the sources of the settings by name, as in `config.Loaded`; empty if they are unknown.
-    """
+    """The parts of the service that the API, the page and the command line use."""
 
     config: Config
     lock: FolderLock
@@ -100,7 +97,6 @@ class Services(Struct, frozen=True):
     engine: Engine
     thumbnails: Thumbnails
     models: ModelTasks
-    origins: Mapping[str, str]
     exporter: Exporter
 
 
@@ -422,12 +418,10 @@ async def open_services(
     *,
     make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
-    origins: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
 
-    `doing` names the command for other processes that find the folder in use. `origins` are the sources of the settings
-    by name, which the local page shows.
+    `doing` names the command for other processes that find the folder in use.
 
     Raises:
         DataFolderBusy: another process owns the folder.
@@ -486,7 +480,6 @@ async def open_services(
                     engine=engine,
                     thumbnails=thumbnails,
                     models=models,
-                    origins=origins or {},
                     exporter=Exporter(
                         store.database, blobs, partial(texts.write_texts, workers, config.stage_timeout_s)
                     ),

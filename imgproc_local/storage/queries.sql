@@ -487,20 +487,6 @@ SELECT coalesce(sum(size), 0) FROM (
     SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL
 );
 
--- name: files_by_kind
--- The stored files of jobs. A file that is the original of one job and the result of another counts as an original.
-SELECT 'originals' AS kind, count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
-    SELECT max(original_size) AS size FROM jobs WHERE original_removed_at IS NULL GROUP BY original_sha256)
-UNION ALL
-SELECT 'results', count(*), coalesce(sum(size), 0) FROM (
-    SELECT max(output_size) AS size FROM stages
-    WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL AND NOT EXISTS (
-        SELECT 1 FROM jobs WHERE original_sha256 = output_sha256 AND original_removed_at IS NULL)
-    GROUP BY output_sha256);
-
--- name: count_jobs
-SELECT count(*) FROM jobs;
-
 -- ---- page sessions ----
 
 -- name: insert_link

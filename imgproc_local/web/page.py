@@ -17,7 +17,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from imgproc_local.web import credits, exports, health, local, models, settings, storage
+from imgproc_local.web import credits, exports, local, models
 from imgproc_local.web.guard import get, require_own_host, require_session
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -48,7 +48,7 @@ SCRIPTS = [
     "add-pictures", "app", "compare", "copy", "detail", "export", "files", "format", "help", "list", "messages",
     "model-progress", "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor",
     "texts", "thumbnail", "toolbar", "unpack", "upload", "view-access", "view-models", "view-parts",
-    "view-settings", "view-storage", "view-welcome",
+    "view-welcome",
 ]  # fmt: skip
 STATIC = {
     "locked.html": "text/html",
@@ -95,11 +95,7 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[
-                    handler
-                    for module in (local, models, credits, storage, settings, health, exports)
-                    for handler in module.HANDLERS
-                ],
+                route_handlers=[handler for module in (local, models, credits, exports) for handler in module.HANDLERS],
                 response_headers=_NO_STORE,
                 guards=[require_session],
             ),

@@ -1,7 +1,7 @@
 """Takes the screenshots of the page that the README shows, with the sample picture and parts of it. Needs Chromium.
 
-`python -m tests.browser.screenshots [--data-dir DIR]` writes them to `tests/browser/screenshots`. Some views show the
-data folder.
+`python -m tests.browser.screenshots [--data-dir DIR]` writes them to `tests/browser/screenshots`. The view
+"Models" shows the data folder.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def take_all(service: Running, browser: Any, folder: Path) -> None:
     page.keyboard.press("e")
     shoot(page, folder, "export")
     page.keyboard.press("Escape")
-    for view in ("models", "access", "storage", "settings"):
+    for view in ("models", "access"):
         page.evaluate(f"location.hash = '{view}'")
         page.wait_for_timeout(4000)
         shoot(page, folder, view)

@@ -14,7 +14,7 @@ from tests.browser.conftest import WAIT_S, NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.service import Running, running
 
-VIEWS = ["pictures", "models", "access", "storage", "settings"]
+VIEWS = ["pictures", "models", "access"]
 PICTURE_COUNT = 6
 
 

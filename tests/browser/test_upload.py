@@ -110,16 +110,16 @@ def test_a_file_that_is_dropped_on_another_view_does_not_replace_the_page(
 ) -> None:
     (tmp_path / "quay.jpg").write_bytes(pictures.jpeg(64, 48))
     tab = open_tab(empty_service)
-    tab.page.goto(f"{empty_service.root}/#settings")
-    tab.wait("document.querySelector('.view-settings h2')")
+    tab.page.goto(f"{empty_service.root}/#access")
+    tab.wait("document.querySelector('.view-access h2')")
     devtools = tab.page.context.new_cdp_session(tab.page)
     dragged = {"items": [], "files": [str(tmp_path / "quay.jpg")], "dragOperationsMask": 1}
     for kind in ("dragEnter", "dragOver", "drop"):
         devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
     tab.page.wait_for_timeout(300)
     assert len(tab.context.pages) == 1
-    assert tab.page.url == f"{empty_service.root}/#settings"
-    assert tab.text(".view-settings h2")
+    assert tab.page.url == f"{empty_service.root}/#access"
+    assert tab.text(".view-access h2")
 
 
 def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.retention import MaxAge, Retention
 from tests.support import pictures
 from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running
@@ -186,11 +187,10 @@ def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
 
 def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(gated: Running) -> None:
     gated.process("optimize", pictures.jpeg())
-    page = gated.page_session()
     with account_events(gated) as stream:
         stream.until("totals")
-        body = {"older_than_days": 0}
-        httpx.post(f"{gated.root}/local/storage/prune", json=body, headers=page).raise_for_status()
+        gated.run(Retention(gated.services.store.database).remove(MaxAge(jobs=timedelta(0))))
+        gated.services.engine.reset_account_changes()
         assert stream.until("reset") == {}
         assert stream.until("totals")["finished"] == 0
 

@@ -1,4 +1,4 @@
-"""The endpoints of the local page: creating, listing and revoking keys, and the overview."""
+"""The endpoints of the local page: creating, listing and revoking keys, the overview, and the use of credits."""
 
 from __future__ import annotations
 
@@ -191,3 +191,27 @@ def test_before_the_first_account_there_is_no_balance(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Running, "make_key", lambda *_: "none")
     with running(tmp_path) as fresh:
         assert httpx.get(f"{fresh.root}/local/overview", headers=fresh.page_session()).json()["data"]["balance"] is None
+
+
+def test_the_usage_of_credits_is_shown_by_day_and_key(tmp_path: Path) -> None:
+    with running(tmp_path) as service, httpx.Client(base_url=service.root, headers=service.page_session()) as page:
+        assert page.get("/local/credits").json()["data"]["keys"] == []
+        job = service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
+        text = f"/images/{job['image']['id']}/translations/en/regenerate"
+        for _ in range(2):
+            assert service.client.post(text, headers={"Prefer": "wait=20"}).status_code in (200, 202)
+        service.process("optimize", pictures.jpeg(seed=2))
+        deleted = service.process("optimize", pictures.jpeg(seed=3))
+        whole = pictures.jpeg(seed=4)
+        failed = service.process("optimize", whole[: len(whole) // 3])
+        assert failed["status"] == "failed", "its price is given back"
+        assert service.client.delete(f"/jobs/{deleted['job_id']}").status_code == 204
+        data = page.get("/local/credits").json()["data"]
+        assert data["balance"] == service.client.get("/credits/balance").json()["data"]["balance"]
+        assert len(data["days"]) == 30
+        today = data["days"][-1]
+        assert (today["credits"], today["pictures"]) == (8, 4)
+        assert today["operations"] == {"analyze": 2, "regenerate": 2, "optimize": 3, "convert": 1}
+        assert not any(day["credits"] for day in data["days"][:-1])
+        used = {(key["name"], key["credits"]) for key in data["keys"]}
+        assert used == {("test", 5), (None, 3)}

@@ -245,7 +245,7 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
     from imgproc_local.compose import open_services
 
     config = loaded.config
-    async with open_services(config, "serve", origins=loaded.origins) as services:
+    async with open_services(config, "serve") as services:
         from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.server.server import Server, server_config
         from imgproc_local.web import page

@@ -128,7 +128,7 @@ function Options({ overview, languages }) {
         <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder="The heading of the page or article, for better alt texts"
           onInput=${(event) => set({ context: event.target.value })}></textarea>
       </label>
-      <p class="hint wide">The quality of the results is a setting of the service: <a href="#settings">quality_target</a>.</p>
+      <p class="hint wide">The quality of the results is a setting of the service: <code>quality_target</code>.</p>
       <p class="hint wide">${describedBy(overview.described_by)}</p>
     </div>`;
 }

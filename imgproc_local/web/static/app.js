@@ -9,16 +9,12 @@ import { number } from "./format.js";
 import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
 import { AccessView } from "./view-access.js";
-import { StorageView } from "./view-storage.js";
-import { SettingsView } from "./view-settings.js";
 import { WelcomeView } from "./view-welcome.js";
 
 const VIEWS = [
   { name: "pictures", label: "Pictures", View: PicturesView },
   { name: "models", label: "Models", View: ModelsView },
   { name: "access", label: "Access", View: AccessView },
-  { name: "storage", label: "Storage", View: StorageView },
-  { name: "settings", label: "Settings", View: SettingsView },
 ];
 const OVERVIEW_DELAY_MS = 700;
 

@@ -187,7 +187,6 @@ const FIELD_LABELS = {
   project_id: "project",
   max_width_px: "longest side",
   max_height_px: "longest side",
-  older_than_days: "number of days",
   rate_limit: "rate limit",
 };
 

@@ -12,7 +12,6 @@ export function AccessView({ app }) {
       <${Keys} app=${app} />
       <${Credits} app=${app} />
       <${Sessions} app=${app} />
-      <${Websites} app=${app} />
     </${Panel}>`;
 }
 
@@ -232,27 +231,5 @@ function Sessions({ app }) {
               : html`<button type="button" class="danger small" aria-label=${`Sign out ${browserName(session.browser)}`} onClick=${() => signOutOther(session)}>Sign out</button>`}
           </li>`)}
       </ul>
-    </section>`;
-}
-
-// ---- websites ----
-
-/** The origins whose pages may use the API. Only the setting `cors_origins` can change them. */
-function Websites({ app }) {
-  const { data, problem } = useLoaded(() => app.local("GET", "/settings"));
-  const setting = data?.settings.find(({ name }) => name === "cors_origins");
-  const origins = setting ? setting.value.split(",").map((origin) => origin.trim()).filter(Boolean) : [];
-  return html`
-    <section aria-labelledby="websites-title" class="group">
-      <h3 id="websites-title">Websites that may use the API in a browser</h3>
-      <${Problem} text=${problem} />
-      ${setting && html`
-        <div class="sheet websites">
-          ${origins.length > 0
-            ? html`<ul aria-label="Allowed origins">${origins.map((origin) => html`<li key=${origin}><code>${origin}</code></li>`)}</ul>`
-            : html`<p>None. A page of another website can neither read nor change anything here.</p>`}
-          <p class="hint">The setting <code>cors_origins</code> lists them by scheme, host and port, separated by commas. Their pages also need an API key. Programs and servers need no entry.
-            ${" "}<a href="#settings">How to change a setting</a></p>
-        </div>`}
     </section>`;
 }

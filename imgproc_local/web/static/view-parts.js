@@ -1,4 +1,4 @@
-// Parts that the views of models, access, storage and settings share.
+// Parts that the views of models and access share.
 
 import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
 import { copyText } from "./copy.js";
