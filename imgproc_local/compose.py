@@ -24,12 +24,11 @@ from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import Prices
 from imgproc_local.domain.quality import target_score
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.engine import convert, optimize
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.engine import Engine
-from imgproc_local.engine.export import texts
-from imgproc_local.engine.export.exporter import Exporter
+from imgproc_local.engine.exporter import Exporter
+from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, WorkItem
 from imgproc_local.engine.thumbnails import Thumbnails
@@ -191,7 +190,7 @@ def open_stages(config: Config, folder: Path) -> Iterator[DirectStages]:
     analyzer = Analyzer(workers, lambda: describer(config), text_reader(config, folder / OCR_FOLDER))
     try:
         yield DirectStages(
-            (analyzer.stage, optimize.stage(workers), convert.stage(workers)),
+            (analyzer.stage, optimize_stage(workers), convert_stage(workers)),
             _stage_options(config),
             workers,
             config.stage_timeout_s,
@@ -450,8 +449,8 @@ async def open_services(
                 blobs,
                 (
                     analyzer.stage,
-                    optimize.stage(workers, service, fallback=config.compression_fallback),
-                    convert.stage(workers),
+                    optimize_stage(workers, service, fallback=config.compression_fallback),
+                    convert_stage(workers),
                 ),
                 _stage_options(config),
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
@@ -480,9 +479,7 @@ async def open_services(
                     engine=engine,
                     thumbnails=thumbnails,
                     models=models,
-                    exporter=Exporter(
-                        store.database, blobs, partial(texts.write_texts, workers, config.stage_timeout_s)
-                    ),
+                    exporter=Exporter(store.database, blobs, partial(write_texts, workers, config.stage_timeout_s)),
                 )
             finally:
                 upkeep.cancel()

@@ -8,12 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Litestar, Request, Response, post
-from litestar.background_tasks import BackgroundTask, BackgroundTasks
+from litestar import Request, Response, post
 from litestar.datastructures import Cookie
-from litestar.enums import MediaType, OpenAPIMediaType
 from litestar.response.base import ASGIResponse
-from litestar.types import Receive, Send, TypeEncodersMap
+from litestar.types import Receive, Send
 from msgspec import Meta, Struct
 
 from imgproc_local.api.auth import authenticated_key, require_key
@@ -26,8 +24,8 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.export import MAX_IMAGES, ExportRequest, RequestedVariant
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.engine.export.archive import Export, ExportBroken
-from imgproc_local.engine.export.plan import ExportPlan
+from imgproc_local.engine.export_archive import Export, ExportBroken
+from imgproc_local.engine.export_plan import ExportPlan
 
 log = logging.getLogger(__name__)
 
@@ -146,24 +144,15 @@ class ArchiveResponse(Response[None]):
             "Accept-Ranges": "none",
             "Cache-Control": "no-store",
         }
-        if export.size_bytes is not None:
-            headers["Content-Length"] = str(export.size_bytes)
         super().__init__(None, headers=headers, media_type="application/zip", status_code=200)
         self._export = export
 
     def to_asgi_response(
         self,
-        app: Litestar | None,
-        request: Request[Any, Any, Any],
-        *,
-        background: BackgroundTask | BackgroundTasks | None = None,
+        *_: Any,
         cookies: Iterable[Cookie] | None = None,
         headers: Mapping[str, str] | None = None,
-        is_head_response: bool = False,
-        media_type: MediaType | OpenAPIMediaType | str | None = None,
-        status_code: int | None = None,
-        type_encoders: TypeEncodersMap | None = None,
-        **_: Any,
+        **__: Any,
     ) -> ASGIResponse:
         return _ArchiveSender(self._export, {**(headers or {}), **self.headers}, cookies)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export.tables import BYTE_ORDER_MARK, escape_formula
+from imgproc_local.engine.export_archive import BYTE_ORDER_MARK, escape_formula
 
 COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
 

@@ -29,7 +29,7 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportRequest
 from imgproc_local.domain.filename import download_name
-from imgproc_local.engine.export.exporter import require_complete
+from imgproc_local.engine.exporter import require_complete
 from imgproc_local.web.guard import get
 
 MAX_TICKETS = 16

@@ -46,7 +46,6 @@ def test_every_picture_is_in_the_archive(many: tuple[Running, list[Job]]) -> Non
     answer = post(service, variants=["optimized", "converted", "original"])
     assert answer.headers["content-type"] == "application/zip"
     assert answer.headers["content-disposition"] == 'attachment; filename="API Uploads.zip"'
-    assert int(answer.headers["content-length"]) == len(answer.content)
     files = archive(answer)
     assert len(files) == 3 * COUNT + 2
     for number in range(COUNT):
@@ -263,7 +262,6 @@ def test_texts_are_written_into_results_and_not_into_originals(
 
     body = {"variants": ["optimized", "original"], "allow_needs_text": True, "write_texts": True}
     answer = post(fresh, **body)
-    assert "content-length" not in answer.headers
     files = archive(answer)
     for name, result in results.items():
         written = files[f"{name}.{name}"]

@@ -1,15 +1,9 @@
-"""The records, names and tables of an archive."""
+"""The names and tables of an archive."""
 
 from __future__ import annotations
 
 import csv
 import io
-import shutil
-import subprocess
-import zipfile
-import zlib
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -17,70 +11,9 @@ from imgproc_local.domain.export import ExportRequest
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.export.names import ArchiveNames
-from imgproc_local.engine.export.plan import make_plan
-from imgproc_local.engine.export.tables import csv_table
-from imgproc_local.engine.export.zip_records import Entry, ZipRecords, archive_size
+from imgproc_local.engine.export_archive import csv_table
+from imgproc_local.engine.export_plan import ArchiveNames, make_plan
 from imgproc_local.storage.export_images import ExportImage
-
-AT = datetime(2026, 11, 22, 13, 14, 16, tzinfo=UTC)
-
-
-# ---- records ----
-
-
-def sparse_archive(path: Path, sizes: dict[str, int]) -> None:
-    """An archive of files that consist of zeros, of which all but small ones are holes in the file."""
-    records = ZipRecords()
-    with path.open("wb") as file:
-        for name, size in sizes.items():
-            small = size < 1000
-            file.write(records.header(Entry(name, size, zlib.crc32(bytes(size)) if small else 0, AT)))
-            if small:
-                file.write(bytes(size))
-            else:
-                file.seek(size, io.SEEK_CUR)
-        file.write(records.end())
-
-
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        {},
-        {"a.jpg": 10, "Ordner/größe.webp": 0},
-        {"large.jpg": 2**32 - 2, "after.jpg": 7, "larger.jpg": 3 * 10**9, "last.jpg": 9},
-        {f"{number}.jpg": 1 for number in range(65_535)},
-    ],
-    ids=["empty", "small", "over 4 GB", "65,535 files"],
-)
-def test_archives_can_be_read(tmp_path: Path, sizes: dict[str, int]) -> None:
-    path = tmp_path / "a.zip"
-    sparse_archive(path, sizes)
-    assert path.stat().st_size == archive_size(sizes.items())
-    with zipfile.ZipFile(path) as archive:
-        assert [(entry.filename, entry.file_size) for entry in archive.infolist()] == list(sizes.items())
-        for entry in archive.infolist()[-1:]:
-            assert entry.date_time == (2026, 11, 22, 13, 14, 16)
-            assert not entry.flag_bits & 0x08, "readers of streams can't read a stored entry with a data descriptor"
-            assert archive.read(entry) == bytes(entry.file_size)
-    if 0 < len(sizes) < 10 and (unzip := shutil.which("unzip")) is not None:
-        last = list(sizes)[-1]
-        tested = subprocess.run([unzip, "-tqq", path, last], capture_output=True, text=True, timeout=60, check=False)
-        assert tested.returncode == 0, tested.stdout
-
-
-def test_an_entry_of_4_gib_is_refused() -> None:
-    with pytest.raises(ValueError, match="4294967294"):
-        ZipRecords().header(Entry("a", 2**32 - 1, 0, AT))
-
-
-@pytest.mark.parametrize(("year", "stored"), [(1970, 1980), (2200, 2107)])
-def test_times_that_an_entry_can_not_have_become_the_nearest(tmp_path: Path, year: int, stored: int) -> None:
-    records = ZipRecords()
-    path = tmp_path / "a.zip"
-    path.write_bytes(records.header(Entry("a", 0, 0, datetime(year, 6, 1, tzinfo=UTC))) + records.end())
-    assert zipfile.ZipFile(path).infolist()[0].date_time[0] == stored
-
 
 # ---- names ----
 

@@ -17,7 +17,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine import analyze, convert, optimize
+from imgproc_local.engine import analyze, results
 from imgproc_local.engine.stage import Options, Output, WorkItem
 from tests.support import pictures
 
@@ -50,7 +50,7 @@ def sent(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "run", [convert.run, optimize.run, analyze.describer_input], ids=["convert", "optimize", "analyze"]
+    "run", [results.convert, results.optimize, analyze.describer_input], ids=["convert", "optimize", "analyze"]
 )
 def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: WorkItem, run: Any) -> None:
     assert sent(work) == work
@@ -72,18 +72,18 @@ def test_optimize_never_returns_a_file_with_private_data_even_if_the_cleaned_one
     work.original.write_bytes(pictures.encoded(pictures.photo(), exif=exif.tobytes()))
     work = msgspec.structs.replace(work, size_bytes=work.original.stat().st_size)
     monkeypatch.setitem(codecs.CANDIDATES, Format.JPEG, lambda source: iter([source.clean_copy() + bytes(9999)]))
-    output = optimize.run(work, never_stop)
+    output = results.optimize(work, never_stop)
     assert output.data is not None
     assert len(output.data) > work.size_bytes
     assert output.removed == (Removed.GPS,)
     assert not Image.open(io.BytesIO(output.data)).getexif()
     work.original.write_bytes(pictures.jpeg())
-    assert optimize.run(work, never_stop).keeps_original, "without private data, the original is the result"
+    assert results.optimize(work, never_stop).keeps_original, "without private data, the original is the result"
 
 
 def test_optimize_returns_an_original_that_it_can_not_make_smaller(work: WorkItem) -> None:
-    first = optimize.run(work, never_stop)
+    first = results.optimize(work, never_stop)
     assert first.data is not None
     work.original.write_bytes(first.data)
-    again = optimize.run(work, never_stop)
+    again = results.optimize(work, never_stop)
     assert again == Output(keeps_original=True)

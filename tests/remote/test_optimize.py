@@ -82,7 +82,7 @@ def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         assert job["image"]["optimized_size"] < len(source)
-    records = [entry for entry in caplog.records if entry.name == "imgproc_local.engine.optimize"]
+    records = [entry for entry in caplog.records if entry.name == "imgproc_local.engine.results"]
     assert [entry.levelno for entry in records] == [logging.WARNING]
     assert "local codecs instead" in records[0].message
     assert KEY not in caplog.text

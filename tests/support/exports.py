@@ -39,6 +39,8 @@ def archive(answer: httpx.Response) -> dict[str, bytes]:
     assert answer.status_code == 200, answer.text
     with zipfile.ZipFile(io.BytesIO(answer.content)) as opened:
         assert opened.testzip() is None
+        streamable = not any(entry.flag_bits & 0x08 for entry in opened.infolist())
+        assert streamable, "programs that unpack a stream can't read a stored entry whose size follows it"
         names = opened.namelist()
         assert len(names) == len(set(names))
         return {name: opened.read(name) for name in names}

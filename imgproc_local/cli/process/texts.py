@@ -14,7 +14,7 @@ from imgproc_local.cli.process.results import Results, StagedFile, read_chunks
 from imgproc_local.compose import codec_workers
 from imgproc_local.config import Config
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export.texts import TextsWork, write_texts
+from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.engine.workers import Workers
 
 

@@ -1,9 +1,15 @@
-"""Which files an archive contains and their names, decided before its first byte is sent."""
+"""Which files an archive contains and their names, decided before its first byte is sent.
+
+Invariant: every system can unpack the archive. A name can be created everywhere (`domain.filename`), and two names
+differ in more than the case or the Unicode form of their letters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
 
 from msgspec import Struct
 
@@ -16,10 +22,17 @@ from imgproc_local.domain.export import (
     NeededText,
     Variant,
 )
+from imgproc_local.domain.filename import download_name
 from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
-from imgproc_local.engine.export.names import ArchiveNames, stem_of
-from imgproc_local.engine.export.zip_records import EARLIEST
 from imgproc_local.storage.export_images import ExportImage
+
+TABLE_NAME, DATA_NAME = "alt.csv", "alt.json"
+"""The files at the top of an archive that list its images and their texts."""
+MAX_STEM_BYTES = 120
+MAX_FOLDER_BYTES = 60
+"""Shorter than file systems allow, because Windows limits the length of a whole path to 259 characters."""
+EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2107, 12, 31, 23, 59, 58, tzinfo=UTC)
+"""The earliest and latest time that a ZIP entry can have. Entries have no time zone; theirs is UTC."""
 
 STAGE_OF_VARIANT: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "converted": StageName.CONVERT}
 
@@ -39,7 +52,7 @@ class PlannedImage(Struct, frozen=True):
 
     @property
     def created_at(self) -> datetime:
-        return datetime.fromisoformat(self.image.job.created_at)
+        return min(max(datetime.fromisoformat(self.image.job.created_at), EARLIEST), LATEST)
 
 
 class ExportPlan(Struct, frozen=True):
@@ -59,10 +72,6 @@ class ExportPlan(Struct, frozen=True):
     def stored_bytes(self) -> int:
         """The size of all files as they are stored, without texts and tables."""
         return sum(file.stored.size_bytes for file in self.files)
-
-    @property
-    def writes_texts(self) -> bool:
-        return any(file.gets_texts for file in self.files)
 
     @property
     def newest_upload_at(self) -> datetime:
@@ -189,3 +198,73 @@ def _languages_needing_text(image: ExportImage) -> tuple[str, ...]:
         return ()
     complete = {text.language_code for text in image.job.translations if not text.needs_text}
     return tuple(language for language in image.languages if language not in complete)
+
+
+# ---- names ----
+
+
+class ArchiveNames:
+    """The names that are used in one archive. If there are several projects, each has a folder of its own.
+
+    With `mark_originals`, the names of originals end in `-original`, because the archive has results too.
+    """
+
+    def __init__(self, projects: Sequence[str], *, mark_originals: bool) -> None:
+        self._mark_originals = mark_originals
+        self._used = {_comparable(TABLE_NAME), _comparable(DATA_NAME)}
+        self._last_number: dict[str, int] = {}
+        self._folders: dict[str, str] = {}
+        if len(set(projects)) > 1:
+            for project in dict.fromkeys(projects):
+                folder = download_name(_cut(project, MAX_FOLDER_BYTES).rstrip(". "), "")
+                self._folders[project] = self._numbered(folder, ("",)) + "/"
+
+    def add(self, project: str, stem: str, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
+        """The names of the files of one image, which differ only in what follows the stem.
+
+        If one of the names is taken by another image, `-2`, `-3` … is added to the stem.
+        """
+        endings = self._endings(extensions)
+        stem = download_name(_cut(stem, MAX_STEM_BYTES), ".x").removesuffix(".x")
+        stem = self._numbered(self._folders.get(project, "") + stem, tuple(endings.values()))
+        return {variant: stem + ending for variant, ending in endings.items()}
+
+    def _endings(self, extensions: Mapping[Variant, str]) -> dict[Variant, str]:
+        """What follows the stem: `.jpg`, or `-converted.jpg` for a second file with the same extension."""
+        endings: dict[Variant, str] = {}
+        for variant, extension in extensions.items():
+            plain = f".{extension}"
+            marked = plain in endings.values() or (variant == "original" and self._mark_originals)
+            endings[variant] = f"-{variant}{plain}" if marked else plain
+        return endings
+
+    def _numbered(self, stem: str, endings: Sequence[str]) -> str:
+        """`stem`, numbered if it is taken with one of `endings`. Marks the resulting names as used."""
+        key = _comparable(stem)
+        number = self._last_number.get(key, 0)
+        while True:
+            number += 1
+            candidate = stem if number == 1 else f"{stem}-{number}"
+            names = {_comparable(candidate + ending) for ending in endings}
+            if not names & self._used:
+                self._used |= names
+                self._last_number[key] = number
+                return candidate
+
+
+def stem_of(job: Job, language: str | None) -> str:
+    """The stem of the names of an image's files: its file name in `language`, else in its first language with one.
+
+    An image without any keeps the name of the uploaded file.
+    """
+    names = {text.language_code: text.seo_filename for text in job.translations if text.seo_filename}
+    return names.get(language or "") or next(iter(names.values()), "") or PurePosixPath(job.original_filename).stem
+
+
+def _comparable(name: str) -> str:
+    """The same for all names that some file system does not distinguish."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode("utf-8", "ignore")

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, contextmanager
 
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound, ServiceStopping, TooManyExports
 from imgproc_local.domain.export import MAX_IMAGES, ExportProblems, ExportRequest, MissingReason
-from imgproc_local.engine.export.archive import Export, WriteTexts, size_of_archive
-from imgproc_local.engine.export.plan import ExportPlan, make_plan, requested_files
+from imgproc_local.engine.export_archive import Export, WriteTexts
+from imgproc_local.engine.export_plan import ExportPlan, make_plan, requested_files
 from imgproc_local.storage.accounts import require_project
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database
@@ -69,8 +69,7 @@ class Exporter:
             await resources.enter_async_context(self._blobs.leased(requested_files(request, images)))
             plan = await self._plan(request, images)
             require_complete(request, plan)
-            size_bytes = None if plan.writes_texts else await asyncio.to_thread(size_of_archive, plan)
-            export = Export(plan, size_bytes, self._blobs, self._write_texts, resources)
+            export = Export(plan, self._blobs, self._write_texts, resources)
         except BaseException:
             await resources.aclose()
             raise

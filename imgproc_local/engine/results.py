@@ -1,4 +1,6 @@
-"""Optimize: a smaller file of the same format and appearance, or the original if there is none.
+"""The functions that make files in worker processes: optimize, convert, and alt texts written into a result.
+
+Optimize makes a smaller file of the same format and appearance, or returns the original if there is none.
 
 If the original holds private data, the result is the cleaned file, even if that is not smaller, unless none of the data
 could be removed. The kinds of data that were removed are part of the output.
@@ -15,16 +17,20 @@ locally. Worker processes read and write the pictures; the process of the engine
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ExternalServiceFailed
+from imgproc_local.domain.errors import ExternalServiceFailed, StageFailed
+from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.result import Translation
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
+from imgproc_local.engine.stage import CODECS_LANE, CancellationToken, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ class ServiceResult(Struct, frozen=True):
     data: bytes
 
 
-def run(work: WorkItem, check_stop: CheckStop) -> Output:
+def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.embedded import private_kinds
     from imgproc_local.codecs.optimize import encode_file, optimize_file
@@ -94,7 +100,7 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
     return Output(data=data, format=work.info.format, removed=removed)
 
 
-def stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
+def optimize_stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
     """The stage, with the local codecs and, if it is given, the compression service. See `_run_with_service`."""
     if service is None:
         return Stage(StageName.OPTIMIZE, CODECS_LANE, partial(_run_locally, workers), workers.prepare)
@@ -104,7 +110,7 @@ def stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = T
 
 
 def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output:
-    return workers.run(run, work, work.info, check_stop)
+    return workers.run(optimize, work, work.info, check_stop)
 
 
 def _run_with_service(
@@ -142,3 +148,75 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
     if result is None:
         return Output(keeps_original=True)
     return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
+
+
+# ---- convert ----
+
+
+def convert(work: WorkItem, check_stop: CheckStop) -> Output:
+    """The picture as WebP or AVIF: the format `work.convert_to`, at the target score. Runs in a worker."""
+    from imgproc_local.codecs.convert import convert_file
+    from imgproc_local.codecs.embedded import private_kinds
+    from imgproc_local.codecs.picture.source import ResultOptions
+
+    options = work.options
+    result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
+    data = convert_file(work.original, work.info, work.convert_to, check_stop, result_options, work.result_size)
+    removed = private_kinds(work.original, work.info, options.keep_location)
+    return Output(data=data, format=work.convert_to, removed=removed)
+
+
+def convert_stage(workers: Workers) -> Stage:
+    """The stage that converts, in a worker process."""
+
+    def run_in_worker(work: WorkItem, check_stop: CheckStop) -> Output:
+        return workers.run(convert, work, work.info, check_stop)
+
+    return Stage(StageName.CONVERT, CODECS_LANE, run_in_worker, workers.prepare)
+
+
+# ---- alt texts ----
+
+
+class TextsWork(Struct, frozen=True):
+    """A picture and its texts. The path is given as bytes, because the name of a folder need not be valid UTF-8.
+
+    With `overwrite`, texts that are already in the picture are replaced.
+    """
+
+    path: bytes
+    format: Format
+    translations: tuple[Translation, ...]
+    overwrite: bool = False
+
+
+def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
+    """The picture with its texts as XMP. Runs in a worker."""
+    from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
+
+    path = Path(os.fsdecode(work.path))
+    data = write_alt_texts(path, _info(work), texts_to_write(work.translations), check_stop, overwrite=work.overwrite)
+    return Output(data=data, format=work.format)
+
+
+def write_texts(workers: Workers, timeout_s: float, work: TextsWork, cancelled: threading.Event) -> Path:
+    """A temporary file with the picture of `work` and its texts, which the caller deletes.
+
+    Raises: StageFailed, BadImage, StorageFailed, WorkerError; StageCancelled, soon after `cancelled` is set.
+    """
+    token = CancellationToken(timeout_s)
+
+    def check_stop() -> None:
+        if cancelled.is_set():
+            token.cancel()
+        token.check()
+
+    output = workers.run(with_texts, work, _info(work), check_stop)
+    if output.path is None:
+        raise StageFailed("The worker process returned no file.")
+    return Path(output.path)
+
+
+def _info(work: TextsWork) -> ImageInfo:
+    """An `ImageInfo` of 0 × 0 pixels, so that the worker gets the lowest memory limit: it decodes no pixels."""
+    return ImageInfo(work.format, 0, 0)

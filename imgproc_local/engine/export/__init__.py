@@ -1,1 +1,0 @@
-"""Archives of the finished files of many images."""
