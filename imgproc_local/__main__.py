@@ -19,6 +19,10 @@ def main() -> None:
 
         models_folder, work_folder, parent_pid = sys.argv[2:]
         child.run(models_folder, work_folder, int(parent_pid))
+    elif sys.argv[1:2] == ["jpeg-packer"]:
+        from imgproc_local.codecs.jpeg import repack
+
+        repack.run_child()
     elif sys.argv[1:2] == ["archive-cluster"]:
         from imgproc_local.archive import cluster_process
 

@@ -46,9 +46,9 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
-from imgproc_local.system.child import program
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.machine_memory import physical_memory_bytes
+from imgproc_local.system.piped_child import program
 from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
 

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.domain.errors import InvalidRequest
-from imgproc_local.system.child import program
-from imgproc_local.system.piped_child import ChildEnded, PipedChild
+from imgproc_local.system.piped_child import ChildEnded, PipedChild, program
 
 if TYPE_CHECKING:
     from distributed.security import Security

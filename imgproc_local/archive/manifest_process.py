@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.system.child import program
-from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests
+from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests, program
 
 T = TypeVar("T")
 

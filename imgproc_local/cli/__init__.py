@@ -35,8 +35,6 @@ COMMANDS = {
     "config": "config",
 }
 """Each command and its module, in the order of `--help`."""
-HIDDEN = {"rescan-jpeg": "rescan_jpeg"}
-"""Commands that the program runs in its own child processes. `--help` does not list them."""
 
 
 class _LazyGroup(click.Group):
@@ -46,7 +44,7 @@ class _LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module_name = (COMMANDS | HIDDEN).get(cmd_name)
+        module_name = COMMANDS.get(cmd_name)
         if module_name is None:
             return None
         module = importlib.import_module(f"imgproc_local.cli.{module_name}")
@@ -56,7 +54,7 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS | HIDDEN and (near := difflib.get_close_matches(args[0], COMMANDS, n=1)):
+        if args[0] not in COMMANDS and (near := difflib.get_close_matches(args[0], COMMANDS, n=1)):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
         return super().resolve_command(ctx, args)
 

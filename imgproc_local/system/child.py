@@ -19,6 +19,7 @@ from msgspec import Struct
 
 import imgproc_local
 from imgproc_local.domain.stop import CheckStop
+from imgproc_local.system.piped_child import program as program  # noqa: PLC0414 - for `vision/llm/selftest.py`
 
 POLL_S = 0.1
 
@@ -39,13 +40,6 @@ class ChildResult(Struct, frozen=True):
 
 class ChildTimedOut(Exception):
     """The child did not end in time and was killed."""
-
-
-def program(*arguments: str) -> list[str]:
-    """The command line that starts this program with `arguments`, from source or frozen."""
-    if getattr(sys, "frozen", False):
-        return [sys.executable, *arguments]
-    return [sys.executable, "-m", "imgproc_local", *arguments]
 
 
 def run_supervised(

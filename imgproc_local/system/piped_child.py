@@ -31,6 +31,13 @@ MAX_ERROR_BYTES = 4096
 """How many bytes of a child's standard error are kept: the last ones."""
 
 
+def program(*arguments: str) -> list[str]:
+    """The command line that starts this program with `arguments`, from source or frozen."""
+    if getattr(sys, "frozen", False):
+        return [sys.executable, *arguments]
+    return [sys.executable, "-m", "imgproc_local", *arguments]
+
+
 class ChildEnded(Exception):
     """The child ended or broke the protocol. `status` is its exit status, negative for the signal that ended it."""
 

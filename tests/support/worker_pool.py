@@ -13,7 +13,7 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
 from imgproc_local.engine.workers import IDLE_S, Workers
-from imgproc_local.system.child import program
+from imgproc_local.system.piped_child import program
 from tests.support import pictures
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
