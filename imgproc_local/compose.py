@@ -47,7 +47,7 @@ from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
-from imgproc_local.system.machine_memory import physical_memory_bytes
+from imgproc_local.system.memory import machine_memory_bytes
 from imgproc_local.system.piped_child import program
 from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
@@ -72,8 +72,8 @@ BYTES_PER_PIXEL = 100
 """Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
 PICTURE_SHARE_OF_STAGE = 0.8
 """The share of `stage_timeout_s` that a model in another program may take for one picture."""
-UNKNOWN_MEMORY_BUDGET_BYTES = 2 * 1024**3
-"""For systems whose memory can't be determined."""
+MEMORY_SHARE = 0.25
+"""The share of the machine's memory that all running stages together may need for pixels."""
 
 
 class Store(Struct, frozen=True):
@@ -104,13 +104,6 @@ def core_count() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _memory_budget_bytes(config: Config) -> int:
-    """The memory for the pixels of all stages together: the setting, else a quarter of the machine's memory."""
-    if config.memory_budget_mb:
-        return config.memory_budget_mb * 1024 * 1024
-    return physical_memory_bytes() // 4 or UNKNOWN_MEMORY_BUDGET_BYTES
 
 
 def _worker_environment() -> dict[str, str]:
@@ -449,14 +442,14 @@ async def open_services(
                 blobs,
                 (
                     analyzer.stage,
-                    optimize_stage(workers, service, fallback=config.compression_fallback),
+                    optimize_stage(workers, service),
                     convert_stage(workers),
                 ),
                 _stage_options(config),
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(
                     max_pixels=config.max_pixels,
-                    pixels_in_progress=_memory_budget_bytes(config) // BYTES_PER_PIXEL,
+                    pixels_in_progress=int(MEMORY_SHARE * machine_memory_bytes()) // BYTES_PER_PIXEL,
                     stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                 ),
                 Timeouts(stage_s=config.stage_timeout_s),

@@ -104,9 +104,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that one stage of one job may take")] = (
         120
     )
-    memory_budget_mb: Annotated[
-        int, Meta(ge=0, description="megabytes that all pictures in progress may use; 0 is a quarter of the memory")
-    ] = 0
     quality_target: Annotated[
         TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
         Meta(
@@ -155,9 +152,6 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compression_key: Annotated[Secret, Meta(description="key for the compression service; never shown")] = (
         msgspec.field(default_factory=Secret)
     )
-    compression_fallback: Annotated[
-        bool, Meta(description="optimize locally where the compression service fails, instead of failing the stage")
-    ] = True
     air_gapped: Annotated[
         bool,
         Meta(description="open no network connections; external services and downloads of models are refused"),

@@ -9,9 +9,8 @@ A picture that is scaled down is always encoded again: the result has the reques
 case that it takes more bytes than the original. A TIFF or HEIC always becomes a JPEG or PNG.
 
 An outside compression service, if configured, is asked first, except for pictures that must be encoded again or may not
-be sent. If it fails, sends a different picture or none that is smaller, the local codecs do the work, unless the
-setting `compression_fallback` is off. Even then, if its result is not smaller, a picture with private data is cleaned
-locally. Worker processes read and write the pictures; the process of the engine sends them to the service.
+be sent. If it fails, sends a different picture or none that is smaller, the local codecs do the work, and the log says
+why. Worker processes read and write the pictures; the process of the engine sends them to the service.
 """
 
 from __future__ import annotations
@@ -76,12 +75,9 @@ def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
 def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
     """The file to send to the service; an output without a file if the picture may not be sent. Runs in a worker."""
     from imgproc_local.codecs import external
-    from imgproc_local.codecs.embedded import private_kinds
 
     check_stop()
-    data = external.file_to_send(work.original, work.info)
-    removed = private_kinds(work.original, work.info, work.options.keep_location)
-    return Output(data=data, format=work.info.format, removed=removed)
+    return Output(data=external.file_to_send(work.original, work.info), format=work.info.format)
 
 
 def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
@@ -100,26 +96,18 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
     return Output(data=data, format=work.info.format, removed=removed)
 
 
-def optimize_stage(workers: Workers, service: Tinify | None = None, *, fallback: bool = True) -> Stage:
-    """The stage, with the local codecs and, if it is given, the compression service. See `_run_with_service`."""
-    if service is None:
-        return Stage(StageName.OPTIMIZE, CODECS_LANE, partial(_run_locally, workers), workers.prepare)
-    return Stage(
-        StageName.OPTIMIZE, CODECS_LANE, partial(_run_with_service, workers, service, fallback), workers.prepare
-    )
+def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
+    """The stage, with the local codecs and, if it is given, the compression service."""
+    run = partial(_run_locally, workers) if service is None else partial(_run_with_service, workers, service)
+    return Stage(StageName.OPTIMIZE, CODECS_LANE, run, workers.prepare)
 
 
 def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output:
     return workers.run(optimize, work, work.info, check_stop)
 
 
-def _run_with_service(
-    workers: Workers, service: Tinify, fallback: bool, work: WorkItem, check_stop: CheckStop
-) -> Output:
-    """The picture optimized by `service`; with `fallback`, by the local codecs if the service makes no smaller file.
-
-    Raises: ExternalServiceFailed, without `fallback`.
-    """
+def _run_with_service(workers: Workers, service: Tinify, work: WorkItem, check_stop: CheckStop) -> Output:
+    """The picture optimized by `service`, or by the local codecs if the service makes no smaller file."""
     if work.must_be_encoded:
         return _run_locally(workers, work, check_stop)
     to_send = workers.run(file_to_send, work, work.info, check_stop)
@@ -128,15 +116,11 @@ def _run_with_service(
     try:
         output = _optimized_by(workers, service, Path(to_send.path), work, check_stop)
     except ExternalServiceFailed as failure:
-        if not fallback:
-            raise
         log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
         output = Output(keeps_original=True)
     finally:
         Path(to_send.path).unlink(missing_ok=True)
-    if output.keeps_original and (fallback or to_send.removed):
-        return _run_locally(workers, work, check_stop)
-    return output
+    return _run_locally(workers, work, check_stop) if output.keeps_original else output
 
 
 def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem, check_stop: CheckStop) -> Output:

@@ -29,7 +29,7 @@ from imgproc_local.engine.protocol import (
     function_at,
 )
 from imgproc_local.engine.stage import Output
-from imgproc_local.system import process_memory, sandbox
+from imgproc_local.system import memory, sandbox
 from imgproc_local.system.piped_child import Requests
 from imgproc_local.system.threads import started_threads
 
@@ -65,7 +65,7 @@ def run(folder_name: str, parent_pid: int) -> None:
         request = msgspec.msgpack.decode(requests.next(), type=Request)
         # the timer is a thread written in C: it ends the process even if Python code holds the interpreter lock
         faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
-        process_memory.reset_peak()
+        memory.reset_peak()
         sandbox.limit_data(request.memory_limit_bytes)
         answer = _answer(request, folder, collector)
         sandbox.limit_data(0)
@@ -101,9 +101,7 @@ def _answer(request: Request, folder: Path, collector: _Collector) -> Answer:
         answer = Answer(error_code=OUT_OF_MEMORY)
     except Exception:
         answer = Answer(error_code="", error_message=traceback.format_exc())
-    return msgspec.structs.replace(
-        answer, peak_bytes=process_memory.peak_resident_bytes(), logged=tuple(collector.entries)
-    )
+    return msgspec.structs.replace(answer, peak_bytes=memory.peak_resident_bytes(), logged=tuple(collector.entries))
 
 
 def _call(function: Callable[..., Any], argument: object, folder: Path) -> Answer:

@@ -50,8 +50,8 @@ from imgproc_local.engine.protocol import (
     return_type,
 )
 from imgproc_local.engine.stage import Output
+from imgproc_local.system.memory import resident_bytes
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
-from imgproc_local.system.process_memory import resident_bytes
 
 log = logging.getLogger(__name__)
 

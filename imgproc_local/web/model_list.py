@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from imgproc_local.compose import Services, model_store, used_and_offered_models
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.machine_memory import usable_memory_bytes
+from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models.catalogue import Entry, read_catalogue
 from imgproc_local.vision.models.model import loopback_model

@@ -23,7 +23,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BadImage, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.engine import analyze, convert, optimize, workers
+from imgproc_local.engine import analyze, results, workers
 from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import Workers
@@ -35,9 +35,9 @@ UNLIMITED_BYTES = 64 * 1024 * MEGABYTE
 TIMEOUT_S = 600
 OPERATIONS: dict[str, tuple[Callable[[WorkItem, CheckStop], object], Format]] = {
     "analyze": (analyze.describer_input, Format.WEBP),
-    "optimize": (optimize.run, Format.WEBP),
-    "to webp": (convert.run, Format.WEBP),
-    "to avif": (convert.run, Format.AVIF),
+    "optimize": (results.optimize, Format.WEBP),
+    "to webp": (results.convert, Format.WEBP),
+    "to avif": (results.convert, Format.AVIF),
 }
 
 

@@ -36,12 +36,11 @@ def optimized(service: Running, job: dict[str, Any]) -> bytes:
     return answer.content
 
 
-@pytest.mark.parametrize("fallback", [True, False])
 def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
-    tmp_path: Path, remote_service: TinifyServer, fallback: bool
+    tmp_path: Path, remote_service: TinifyServer
 ) -> None:
     source = scenes.jpeg_with_metadata()
-    with running(tmp_path / "data", **settings(remote_service, compression_fallback=fallback)) as service:
+    with running(tmp_path / "data", **settings(remote_service)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"
         data = optimized(service, job)
@@ -88,38 +87,22 @@ def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
     assert KEY not in caplog.text
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_without_the_fallback_the_stage_fails_with_the_reason_and_its_credit_is_returned(
-    tmp_path: Path, remote_service: TinifyServer, fault: str
-) -> None:
-    remote_service.posts, remote_service.gets = (list(behaviours) for behaviours in FAULTS[fault])
-    with running(tmp_path, **settings(remote_service, compression_fallback=False)) as service:
-        job = service.process("optimize", pictures.jpeg())
-        assert job["status"] == "failed"
-        assert [error["stage"] for error in job["errors"]] == ["optimize"]
-        assert "compression service" in job["errors"][0]["message"]
-        assert KEY not in str(job)
-        assert service.client.get("/credits/balance").json()["data"]["balance"] == 1_000_000
-
-
-@pytest.mark.parametrize("fallback", [True, False])
-def test_a_picture_that_the_service_can_not_make_smaller_is_no_failure(
-    tmp_path: Path, remote_service: TinifyServer, fallback: bool
+def test_a_picture_that_the_service_can_not_make_smaller_is_optimized_locally(
+    tmp_path: Path, remote_service: TinifyServer
 ) -> None:
     remote_service.shrink = lambda data: data
     source = pictures.jpeg()
-    with running(tmp_path, **settings(remote_service, compression_fallback=fallback)) as service:
+    with running(tmp_path, **settings(remote_service)) as service:
         job = service.process("optimize", source)
         assert job["status"] == "completed"
-        assert (job["image"]["optimized_size"] < len(source)) is fallback
-        assert (optimized(service, job) == source) is not fallback
+        assert job["image"]["optimized_size"] < len(source)
 
 
 def test_private_data_is_removed_from_a_picture_that_the_service_can_not_make_smaller(
     tmp_path: Path, remote_service: TinifyServer
 ) -> None:
     remote_service.shrink = lambda data: data
-    with running(tmp_path, **settings(remote_service, compression_fallback=False)) as service:
+    with running(tmp_path, **settings(remote_service)) as service:
         job = service.process("optimize", scenes.jpeg_with_metadata(quality=30))
         data = optimized(service, job)
     for secret in scenes.SECRETS.values():

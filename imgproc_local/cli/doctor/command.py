@@ -156,8 +156,7 @@ def _compression(config: Config) -> Check:
         return Check("compression", "ok", f"by the local codecs{only}")
     from imgproc_local.remote.usage import read_usage
 
-    fallback = "local codecs as fallback" if config.compression_fallback else "no fallback"
     usage = read_usage(config.data_dir)
     count = f"{usage.compressions:,} compressions this month, as of {usage.seen_at}" if usage else "not used yet"
-    detail = f"{config.compression_service} at {config.compression_url}, key set, {fallback}; {count}"
+    detail = f"{config.compression_service} at {config.compression_url}, key set, local codecs as fallback; {count}"
     return Check("compression", "ok", detail)

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.image import Pixels
-from imgproc_local.system import process_memory, sandbox
+from imgproc_local.system import memory, sandbox
 from imgproc_local.system.piped_child import Requests
 from imgproc_local.vision.ocr.lines import ReadLine
 from imgproc_local.vision.ocr.model_files import DETECTOR_FILE, RECOGNISER_FILE
@@ -55,6 +55,6 @@ def run(models_folder: str, work_folder: str, parent_pid: int) -> None:
         pixels = msgspec.msgpack.decode(requests.next(), type=Pixels)
         faulthandler.dump_traceback_later(EXIT_AFTER_S, exit=True)
         picture = Image.frombytes("RGB", (pixels.width_px, pixels.height_px), pixels.rgb)
-        answer = Answer(tuple(networks.read(picture)), process_memory.peak_resident_bytes())
+        answer = Answer(tuple(networks.read(picture)), memory.peak_resident_bytes())
         requests.answer(msgspec.msgpack.encode(answer))
         faulthandler.cancel_dump_traceback_later()

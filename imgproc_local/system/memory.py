@@ -1,0 +1,88 @@
+"""How much memory a process holds, the most that this process has held, and how much this machine has.
+
+psutil is imported by the functions that need it: on Linux the service does not load it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""The limit of a container: control groups version 2, then version 1. Source: cgroups(7)."""
+
+
+def resident_bytes(pid: int) -> int:
+    """Physical memory of the process; 0 if it is unknown.
+
+    On Linux without mapped files: libraries and the picture itself, whose memory the kernel can take back at any time
+    because the files hold the same. psutil does not report them apart from shared memory, which counts.
+    """
+    if sys.platform == "linux":
+        fields = _status(pid)
+        return fields.get("VmRSS", 0) - fields.get("RssFile", 0)
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def peak_resident_bytes() -> int:
+    """The most physical memory of this process since its start or `reset_peak`; 0 if it is unknown."""
+    if sys.platform == "linux":
+        return _status("self").get("VmHWM", 0)
+    if sys.platform == "darwin":
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return 0
+
+
+def reset_peak() -> None:
+    """Let `peak_resident_bytes` count from now on. Only on Linux; elsewhere it counts from the start of the process."""
+    if sys.platform == "linux":
+        try:
+            with open("/proc/self/clear_refs", "wb", buffering=0) as file:  # noqa: PTH123
+                file.write(b"5")
+        except OSError:  # not allowed in some containers; the peak then counts from the start of the process
+            pass
+
+
+def machine_memory_bytes() -> int:
+    """The memory of the machine."""
+    if sys.platform != "win32":
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def usable_memory_bytes() -> int:
+    """The memory of the machine, or the limit of the container if that is lower."""
+    limits = [machine_memory_bytes(), *map(_cgroup_limit, CGROUP_LIMITS)]
+    return min(limit for limit in limits if limit)
+
+
+def _status(pid: int | str) -> dict[str, int]:
+    """The fields of the process's status about memory, in bytes; empty where there is no such process.
+
+    Source: proc_pid_status(5).
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return {}
+    sizes = (line.split() for line in lines if line.startswith(("Vm", "Rss")))  # not `Name`, which the process chooses
+    return {name.rstrip(":"): int(kilobytes) * 1024 for name, kilobytes, _ in sizes}
+
+
+def _cgroup_limit(file: Path) -> int:
+    """The limit in `file`; 0 if there is none."""
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdecimal() else 0
