@@ -15,11 +15,11 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.api.auth import require_key
+from imgproc_local.api.proxy import TRUSTED_PROXY
 from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
-from imgproc_local.engine.durations import BOUNDS_S, StageDurations
-from imgproc_local.system.request_context import TRUSTED_PROXY
+from imgproc_local.engine.stage import BOUNDS_S, StageDurations
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"

@@ -12,7 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from imgproc_local.domain.addresses import Network, is_in, is_loopback, parse_address
-from imgproc_local.system.request_context import TRUSTED_PROXY
+
+TRUSTED_PROXY = "imgproc_trusted_proxy"
+"""Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
 
 
 class Hop(Struct, frozen=True):

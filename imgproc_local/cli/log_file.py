@@ -21,8 +21,8 @@ import click
 from imgproc_local.cli.log_limit import LimitedHandler
 from imgproc_local.cli.redaction import without_secrets
 from imgproc_local.system import audit
+from imgproc_local.system.audit import request_id
 from imgproc_local.system.files import open_own_file
-from imgproc_local.system.request_context import request_id
 
 FOLDER, LOG_FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 MAX_BYTES = 1_000_000

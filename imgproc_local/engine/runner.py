@@ -12,9 +12,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,9 +23,16 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import BadImage, NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine.budget import PixelBudget
-from imgproc_local.engine.durations import Outcome, StageDurations
-from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
+from imgproc_local.engine.stage import (
+    CancellationToken,
+    Options,
+    Outcome,
+    Output,
+    Stage,
+    StageDurations,
+    WorkItem,
+    stage_error_message,
+)
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.job_rows import ClaimedStage
@@ -333,3 +341,45 @@ def _lower_priority() -> None:
         thread = threading.get_native_id()
         # only root may lower the niceness that the process was started with
         os.setpriority(os.PRIO_PROCESS, thread, max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
+class PixelBudget:
+    """At most `limit` pixels at once, first come, first served. A larger picture waits until it is alone."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._acquired = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def acquired(self, pixels: int) -> AsyncIterator[None]:
+        """Hold `pixels` inside the block."""
+        needed = min(pixels, self._limit)
+        if self._waiting or self._acquired + needed > self._limit:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((needed, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._release(needed)
+                raise
+        else:
+            self._acquired += needed
+        try:
+            yield
+        finally:
+            self._release(needed)
+
+    def _release(self, pixels: int) -> None:
+        self._acquired -= pixels
+        while self._waiting:
+            needed, turn = self._waiting[0]
+            if turn.cancelled():
+                self._waiting.popleft()
+                continue
+            if self._acquired + needed > self._limit:
+                return
+            self._waiting.popleft()
+            self._acquired += needed
+            turn.set_result(None)

@@ -1,5 +1,8 @@
 """The worker process: calls stage functions on pictures from strangers, with as few rights as the system allows.
 
+The service (`workers.py`) sends one request at a time and receives one answer, both in MessagePack. It does not trust a
+worker: it decodes an answer only as the type that it expects.
+
 `workers.py` starts it through `__main__.py`. It ends when its parent, the service, ends or kills it.
 """
 
@@ -11,23 +14,15 @@ import logging
 import os
 import tempfile
 import traceback
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from imgproc_local.domain.errors import ServiceError, StorageFailed
-from imgproc_local.engine.protocol import (
-    OUT_OF_MEMORY,
-    RESULT_FILE,
-    Answer,
-    LogEntry,
-    Ready,
-    Request,
-    argument_type,
-    function_at,
-)
 from imgproc_local.engine.stage import Output
 from imgproc_local.system import memory, sandbox
 from imgproc_local.system.piped_child import Requests
@@ -41,6 +36,78 @@ LIBRARY_THREADS = 8
 """About as many as libvips and the encoders start for one picture."""
 MAX_LOG_ENTRIES, MAX_LOG_CHARACTERS = 20, 500
 """How much of what one request logs is sent to the service."""
+RESULT_FILE = "result"
+"""The name, in the worker's folder, of the file that holds `Output.data`."""
+
+OUT_OF_MEMORY = "out_of_memory"
+"""The error code of a `MemoryError`."""
+
+
+# ---- the protocol ----
+
+
+class Request(Struct, frozen=True, array_like=True):
+    """Call `function`, given as `module:name`, with `argument`, whose type is that of the function's first parameter.
+
+    A worker that has not answered after `exit_after_s` ends, so that it does not outlive a service that was killed.
+    """
+
+    function: str
+    argument: msgspec.Raw
+    memory_limit_bytes: int
+    exit_after_s: float
+
+
+class LogEntry(Struct, frozen=True, array_like=True):
+    """A log record of the function. `level` is a number of the module `logging`."""
+
+    logger: str
+    level: int
+    message: str
+
+
+class Answer(Struct, frozen=True, array_like=True):
+    """What the function returned or raised.
+
+    `result` is of the function's return type; `has_file` says that the data of an `Output` is in `RESULT_FILE`.
+    `error_code` is that of a domain error, `OUT_OF_MEMORY`, or "" for any other exception, whose traceback is the
+    message; None if nothing was raised. `peak_bytes` is the most memory that the worker held, 0 if unknown.
+    """
+
+    result: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
+    has_file: bool = False
+    error_code: str | None = None
+    error_message: str = ""
+    peak_bytes: int = 0
+    logged: tuple[LogEntry, ...] = ()
+
+
+class Ready(Struct, frozen=True, array_like=True):
+    """The first message of a worker, before any request: the protections that this system lacks."""
+
+    missing_protections: tuple[str, ...] = ()
+
+
+def path_of(function: Callable[..., Any]) -> str:
+    """The import path of a function at the top level of a module, as `module:name`."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
+def function_at(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def argument_type(function: Callable[..., Any]) -> Any:
+    return next(iter(typing.get_type_hints(function).values()))
+
+
+def return_type(function: Callable[..., Any]) -> Any:
+    return typing.get_type_hints(function)["return"]
+
+
+# ---- the process ----
 
 
 def run(folder_name: str, parent_pid: int) -> None:

@@ -37,10 +37,10 @@ from imgproc_local.domain.errors import (
     TooManyPixels,
     UnsupportedImage,
 )
-from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.engine.memory_limit import MEGABYTE, NEAR_LIMIT, memory_limit_bytes
-from imgproc_local.engine.protocol import (
+from imgproc_local.engine.stage import Output
+from imgproc_local.engine.worker import (
     OUT_OF_MEMORY,
     RESULT_FILE,
     Answer,
@@ -49,7 +49,6 @@ from imgproc_local.engine.protocol import (
     path_of,
     return_type,
 )
-from imgproc_local.engine.stage import Output
 from imgproc_local.system.memory import resident_bytes
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
 
@@ -76,6 +75,22 @@ _BAD_IMAGE = (BadImage, UnsupportedImage, BrokenImage, TooManyPixels)
 _ERRORS: dict[str, Callable[[str], ServiceError]] = {
     kind.code: kind for kind in (*_BAD_IMAGE, StageFailed, ExternalServiceFailed, StorageFailed)
 }
+
+
+MEGABYTE = 1024 * 1024
+BASE_BYTES = 256 * MEGABYTE
+"""The process itself, and buffers that do not depend on the size of the picture."""
+SMALL_PIXELS = 4_000_000
+BYTES_PER_SMALL_PIXEL = 260
+"""For each of the first `SMALL_PIXELS`: up to this size, AVIF is encoded at several qualities and scored as a whole."""
+BYTES_PER_PIXEL = 10
+"""For every pixel. Large pictures are decoded and encoded in strips."""
+BYTES_PER_UNSTREAMED_PIXEL = 16
+"""Added for every pixel of a HEIC or TIFF: a HEIC, and a TIFF stored in one piece, are decoded in memory as a whole."""
+NEAR_LIMIT = 0.6
+"""If a worker fails after using at least this share of its limit, the limit is reported as the cause: libraries that
+get no memory often report damaged data instead. Pictures without defects need less than this share.
+"""
 
 
 class WorkerError(Exception):
@@ -366,3 +381,10 @@ def _log_missing_protections(ready: Ready) -> None:
         if missing not in _logged_protections:
             _logged_protections.add(missing)
             log.info("Worker processes have less protection on this system: %s", missing)
+
+
+def memory_limit_bytes(info: ImageInfo) -> int:
+    """The limit for the worker's own memory while it works on this picture."""
+    small = min(info.pixels, SMALL_PIXELS)
+    per_pixel = BYTES_PER_PIXEL + (BYTES_PER_UNSTREAMED_PIXEL if info.format in READ_ONLY_FORMATS else 0)
+    return BASE_BYTES + BYTES_PER_SMALL_PIXEL * small + per_pixel * info.pixels

@@ -29,8 +29,7 @@ from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
 from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.sessions import END_ALL
-from imgproc_local.system.file_lock import try_lock
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.files import fsync_folder, try_lock
 from imgproc_local.system.folder_lock import current_owner, require_folder
 
 FORMAT = 1

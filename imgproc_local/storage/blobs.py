@@ -29,8 +29,7 @@ from typing import IO, Literal
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.system.files import fsync_folder, is_disk_full
-from imgproc_local.system.permissions import PRIVATE_FOLDER
+from imgproc_local.system.files import PRIVATE_FOLDER, fsync_folder, is_disk_full
 
 log = logging.getLogger(__name__)
 

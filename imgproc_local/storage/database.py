@@ -23,8 +23,7 @@ import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.migration import migrate
-from imgproc_local.system.files import is_disk_full
-from imgproc_local.system.permissions import PRIVATE_FILE
+from imgproc_local.system.files import PRIVATE_FILE, is_disk_full
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]

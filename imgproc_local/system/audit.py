@@ -7,8 +7,11 @@ The handlers of the logger write it; without a handler, as in tests, it is disca
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 
-from imgproc_local.system.request_context import request_id
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""The identifier of the request of the current task, for log lines; "" outside a request. A thread that
+`asyncio.to_thread` starts has the value of its task."""
 
 log = logging.getLogger("imgproc_local.audit")
 log.propagate = False

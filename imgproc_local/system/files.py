@@ -1,23 +1,30 @@
 """Atomic and durable writes: a file is written completely or not at all, and survives a loss of power.
 
-Also reading of the program's own files in folders that somebody else may have prepared, file names as text, and whether
-a path is on another machine.
+Also reading of the program's own files in folders that somebody else may have prepared, access for the owner only,
+locks, file names as text, and whether a path is on another machine.
 """
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 import secrets
 import stat
 import sys
+import time
 from pathlib import Path, PurePath
 from typing import IO, Any, TypeVar
 
 import msgspec
 
+log = logging.getLogger(__name__)
+
 Document = TypeVar("Document")
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+"""File modes that give access to the owner only. On Windows, which has no such modes, the user's profile is private."""
 
 PART_PATTERN = ".*.part"
 """A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
@@ -148,3 +155,57 @@ def is_on_network(path: PurePath) -> bool:
     Opening a UNC path connects to the machine that it names and sends the user's sign-in there.
     """
     return path.drive.startswith("\\\\") and not _EXTENDED_DRIVE.fullmatch(path.drive)
+
+
+def make_private(folder: Path) -> None:
+    """Take access to a folder from other users, and log that they had it, or still have it."""
+    if os.name != "posix":
+        return
+    try:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o077:
+            folder.chmod(PRIVATE_FOLDER)
+            log.warning("other users could read %s (mode %o); now only its owner can", folder, mode)
+    except OSError as error:
+        log.warning("other users may read %s: its mode can't be changed (%s)", folder, error.strerror)
+
+
+# ---- locks ----
+#
+# A lock is advisory and ends when the file is closed, also by a crash of the process.
+
+LOCK_POLL_S = 0.05
+"""Time between two attempts to lock a file."""
+
+
+def lock_within(file: IO[bytes], wait_s: float) -> bool:
+    """As `try_lock`, but wait at most `wait_s` seconds for another lock to end."""
+    deadline_s = time.monotonic() + wait_s
+    while not try_lock(file):
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(LOCK_POLL_S)
+    return True
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(file: IO[bytes]) -> bool:
+        """Lock `file` unless another open file of any process holds the lock. Returns whether it is locked now."""
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

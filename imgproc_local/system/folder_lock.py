@@ -12,16 +12,17 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
-from imgproc_local.system.file_lock import lock_within, try_lock
 from imgproc_local.system.files import (
     PART_PATTERN,
     fsync_folder,
     is_disk_full,
+    lock_within,
+    make_private,
     open_own_file,
     read_own_json,
+    try_lock,
     write_atomically,
 )
-from imgproc_local.system.permissions import make_private
 
 LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
 LOCK_WAIT_S = 0.25

@@ -1,10 +1,16 @@
-"""Threads that are started in advance."""
+"""Threads that are started in advance, and coroutines that run on a thread until their result is no longer wanted."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from imgproc_local.domain.stop import CheckStop
+
+Result = TypeVar("Result")
 
 
 def started_threads(count: int, name: str, initializer: Callable[[], None] | None = None) -> ThreadPoolExecutor:
@@ -21,3 +27,23 @@ def started_threads(count: int, name: str, initializer: Callable[[], None] | Non
         started.abort()
         raise
     return executor
+
+
+def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
+    """The result of `coroutine`. Calls `check_stop` every `poll_s` seconds, and cancels the coroutine if that raises.
+
+    Raises: what the coroutine or `check_stop` raises.
+    """
+    return asyncio.run(_until_stopped(coroutine, check_stop, poll_s))
+
+
+async def _until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
+    task = asyncio.create_task(coroutine)
+    try:
+        while not (await asyncio.wait({task}, timeout=poll_s))[0]:
+            check_stop()
+        return task.result()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

@@ -22,10 +22,10 @@ from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 
+from imgproc_local.api.proxy import TRUSTED_PROXY
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
 from imgproc_local.storage.sessions import PageSession
-from imgproc_local.system.request_context import TRUSTED_PROXY
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 

@@ -1,4 +1,4 @@
-"""Memory that each operation needs in a worker process, compared with the limit that `engine/memory_limit.py` gives it.
+"""Memory that each operation needs in a worker process, compared with the limit that `engine/workers.py` gives it.
 
 `python -m tests.bench.worker_memory [--folder PICTURES] [--kinds NAMES]`. Linux only.
 
@@ -24,9 +24,8 @@ from imgproc_local.domain.errors import BadImage, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine import analyze, results, workers
-from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import WorkItem
-from imgproc_local.engine.workers import Workers
+from imgproc_local.engine.workers import MEGABYTE, Workers, memory_limit_bytes
 from tests.bench.load import print_table, verdict
 from tests.support.worker_pool import work_item, worker_pool
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from imgproc_local.cli.log_limit import MAX_RECORDS, MAX_TRACEBACKS, WINDOW_S, LimitedHandler
-from imgproc_local.system.request_context import request_id
+from imgproc_local.system.audit import request_id
 
 
 class Collected(logging.Handler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from imgproc_local.engine.budget import PixelBudget
+from imgproc_local.engine.runner import PixelBudget
 
 
 async def test_never_more_than_the_limit_and_everyone_gets_his_turn() -> None:

@@ -24,9 +24,8 @@ from imgproc_local.domain.errors import (
     StorageFailed,
 )
 from imgproc_local.engine import workers as workers_module
-from imgproc_local.engine.memory_limit import MEGABYTE, memory_limit_bytes
 from imgproc_local.engine.stage import Output, WorkItem
-from imgproc_local.engine.workers import WorkerError, Workers
+from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
 from tests.support import worker_functions as functions
 from tests.support.worker_pool import StageFunction, ends, is_running, run, wait_until, work_item, worker_pool
 

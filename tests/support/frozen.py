@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from imgproc_local.system.file_lock import lock_within
+from imgproc_local.system.files import lock_within
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".build"

@@ -18,8 +18,8 @@ from pathlib import Path
 from imgproc_local.codecs.thumbnail import Thumbnail, ThumbnailSource
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.engine.memory_limit import memory_limit_bytes
 from imgproc_local.engine.stage import Output, WorkItem
+from imgproc_local.engine.workers import memory_limit_bytes
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 

@@ -30,8 +30,7 @@ from imgproc_local.batch.records import (
 )
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.output import path_text, printable
-from imgproc_local.system.file_lock import lock_within
-from imgproc_local.system.files import encodable_text, open_own_file, write_atomically
+from imgproc_local.system.files import encodable_text, lock_within, open_own_file, write_atomically
 
 log = logging.getLogger(__name__)
 

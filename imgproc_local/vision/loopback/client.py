@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.system.until_stopped import run_until_stopped
+from imgproc_local.system.threads import run_until_stopped
 from imgproc_local.vision.loopback.address import Address
 
 CONNECT_TIMEOUT_S = 2.0

@@ -25,8 +25,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
-from imgproc_local.system.file_lock import lock_within
-from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, read_own_json
+from imgproc_local.system.files import fsync_folder, lock_within, open_own_file, path_inside, read_own_json
 from imgproc_local.vision.models.catalogue import NAME_PATTERN
 from imgproc_local.vision.models.files import (
     Progress,

@@ -20,7 +20,7 @@ from imgproc_local.batch.records import HEADER, MANIFEST_FILE
 from imgproc_local.cli.process.engine_jobs import EngineJobs
 from imgproc_local.cli.process.manifest import LOCK_FILE
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.system.file_lock import try_lock
+from imgproc_local.system.files import try_lock
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import assert_empty, names, wait_for
 from tests.support import pictures
