@@ -5,9 +5,10 @@ Nothing is read at import. `load` reads the sources once and remembers, for `con
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -20,7 +21,6 @@ from imgproc_local.domain.addresses import Network, parse_networks, parse_origin
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
-from imgproc_local.domain.spelling import suggested_setting
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.catalogue import Entry, check_name
@@ -312,7 +312,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
     unknown = sorted(set(values) - set(SETTINGS))
     if unknown:
-        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}.{suggested_setting(unknown[0], SETTINGS)}")
+        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}.{_suggestion(unknown[0], SETTINGS)}")
     return values
 
 
@@ -320,7 +320,7 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
     known = {ENV_PREFIX + name.upper() for name in SETTINGS} | {CONFIG_VARIABLE}
     unknown = sorted(name for name in environ if name.startswith(ENV_PREFIX) and name not in known)
     if unknown:
-        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}.{suggested_setting(unknown[0], known)}")
+        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}.{_suggestion(unknown[0], known)}")
 
 
 def _check(name: str, value: Any, origin: str) -> None:
@@ -411,3 +411,9 @@ def _to_type(kind: type, value: Any) -> Any:
     if kind is Secret and isinstance(value, str) and value.isascii() and value.isprintable():
         return Secret(value)
     raise msgspec.ValidationError(f"Expected {kind.__name__}")
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of the message about an unknown setting: the most similar known name, and where all are listed."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{f' Did you mean {near[0]}?' if near else ''} `imgproc-local config show` lists all settings."

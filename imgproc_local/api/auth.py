@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import RateLimited, Unauthenticated
-from imgproc_local.domain.keys import ApiKey
+from imgproc_local.storage.accounts import ApiKey
 
 WINDOW_S = 60.0
 STATE_KEY = "imgproc_rate_limit"

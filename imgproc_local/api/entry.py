@@ -14,7 +14,7 @@ from imgproc_local.api.bodies import ErrorBody
 from imgproc_local.api.metrics import UNMATCHED, RequestCounts
 from imgproc_local.api.proxy import apply_forwarded, is_refused
 from imgproc_local.domain.addresses import Network
-from imgproc_local.domain.keys import ApiKey
+from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.system.audit import audit, request_id
 
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")

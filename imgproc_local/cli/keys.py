@@ -15,7 +15,7 @@ from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config
-    from imgproc_local.domain.keys import ApiKey
+    from imgproc_local.storage.accounts import ApiKey
 
 
 @click.group("keys")

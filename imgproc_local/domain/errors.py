@@ -235,3 +235,12 @@ class StageCancelled(StageFailed):
 def _s(listed: Sequence[object]) -> str:
     """The plural ending of a noun that counts `listed`: "" for one."""
     return "" if len(listed) == 1 else "s"
+
+
+def how_to_install(extra: str) -> str:
+    """What to do if an extra is missing: the pip of `.venv` is named because the system's may refuse (PEP 668)."""
+    lock = f"requirements-{extra}.lock"
+    return (
+        f"In a clone of the repository, run `.venv/bin/pip install --require-hashes -r {lock}`;"
+        f" elsewhere install imgproc-local[{extra}] with the pip, uv or pipx that installed this program."
+    )

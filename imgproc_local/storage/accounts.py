@@ -15,7 +15,6 @@ from datetime import date, timedelta
 from msgspec import Struct
 
 from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
-from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.database import Database, Row, Transaction, new_id
 
@@ -24,6 +23,23 @@ DEFAULT_ACCOUNT = "default"
 _ALPHABET = string.ascii_letters + string.digits
 _SECRET_LENGTH = 32
 _PREFIX = "imgp_"
+
+
+class ApiKey(Struct, frozen=True):
+    """An API key as stored, without its secret. `account` is the account's name, `name` the key's.
+
+    `rate_limit` is in requests per minute; None means the setting `rate_limit_per_minute`, 0 means no limit. Times are
+    RFC 3339. `for_page` says that the local page made the key for itself: such a key has no rate limit.
+    """
+
+    id: str
+    account_id: str
+    account: str
+    name: str
+    rate_limit: int | None
+    created_at: str
+    revoked_at: str | None = None
+    for_page: bool = False
 
 
 class Keys:

@@ -17,8 +17,8 @@ from imgproc_local.api.json_body import read_json
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound
-from imgproc_local.domain.keys import ApiKey
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
+from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.storage.sessions import PageSession, link_page
 from imgproc_local.system.audit import audit
 from imgproc_local.web.guard import NO_SESSION, get, session_of

@@ -16,7 +16,7 @@ from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_RE
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import how_to_install
 from imgproc_local.system.files import is_disk_full
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from imgproc_local.cli.doctor.check import Check
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import how_to_install
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config

@@ -11,8 +11,7 @@ import sys
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, unpack
-from imgproc_local.domain.errors import UnsupportedImage
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import UnsupportedImage, how_to_install
 from imgproc_local.domain.image import Format, ImageInfo
 
 _HDR_TRANSFERS = (16, 18)

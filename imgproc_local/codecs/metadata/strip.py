@@ -36,7 +36,7 @@ from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.codecs.metadata.text_cleaner import TextCleaner
 from imgproc_local.codecs.metadata.xmp import Packet
-from imgproc_local.domain.captions import is_camera_default, reads_as_a_caption
+from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedText, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed
 

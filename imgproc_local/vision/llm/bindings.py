@@ -12,8 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import ModelUnusable, how_to_install
 from imgproc_local.vision.llm.cpu import processor_problem
 
 SPIN_COUNT = "1000"

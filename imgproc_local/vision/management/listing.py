@@ -13,8 +13,7 @@ from functools import partial
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import ModelUnusable, how_to_install
 from imgproc_local.vision.llm.selftest import known_problem, passed_self_test
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from imgproc_local.vision.loopback.server import ModelServer

@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ModelUnusable, StorageFailed
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed, how_to_install
 from imgproc_local.system.files import open_own_file
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.files import CHUNK_BYTES, Progress, translate_disk_errors

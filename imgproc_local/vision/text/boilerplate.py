@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from imgproc_local.domain.captions import is_camera_default
+from imgproc_local.domain.alt_text import is_camera_default
 from imgproc_local.domain.sentences import sentences
 from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS, UNTITLED, word_set

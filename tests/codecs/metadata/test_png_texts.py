@@ -13,7 +13,7 @@ from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.bounds import MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.captions import reads_as_a_caption
+from imgproc_local.domain.alt_text import reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp

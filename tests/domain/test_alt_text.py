@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from imgproc_local.domain.captions import is_camera_default
+from imgproc_local.domain.alt_text import is_camera_default
 from imgproc_local.vision.text.human_words import human_text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from imgproc_local.domain.extras import how_to_install
+from imgproc_local.domain.errors import how_to_install
 
 ROOT = Path(__file__).parents[2]
 
