@@ -11,7 +11,7 @@ import { announce, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
 import { api, fileOf } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
-import { acceptTexts, redoLast, regenerateTexts, reporting, undoLast } from "./texts.js";
+import { acceptTexts, regenerateTexts, reporting, restoreLast } from "./texts.js";
 import { Toolbar, Totals, isFiltered } from "./toolbar.js";
 import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
 
@@ -156,7 +156,6 @@ export function PicturesView({ app, path }) {
   });
 
   useEffect(() => {
-    const showChanged = (undo) => undo().then((id) => { if (id !== null) current.set(id); });
     const actions = {
       j: () => go(1),
       k: () => go(-1),
@@ -186,7 +185,7 @@ export function PicturesView({ app, path }) {
       const control = event.ctrlKey || event.metaKey;
       if (control && !event.altKey && event.key.toLowerCase() === "z" && !isTyping(event)) {
         event.preventDefault();
-        showChanged(event.shiftKey ? redoLast : undoLast);
+        restoreLast(event.shiftKey ? "redo" : "undo").then((id) => { if (id !== null) current.set(id); });
         return;
       }
       if (event.key === "Escape" && isTyping(event)) {

@@ -4,7 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { announce, notice } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { pictureOf } from "./store.js";
-import { keyOf, redoText, reporting, saveText, saving, sent, undoText } from "./texts.js";
+import { keyOf, reporting, restoreText, saveText, saving, sent } from "./texts.js";
 
 const MAX_CHARS = 250;
 const USUAL_CHARS = 125;
@@ -86,7 +86,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
   };
   const saveAndAnnounce = async (acceptance) => {
     const isStored = await save({ acceptance });
-    if (isStored !== false) announce("Saved.", isStored ? undo : null);
+    if (isStored !== false) announce("Saved.", isStored ? () => restore("undo") : null);
   };
   const accept = () => {
     if (!checkAcceptable()) return;
@@ -114,11 +114,10 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
       event.stopPropagation(); // undo the typing, which the browser does, not the last action
     }
   };
-  const act = (work, message) => reporting(async () => {
-    await work();
-    announce(message);
+  const restore = (action) => reporting(async () => {
+    await restoreText(id, code, action);
+    announce(action === "undo" ? "Undone." : "Redone.");
   });
-  const undo = () => act(() => undoText(id, code), "Undone.");
 
   const length = characters(altText);
   const tone = length > MAX_CHARS ? "bad" : length > USUAL_CHARS ? "warn" : "good";
@@ -150,9 +149,9 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
         <button type="button" class="small" disabled=${state.regenerating} aria-label=${`Regenerate ${language}`}
           onClick=${onRegenerate}>Regenerate</button>
         <button type="button" class="small" disabled=${!state.can_undo || state.regenerating} aria-label=${`Undo ${language}`}
-          onClick=${undo}>Undo</button>
+          onClick=${() => restore("undo")}>Undo</button>
         <button type="button" class="small" disabled=${!state.can_redo || state.regenerating} aria-label=${`Redo ${language}`}
-          onClick=${() => act(() => redoText(id, code), "Redone.")}>Redo</button>
+          onClick=${() => restore("redo")}>Redo</button>
       </div>
     </section>`;
 }

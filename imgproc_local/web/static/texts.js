@@ -1,8 +1,7 @@
 // Changes of texts: save, accept, regenerate, undo and redo. The service stores every version of a text.
 //
-// Each action of the user is one entry of the history, also if it changes the texts of a picture in several languages. It is
-// recorded when the user acts, not when the service answers, so that Ctrl+Z always undoes the last action. The requests for
-// one picture are sent one after the other: an undo waits until the change before it is stored or refused.
+// Each action of the user is one entry of the history, also if it changes the texts of a picture in several languages. All
+// requests are sent one after the other: an undo waits until the change before it is stored or refused.
 
 import { counted } from "./format.js";
 import { announce, confirmed, notice } from "./messages.js";
@@ -10,14 +9,11 @@ import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api } from "./service.js";
 import { applyTranslation, eventsOf, latestText, pictureOf, reloadPicture } from "./store.js";
 
-// Entries: { id, texts: [{ code, words, isRegenerated, before, state }] }, oldest first. `words` are those of an edit; `before`
-// is the text that the action replaced; `state` is "sent" until the service has answered, then "stored" or "refused", and
-// "undone" after an undo.
-const done = [];
-const undone = [];
+// Entries: { id, texts: [{ code, before }] }, the latest last. `before` is the text that the action replaced.
+const HISTORY = { undo: [], redo: [] };
+const OPPOSITE = { undo: "redo", redo: "undo" };
 
-const queues = new Map(); // a promise of the end of the last request, by the identifier of the picture
-const restoring = new Map(); // how many requests that restore or regenerate texts are unanswered, by the identifier of the picture
+let queue = Promise.resolve(); // ends when all requests so far are answered
 
 /** How many actions the service has not yet answered. */
 export const saving = new Observable(0);
@@ -29,25 +25,12 @@ export const keyOf = (id, code) => `${id} ${code}`;
 /** Whether the words and the source of two texts are the same. */
 const isSame = (text, other) => ["seo_alt_text", "seo_filename", "source"].every((name) => text?.[name] === other?.[name]);
 
-/** Do `work` when all earlier requests for the picture `id` are answered. */
-function enqueue(id, work) {
+/** Do `work` when all earlier requests are answered. */
+function enqueue(work) {
   saving.set(saving.value + 1);
-  const result = (queues.get(id) ?? Promise.resolve()).then(work);
-  const end = result.catch(() => {}).then(() => {
-    saving.set(saving.value - 1);
-    if (queues.get(id) === end) queues.delete(id);
-  });
-  queues.set(id, end);
+  const result = queue.then(work).finally(() => saving.set(saving.value - 1));
+  queue = result.catch(() => {});
   return result;
-}
-
-/** As `enqueue`, for requests whose resulting texts only the service knows: undo, redo and regenerate. */
-function enqueueRestoring(id, work) {
-  restoring.set(id, (restoring.get(id) ?? 0) + 1);
-  return enqueue(id, work).finally(() => {
-    restoring.set(id, restoring.get(id) - 1);
-    if (restoring.get(id) === 0) restoring.delete(id);
-  });
 }
 
 /** Send a change of a text, and show the text of the answer. Throws `Refused`. */
@@ -75,22 +58,17 @@ async function request(id, code, method, action = "", words = undefined) {
   }
 }
 
-function record(entry) {
-  done.push(entry);
-  undone.length = 0;
-}
-
-/** Do `change(text)` for the texts of an entry in turn. Throws the first error after all were tried. */
-async function changeAll(texts, change) {
+/** Do `change(code)` for texts in turn, as one action. Throws the first error after all were tried. */
+async function changeAll(id, codes, change) {
+  const texts = [];
   const errors = [];
-  for (const text of texts) {
-    try {
-      await change(text);
-      text.state = "stored";
-    } catch (error) {
-      text.state = "refused";
-      errors.push(error);
-    }
+  for (const code of codes) {
+    const before = latestText(id, code);
+    await change(code).then(() => texts.push({ code, before }), (error) => errors.push(error));
+  }
+  if (texts.length > 0) {
+    HISTORY.undo.push({ id, texts });
+    HISTORY.redo.length = 0;
   }
   if (errors.length > 0) throw errors[0];
 }
@@ -99,14 +77,6 @@ async function changeAll(texts, change) {
 
 /** Whether the alt text is a person's, or will be when all earlier requests were answered. */
 const isFromPerson = (id, code) => latestText(id, code)?.source === "person" || sent.value.get(keyOf(id, code))?.seo_alt_text !== undefined;
-
-/** Whether saving `words` would change nothing: after all earlier requests, the text has them, and an alt text is a person's. */
-function isUnchanged(id, code, words) {
-  if (restoring.has(id)) return false;
-  const waiting = sent.value.get(keyOf(id, code));
-  const text = { ...latestText(id, code), ...waiting };
-  return (words.seo_alt_text === undefined || isFromPerson(id, code)) && Object.entries(words).every(([name, value]) => text[name] === value);
-}
 
 function setSent(id, code, words) {
   const all = new Map(sent.value);
@@ -121,30 +91,25 @@ function removeSent(id, code, answered) {
   setSent(id, code, Object.fromEntries(Object.entries(waiting).filter(([name, value]) => answered[name] !== value)));
 }
 
-/** Store the words of a person as one action: `changes` are { code, words }. Throws `Refused`. */
+/** Store words of a person as one action: `changes` has { seo_alt_text, seo_filename } by language. Throws `Refused`. */
 function save(id, changes) {
-  const texts = changes.filter(({ code, words }) => !isUnchanged(id, code, words)).map((change) => ({ ...change, state: "sent" }));
-  if (texts.length === 0) return Promise.resolve();
-  for (const { code, words } of texts) setSent(id, code, { ...sent.value.get(keyOf(id, code)), ...words });
-  record({ id, texts });
-  return enqueue(id, () => changeAll(texts, async (text) => {
-    text.before = latestText(id, text.code);
+  for (const [code, words] of changes) setSent(id, code, { ...sent.value.get(keyOf(id, code)), ...words });
+  return enqueue(() => changeAll(id, [...changes.keys()], async (code) => {
     try {
-      await request(id, text.code, "PATCH", "", text.words);
+      await request(id, code, "PATCH", "", changes.get(code));
     } finally {
-      removeSent(id, text.code, text.words);
+      removeSent(id, code, changes.get(code));
     }
   }));
 }
 
 /** Store `words` ({ seo_alt_text, seo_filename }) of a person. Throws `Refused`. */
-export const saveText = (id, code, words) => save(id, [{ code, words }]);
+export const saveText = (id, code, words) => save(id, new Map([[code, words]]));
 
 /** Accept the texts of a picture, except those that are accepted, that are being saved, or that a person has to write. */
-export const acceptTexts = ({ id, image }) => reporting(() => save(id, image.translations
-  .filter(({ source, needs_text: needsText }) => source !== "person" && !needsText)
-  .filter(({ language_code: code }) => sent.value.get(keyOf(id, code))?.seo_alt_text === undefined)
-  .map(({ language_code: code, seo_alt_text: altText }) => ({ code, words: { seo_alt_text: altText } }))));
+export const acceptTexts = ({ id, image }) => reporting(() => save(id, new Map(image.translations
+  .filter(({ language_code: code, needs_text: needsText }) => !needsText && !isFromPerson(id, code))
+  .map(({ language_code: code, seo_alt_text: altText }) => [code, { seo_alt_text: altText }]))));
 
 /**
  * Let the service write texts anew, as one action, but ask first where a person's would be replaced. `describedBy` is that of
@@ -164,107 +129,61 @@ export const regenerateTexts = (id, codes, { model, problem }) => reporting(asyn
     yes: "Regenerate",
   });
   if (!isAgreed) return;
-  const texts = open.map((code) => ({ code, state: "sent", isRegenerated: true }));
-  record({ id, texts });
-  await enqueueRestoring(id, () => changeAll(texts, async (text) => {
-    text.before = latestText(id, text.code);
-    await request(id, text.code, "POST", "/regenerate");
-  }));
-  announce(`${counted(texts.length, "text")} being written.`);
+  await enqueue(() => changeAll(id, open, (code) => request(id, code, "POST", "/regenerate")));
+  announce(`${counted(open.length, "text")} being written.`);
 });
 
 // ---- undo and redo ----
 
-const ACTIONS = {
-  undo: { from: done, to: undone, oldState: "stored", newState: "undone", message: "Undone.", nothing: "There is nothing to undo." },
-  redo: { from: undone, to: done, oldState: "undone", newState: "stored", message: "Redone.", nothing: "There is nothing to redo." },
-};
-
-/** Undo the last action on this page. Returns the identifier of its picture, or null if there is nothing to undo. */
-export const undoLast = () => restoreLast("undo");
-/** As `undoLast`, for the action that was undone last. */
-export const redoLast = () => restoreLast("redo");
-
-async function restoreLast(action) {
-  const { from, to, message, nothing } = ACTIONS[action];
-  while (from.length > 0 && !pictureOf(from.at(-1).id)) from.pop();
-  const entry = from.pop();
-  if (entry === undefined) {
-    announce(nothing);
-    return null;
-  }
-  to.push(entry);
-  const { id } = entry;
-  let restored = 0;
-  const isDone = await reporting(async () => {
-    try {
-      restored = await enqueueRestoring(id, () => restoreTexts(entry, action));
-    } catch (error) {
-      moveBack(entry, action, error);
-      throw error;
+/**
+ * Undo the last action on this page, or redo the one that was undone last: `action` is "undo" or "redo". Resolves with the
+ * identifier of its picture, or with null if there is nothing to do.
+ */
+export async function restoreLast(action) {
+  let restoredId = null;
+  await reporting(() => enqueue(async () => {
+    for (let entry = HISTORY[action].pop(); entry !== undefined; entry = HISTORY[action].pop()) {
+      const { id } = entry;
+      if (entry.texts.some(({ code }) => latestText(id, code)?.regenerating)) {
+        HISTORY[action].push(entry);
+        throw new Refused(0, "The text is still being written. Undo it when it is finished.");
+      }
+      // an action that changed no words has no version to restore: go on with the one before it
+      const texts = entry.texts.filter(({ code, before }) => pictureOf(id) && !(action === "undo" && isSame(latestText(id, code), before)));
+      if (texts.length === 0) continue;
+      restoredId = id;
+      await restore(action, id, texts);
+      announce(action === "undo" ? "Undone." : "Redone.");
+      return;
     }
-  });
-  if (!isDone) return id;
-  if (restored === 0) {
-    // the action was refused or changed no words, so there is no version to restore: go on with the action before it
-    remove(to, entry);
-    return restoreLast(action);
-  }
-  announce(message);
-  return id;
+    announce(`There is nothing to ${action}.`);
+  }));
+  return restoredId;
 }
-
-/** Remove an entry from a list of the history, which may have been emptied since. */
-function remove(entries, entry) {
-  if (entries.includes(entry)) entries.splice(entries.indexOf(entry), 1);
-}
-
-/** After a failed undo or redo, allow another try, unless there is no such version (409). */
-function moveBack(entry, action, error) {
-  const { from, to } = ACTIONS[action];
-  remove(to, entry);
-  if (error.status !== 409) from.push(entry);
-}
-
-/** Undo or redo the texts of an entry. Returns how many were changed. Throws `Refused`. */
-async function restoreTexts({ id, texts }, action) {
-  const { oldState, newState } = ACTIONS[action];
-  const open = texts.filter(({ state }) => state === oldState);
-  if (open.some(({ code, isRegenerated }) => isRegenerated && latestText(id, code)?.regenerating)) {
-    throw new Refused(0, "The text is still being written. Undo it when it is finished.");
-  }
-  let restored = 0;
-  for (const text of action === "undo" ? open.reverse() : open) {
-    if (action === "undo" && isSame(latestText(id, text.code), text.before)) continue;
-    await request(id, text.code, "POST", `/${action}`);
-    text.state = newState;
-    restored += 1;
-  }
-  return restored;
-}
-
-export const undoText = (id, code) => restoreText(id, code, "undo");
-export const redoText = (id, code) => restoreText(id, code, "redo");
 
 /** Undo or redo the last change of one text, also if it was made before the page was opened. Throws `Refused`. */
-function restoreText(id, code, action) {
-  const { from, to, oldState, newState } = ACTIONS[action];
-  const earlier = from.findLast((entry) => entry.id === id && entry.texts.some((text) => text.code === code));
-  const text = earlier?.texts.find((other) => other.code === code) ?? { code, state: oldState };
+export const restoreText = (id, code, action) => enqueue(() => {
+  const earlier = HISTORY[action].findLast((entry) => entry.id === id && entry.texts.some((text) => text.code === code));
+  const text = earlier?.texts.find((other) => other.code === code) ?? { code };
   if (earlier !== undefined) earlier.texts = earlier.texts.filter((other) => other !== text);
-  if (earlier?.texts.length === 0) remove(from, earlier);
-  const entry = { id, texts: [text] };
-  to.push(entry);
-  return enqueueRestoring(id, async () => {
-    try {
-      if (text.state !== oldState) throw new Refused(409, "The change was not stored.");
-      await request(id, code, "POST", `/${action}`);
-      text.state = newState;
-    } catch (error) {
-      moveBack(entry, action, error);
-      throw error;
+  return restore(action, id, [text]);
+});
+
+/** Undo or redo texts, which are then an entry of the opposite action. Throws `Refused`. */
+async function restore(action, id, texts) {
+  const restored = [];
+  try {
+    for (const text of texts) {
+      await request(id, text.code, "POST", `/${action}`);
+      restored.push(text);
     }
-  });
+  } catch (error) {
+    // another try is possible, unless there is no such version
+    if (error.status !== 409) HISTORY[action].push({ id, texts: texts.filter((text) => !restored.includes(text)) });
+    throw error;
+  } finally {
+    if (restored.length > 0) HISTORY[OPPOSITE[action]].push({ id, texts: restored });
+  }
 }
 
 /** Run `work`, and show its error as a notice. True if it succeeded. */
