@@ -8,7 +8,6 @@ import asyncio
 import logging
 import os
 import shutil
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -40,7 +39,6 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.inspection import WORK_FOLDER
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.migration import needs_migration
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
@@ -345,33 +343,15 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
 async def open_store(config: Config, clock: Clock = utc_now, *, create: bool = False) -> AsyncIterator[Store]:
     """Keys, credits and page sessions, even while a server owns the folder. With `create`, a missing folder is created.
 
-    Raises: StorageFailed; DataFolderBusy, where a server of an older version of the program is running.
+    Raises: StorageFailed.
     """
     if not create:
         require_folder(config.data_dir)
     make_folder(config.data_dir)
     _require_own_content(config.data_dir)
-    with _owned_if_migrating(config.data_dir, clock):
-        database = await open_database(config.data_dir / DATABASE_FILE, clock)
+    database = await open_database(config.data_dir / DATABASE_FILE, clock)
     async with _store(config, database) as store:
         yield store
-
-
-@contextmanager
-def _owned_if_migrating(folder: Path, clock: Clock) -> Iterator[None]:
-    """Owns the folder inside the block if its database has to be migrated, so that no server uses it meanwhile."""
-    try:
-        migrating = needs_migration(folder / DATABASE_FILE)
-    except (sqlite3.Error, OSError):  # `open_database` reports it
-        migrating = False
-    if not migrating:
-        yield
-        return
-    lock = FolderLock(folder, Owner(os.getpid(), "the migration of the database", since=rfc3339(clock())))
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @asynccontextmanager

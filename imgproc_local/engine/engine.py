@@ -69,8 +69,7 @@ class Engine:
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
-        `client_id` names the client within the account: if one client queues a batch of many jobs, the single jobs of
-        the account's other clients are run before the batch.
+        `client_id` names the client within the account, for its usage of credits.
         With `is_local`, for the command line and the local page, `LOCAL_FORMATS` are accepted, too.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
-from imgproc_local.storage.migration import newest_schema
+from imgproc_local.storage.schema import SCHEMA
 from imgproc_local.storage.sessions import END_ALL
 from imgproc_local.system.files import fsync_folder, try_lock
 from imgproc_local.system.folder_lock import current_owner, require_folder
@@ -212,9 +212,9 @@ def _copy_database(database: Path, copy: Path) -> tuple[int, dict[str, int]]:
             target.execute("PRAGMA journal_mode = DELETE")
             target.execute("PRAGMA secure_delete = ON")
             schema = int(target.execute("PRAGMA user_version").fetchone()[0])
-            if schema != newest_schema():
+            if schema != SCHEMA:
                 raise StorageFailed(
-                    f"The database has schema {schema}, this program knows {newest_schema()}."
+                    f"The database has schema {schema}, this program knows {SCHEMA}."
                     " Start the server once, which migrates an older one, or use the program that wrote it."
                 )
             if not target.execute(QUERIES["holds_anything"]).fetchone()[0]:
@@ -388,7 +388,7 @@ def _checked_manifest(encoded: bytes, hashes: dict[str, str], sizes: dict[str, i
         manifest = msgspec.json.decode(encoded, type=Manifest)
     except msgspec.MsgspecError as error:
         raise _unusable("its manifest is missing or has another format") from error
-    if manifest.format != FORMAT or manifest.schema > newest_schema():
+    if manifest.format != FORMAT or manifest.schema > SCHEMA:
         raise StorageFailed(
             f"The backup was written by a newer version ({manifest.program}); restore it with that one."
         )

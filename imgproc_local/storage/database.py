@@ -22,7 +22,7 @@ from typing import Any
 import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.migration import migrate
+from imgproc_local.storage.schema import statements_from
 from imgproc_local.system.files import PRIVATE_FILE, is_disk_full
 
 Row = sqlite3.Row
@@ -255,12 +255,23 @@ async def _connect(path: Path) -> aiosqlite.Connection:
     return connection
 
 
-async def open_database(path: Path, clock: Clock = utc_now) -> Database:
-    """The database at `path`, created or migrated to the newest schema.
+async def _update(writer: aiosqlite.Connection) -> None:
+    """Give the database the schema of this program, in one transaction. Raises: StorageFailed, sqlite3.Error."""
+    await writer.execute_fetchall("BEGIN IMMEDIATE")
+    try:
+        (version,) = await writer.execute_fetchall("PRAGMA user_version")
+        for statement in statements_from(version[0]):
+            await writer.execute_fetchall(statement)
+        await writer.execute_fetchall("COMMIT")
+    except BaseException:
+        await writer.execute_fetchall("ROLLBACK")
+        raise
 
-    Raises:
-        StorageFailed: the file can't be opened, is not a database, was written by a newer version of the program, or
-            can't be migrated.
+
+async def open_database(path: Path, clock: Clock = utc_now) -> Database:
+    """The database at `path`, created or updated to the schema of this program.
+
+    Raises: StorageFailed: the file can't be opened, is not a database, or has a schema that can't be updated.
     """
     with _translated_errors():
         await asyncio.to_thread(_create_private, path)
@@ -270,7 +281,7 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
         try:
             writer = await _connect(path)
             opened.append(writer)
-            await migrate(writer, path)
+            await _update(writer)
             for _ in range(READERS + LIST_READERS):
                 opened.append(reader := await _connect(path))
                 await reader.execute_fetchall("PRAGMA query_only = ON")

@@ -14,11 +14,10 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.domain.job import StageName, StageRecord, StageState, derive_status
 from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
-from imgproc_local.storage.migration import newest_schema
 from imgproc_local.storage.retention import MaxAge, Removable
+from imgproc_local.storage.schema import SCHEMA
 
 T = TypeVar("T")
 
@@ -39,15 +38,14 @@ class LedgerDifference(Struct, frozen=True):
 
 
 class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. If there are any, or if `schema` is not `newest_schema`, the fields
-    after `problems` are empty.
+    """`problems` are those of SQLite's own check. If there are any, or if `schema` is not that of this program, the
+    fields after `problems` are empty.
 
     `jobs` is the number of jobs by status; `keys` is the number of keys that are not revoked; `files` is the size in
     bytes of each file that a row references, by content address.
     """
 
     schema: int
-    newest_schema: int
     problems: tuple[str, ...] = ()
     ledger_differences: tuple[LedgerDifference, ...] = ()
     jobs: dict[str, int] = {}
@@ -93,22 +91,20 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _read(connection: sqlite3.Connection) -> DatabaseReport:
-    newest = newest_schema()
     schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
     checked = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({MAX_PROBLEMS})")]
     problems = () if checked == ["ok"] else tuple(checked)
-    if problems or schema != newest:
-        return DatabaseReport(schema, newest, problems)
+    if problems or schema != SCHEMA:
+        return DatabaseReport(schema, problems)
     # one transaction: all that follows is of one moment
     connection.execute("BEGIN")
     return DatabaseReport(
         schema,
-        newest,
         ledger_differences=tuple(
             LedgerDifference(row["name"], row["balance"], row["ledger_sum"])
             for row in connection.execute(QUERIES["ledger_differences"])
         ),
-        jobs=_jobs_by_status(connection),
+        jobs={row["status"]: row["jobs"] for row in connection.execute(QUERIES["jobs_by_status"])},
         keys=int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0]),
         files=referenced_files(connection),
     )
@@ -117,26 +113,6 @@ def _read(connection: sqlite3.Connection) -> DatabaseReport:
 def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
     """The size in bytes of each file that a row references, by content address."""
     return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
-
-
-def _jobs_by_status(connection: sqlite3.Connection) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    stages: list[StageRecord] = []
-    current = None
-    for row in connection.execute(QUERIES["all_stages"]):
-        if row["job_id"] != current and stages:
-            _count(stages, counts)
-            stages = []
-        current = row["job_id"]
-        stages.append(StageRecord(StageName(row["name"]), StageState(row["state"]), row["started_seq"]))
-    if stages:
-        _count(stages, counts)
-    return counts
-
-
-def _count(stages: list[StageRecord], counts: dict[str, int]) -> None:
-    status = derive_status(stages).value
-    counts[status] = counts.get(status, 0) + 1
 
 
 def removable(path: Path, age: MaxAge, now: datetime) -> Removable:

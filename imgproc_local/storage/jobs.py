@@ -28,8 +28,6 @@ from imgproc_local.storage.translations import insert_translation
 
 ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
-BATCH_BEGINS_AT = 10
-"""A job belongs to a batch, which other jobs overtake, if its client has this many unfinished jobs already."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 INTERRUPTED = (
     f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
@@ -39,7 +37,7 @@ INTERRUPTED = (
 class Submission(Struct, frozen=True):
     """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs.
 
-    `client_id` tells the clients of one account apart; see `BATCH_BEGINS_AT`.
+    `client_id` tells the clients of one account apart in its usage of credits.
     """
 
     account_id: str
@@ -71,7 +69,7 @@ class Submission(Struct, frozen=True):
 
 
 class Jobs:
-    """The jobs of all accounts. `queue_limit` is how many may be unfinished; `_require_room` has the exceptions."""
+    """The jobs of all accounts. `queue_limit` is how many may be unfinished; `_require_room` has the exception."""
 
     def __init__(self, database: Database, queue_limit: int) -> None:
         self._database = database
@@ -121,11 +119,10 @@ class Jobs:
             if submission.plan.context:
                 await tx.run("insert_context", {"job_id": job_id, "context": submission.plan.context})
             client = {"account_id": submission.account_id, "client_id": submission.client_id}
-            unfinished = await tx.value("count_open_jobs_of_client", {**client, "limit": BATCH_BEGINS_AT})
             for stage, price in submission.prices.items():
                 lane = submission.lanes[stage]
                 values = {**client, "job_id": job_id, "name": stage.value, "lane": lane, "price": price}
-                await tx.run("insert_stage", {**values, "batch": unfinished >= BATCH_BEGINS_AT})
+                await tx.run("insert_stage", values)
                 await move_credits(tx, submission.account_id, "hold", -price, job_id, stage.value)
             return await read_job(tx, job_id), True
 
@@ -154,17 +151,10 @@ class Jobs:
             await self._require_room(read, account_id)
 
     async def _require_room(self, tx: Transaction, account_id: str) -> None:
-        """Raises: QueueFull, if the limit is reached, unless other accounts have jobs and this one has few or none.
-
-        Up to one and a half times the limit, an account may submit while it has fewer jobs than its share: half of the
-        limit, divided by the number of accounts with jobs, itself included. Beyond that, it may submit its first job.
-        """
-        queue = await tx.one("queue_shares", {"account_id": account_id})
+        """Raises: QueueFull, if the limit is reached and the account has unfinished jobs: each may have one."""
+        queue = await tx.one("queue_length", {"account_id": account_id})
         assert queue is not None
-        limit, total, own = self._queue_limit, queue["total"], queue["own"]
-        others = queue["accounts"] - (own > 0)
-        is_below_share = others > 0 and own < limit // 2 // (others + 1) and total < limit + limit // 2
-        if total >= limit and not (is_below_share or (others > 0 and own == 0)):
+        if queue["total"] >= self._queue_limit and queue["own"]:
             raise QueueFull(self._queue_limit, "unfinished jobs")
 
     async def require_project(self, account_id: str, project_id: str) -> None:
@@ -209,9 +199,7 @@ class Jobs:
             "limit": limit,
         }
         async with self._database.listing() as read:
-            ids: list[str] = []
-            for query in list_queries(filters):
-                ids += [row["id"] for row in await read.all(query, parameters)]
+            ids = {row["id"] for query in list_queries(filters) for row in await read.all(query, parameters)}
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:

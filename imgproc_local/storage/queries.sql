@@ -93,16 +93,10 @@ INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id
 -- name: count_open_jobs
 SELECT count(*) FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
 
--- name: queue_shares
--- Of the unfinished jobs: all, those of the account, and how many accounts have any.
-SELECT count(*) AS total, coalesce(sum(account_id = :account_id), 0) AS own, count(DISTINCT account_id) AS accounts
+-- name: queue_length
+-- The unfinished jobs: all, and those of the account.
+SELECT count(*) AS total, coalesce(sum(account_id = :account_id), 0) AS own
 FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
-
--- name: count_open_jobs_of_client
-SELECT count(*) FROM (
-    SELECT DISTINCT job_id FROM stages
-    WHERE account_id = :account_id AND client_id = :client_id AND state IN ('pending', 'running')
-    LIMIT :limit);
 
 -- name: highest_job_id
 SELECT max(id) FROM jobs;
@@ -129,8 +123,8 @@ INSERT INTO jobs (
 INSERT INTO contexts (job_id, context) VALUES (:job_id, :context);
 
 -- name: insert_stage
-INSERT INTO stages (job_id, account_id, client_id, batch, name, lane, state, price)
-VALUES (:job_id, :account_id, :client_id, :batch, :name, :lane, 'pending', :price);
+INSERT INTO stages (job_id, account_id, client_id, name, lane, state, price)
+VALUES (:job_id, :account_id, :client_id, :name, :lane, 'pending', :price);
 
 -- ---- jobs: reading them ----
 
@@ -170,69 +164,13 @@ ORDER BY jobs.id DESC;
 -- name: job_id_by_image
 SELECT id FROM jobs WHERE image_id = :image_id AND account_id = :account_id;
 
--- Lists by status follow the rules of domain.job.derive_status; a test holds the two together. Each begins at an index
--- of its status, so that its time depends on the rows that it returns. Unary plus keeps a term from choosing an index.
+-- Each list begins at an index of its jobs, so that its time depends on the rows that it returns, and applies all other
+-- filters to them. Unary plus keeps a term from choosing an index.
 
--- name: list_jobs
-SELECT id FROM jobs WHERE account_id = :account_id AND id < :before_id ORDER BY id DESC LIMIT :limit;
-
--- name: list_jobs_of_project
-SELECT id FROM jobs
-WHERE project_id = :project_id AND +account_id = :account_id AND id < :before_id
-ORDER BY id DESC LIMIT :limit;
-
--- name: list_open_jobs
-SELECT DISTINCT job_id AS id FROM stages AS open
-WHERE account_id = :account_id AND state IN ('pending', 'running') AND job_id < :before_id
-    AND coalesce(
-        (SELECT CASE name WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
-         FROM stages WHERE stages.job_id = open.job_id AND started_seq IS NOT NULL
-         ORDER BY started_seq DESC LIMIT 1),
-        'pending') IN (SELECT value FROM json_each(:statuses))
-    AND (:project_id IS NULL OR :project_id = (SELECT project_id FROM jobs WHERE jobs.id = open.job_id))
-ORDER BY open.job_id DESC LIMIT :limit;
-
--- name: list_failed_jobs
-SELECT DISTINCT job_id AS id FROM stages AS failed
-WHERE account_id = :account_id AND state = 'failed' AND job_id < :before_id
-    AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE account_id = :account_id AND job_id = failed.job_id AND state IN ('pending', 'running'))
-    AND (:project_id IS NULL OR :project_id = (SELECT project_id FROM jobs WHERE jobs.id = failed.job_id))
-ORDER BY failed.job_id DESC LIMIT :limit;
-
--- name: list_completed_jobs
-SELECT id FROM jobs
-WHERE account_id = :account_id AND id < :before_id
-    AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
-    AND NOT EXISTS (
-        SELECT 1 FROM stages WHERE account_id = :account_id AND job_id = jobs.id AND state = 'failed')
-ORDER BY id DESC LIMIT :limit;
-
--- name: list_completed_jobs_of_project
-SELECT id FROM jobs
-WHERE project_id = :project_id AND +account_id = :account_id AND id < :before_id
-    AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
-    AND NOT EXISTS (
-        SELECT 1 FROM stages WHERE account_id = :account_id AND job_id = jobs.id AND state = 'failed')
-ORDER BY id DESC LIMIT :limit;
-
--- name: list_jobs_needing_text
-SELECT DISTINCT job_id AS id FROM translations
-WHERE account_id = :account_id AND source = 'pixels' AND job_id < :before_id
-    AND (:project_id IS NULL OR project_id = :project_id)
-ORDER BY job_id DESC LIMIT :limit;
-
--- name: list_jobs_by_filters
--- Filters that no index begins with, and any combination of filters. It reads the jobs of the account one after the other
--- until `limit` of them match.
-SELECT id FROM jobs
-WHERE account_id = :account_id AND id < :before_id
-    AND (:project_id IS NULL OR +project_id = :project_id)
+-- name: list_filters
+-- Not a statement: the end of every list. Filters that are not set are NULL, 0 or '[]'.
+jobs.id < :before_id
+    AND (:project_id IS NULL OR +jobs.project_id = :project_id)
     AND (NOT :needs_text OR EXISTS (
         SELECT 1 FROM translations WHERE translations.job_id = jobs.id AND source = 'pixels'))
     AND (:language_missing IS NULL OR NOT EXISTS (
@@ -241,16 +179,30 @@ WHERE account_id = :account_id AND id < :before_id
     AND (NOT :larger_than_optimized OR (
         SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'convert') >= (
         SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'optimize'))
-    AND (:statuses = '[]' OR (
-        SELECT CASE
-            WHEN sum(state IN ('pending', 'running')) THEN coalesce((
-                SELECT CASE name WHEN 'analyze' THEN 'analyzing' WHEN 'optimize' THEN 'optimizing' ELSE 'converting' END
-                FROM stages WHERE stages.job_id = jobs.id AND started_seq IS NOT NULL
-                ORDER BY started_seq DESC LIMIT 1), 'pending')
-            WHEN sum(state = 'failed') THEN 'failed'
-            ELSE 'completed' END
-        FROM stages WHERE stages.job_id = jobs.id) IN (SELECT value FROM json_each(:statuses)))
-ORDER BY id DESC LIMIT :limit;
+    AND (:statuses = '[]' OR (SELECT status FROM job_status WHERE job_id = jobs.id) IN (
+        SELECT value FROM json_each(:statuses)));
+
+-- name: list_jobs
+SELECT id FROM jobs WHERE account_id = :account_id AND {list_filters} ORDER BY id DESC LIMIT :limit;
+
+-- name: list_jobs_of_project
+SELECT id FROM jobs
+WHERE project_id = :project_id AND +account_id = :account_id AND {list_filters} ORDER BY id DESC LIMIT :limit;
+
+-- name: list_open_jobs
+SELECT DISTINCT job_id AS id FROM stages AS listed CROSS JOIN jobs ON jobs.id = job_id
+WHERE listed.account_id = :account_id AND state IN ('pending', 'running') AND job_id < :before_id AND {list_filters}
+ORDER BY job_id DESC LIMIT :limit;
+
+-- name: list_failed_jobs
+SELECT DISTINCT job_id AS id FROM stages AS listed CROSS JOIN jobs ON jobs.id = job_id
+WHERE listed.account_id = :account_id AND state = 'failed' AND job_id < :before_id AND {list_filters}
+ORDER BY job_id DESC LIMIT :limit;
+
+-- name: list_jobs_needing_text
+SELECT DISTINCT job_id AS id FROM translations AS listed CROSS JOIN jobs ON jobs.id = job_id
+WHERE listed.account_id = :account_id AND source = 'pixels' AND job_id < :before_id AND {list_filters}
+ORDER BY job_id DESC LIMIT :limit;
 
 -- name: count_jobs_of_account
 SELECT count(*) FROM jobs WHERE account_id = :account_id;
@@ -264,18 +216,15 @@ WITH sizes AS MATERIALIZED (
         WHERE account_id = :account_id AND job_id = jobs.id AND output_size IS NOT NULL) AS smallest
     FROM jobs WHERE account_id = :account_id),
 unfinished AS MATERIALIZED (
-    SELECT EXISTS (
-        SELECT 1 FROM stages WHERE stages.job_id = open.job_id AND started_seq IS NOT NULL) AS has_started
-    FROM stages AS open WHERE account_id = :account_id AND state IN ('pending', 'running')
-    GROUP BY open.job_id)
+    SELECT status FROM job_status
+    WHERE job_id IN (SELECT job_id FROM stages WHERE account_id = :account_id AND state IN ('pending', 'running')))
 SELECT
     (SELECT count(*) FROM sizes) AS jobs,
     (SELECT count(*) FROM unfinished) AS open,
-    (SELECT count(*) FROM unfinished WHERE has_started) AS running,
-    (SELECT count(DISTINCT job_id) FROM stages AS failed
-     WHERE account_id = :account_id AND state = 'failed' AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE account_id = :account_id AND job_id = failed.job_id AND state IN ('pending', 'running'))) AS failed,
+    (SELECT count(*) FROM unfinished WHERE status <> 'pending') AS running,
+    (SELECT count(*) FROM job_status
+     WHERE job_id IN (SELECT job_id FROM stages WHERE account_id = :account_id AND state = 'failed')
+        AND status = 'failed') AS failed,
     (SELECT coalesce(sum(original_size), 0) FROM sizes WHERE smallest IS NOT NULL) AS original_bytes,
     (SELECT coalesce(sum(max(0, original_size - smallest)), 0) FROM sizes WHERE smallest IS NOT NULL) AS saved_bytes;
 
@@ -286,11 +235,9 @@ SELECT id, image_id FROM jobs
 WHERE image_id IN (SELECT value FROM json_each(:image_ids)) AND account_id = :account_id;
 
 -- name: finished_job_ids
-SELECT id FROM jobs
+SELECT id FROM jobs JOIN job_status ON job_id = id
 WHERE account_id = :account_id AND (:project_id IS NULL OR project_id = :project_id)
-    AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE account_id = :account_id AND job_id = jobs.id AND state IN ('pending', 'running'))
+    AND status IN ('completed', 'failed')
 ORDER BY id LIMIT :limit;
 
 -- name: export_details
@@ -301,38 +248,21 @@ WHERE jobs.id IN (SELECT value FROM json_each(:ids));
 -- ---- stages: working on them ----
 
 -- name: claim_stage
--- A stage with attempts ran when the process ended, so its picture may be the cause. It is claimed after all others, and
--- while it runs nothing else in its lane is claimed: if the process ends again, no other stage is suspected.
--- Accounts take turns: the next stage is of the account whose last start in the lane is longest ago. Within the account,
--- batches come last, then the order of upload counts. `waiting` finds the accounts by one index search each.
-WITH RECURSIVE waiting (account_id) AS (
-    SELECT min(account_id) FROM stages
-    WHERE lane = :lane AND state = 'pending' AND attempts = (
-        SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending')
-    UNION ALL
-    SELECT (
-        SELECT min(account_id) FROM stages
-        WHERE lane = :lane AND state = 'pending' AND account_id > waiting.account_id AND attempts = (
-            SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending'))
-    FROM waiting WHERE waiting.account_id IS NOT NULL
-)
+-- Accounts take turns: the next stage is that of the account whose last start in the lane is longest ago. A stage with
+-- attempts ran when the process ended, so its picture may be the cause. It is claimed after all others, and while it runs
+-- nothing else in its lane is claimed: if the process ends again, no other stage is suspected.
 UPDATE stages
 SET state = 'running', attempts = attempts + 1, started_at = :at,
     started_seq = (SELECT coalesce(max(started_seq), 0) + 1 FROM stages)
 WHERE id = (
-    SELECT id FROM stages
-    WHERE lane = :lane AND state = 'pending'
-        AND attempts = (SELECT min(attempts) FROM stages WHERE lane = :lane AND state = 'pending')
-        AND account_id = (
-            SELECT account_id FROM waiting WHERE account_id IS NOT NULL
-            ORDER BY coalesce((
-                SELECT max(started_seq) FROM stages AS earlier
-                WHERE earlier.account_id = waiting.account_id AND earlier.lane = :lane), 0)
-            LIMIT 1)
-        AND NOT EXISTS (
-            SELECT 1 FROM stages AS others
-            WHERE others.lane = :lane AND others.state = 'running' AND (others.attempts > 1 OR stages.attempts > 0))
-    ORDER BY batch, id LIMIT 1)
+    SELECT next.id FROM accounts CROSS JOIN stages AS next ON next.id = (
+        SELECT id FROM stages
+        WHERE lane = :lane AND account_id = accounts.id AND state = 'pending' ORDER BY attempts, id LIMIT 1)
+    WHERE NOT EXISTS (
+        SELECT 1 FROM stages AS others
+        WHERE others.lane = :lane AND others.state = 'running' AND (others.attempts > 1 OR next.attempts > 0))
+    ORDER BY next.attempts, (
+        SELECT max(started_seq) FROM stages WHERE account_id = accounts.id AND lane = :lane) LIMIT 1)
 RETURNING job_id, name, attempts;
 
 -- name: work_of_job
@@ -351,7 +281,7 @@ RETURNING id;
 -- name: fail_stage
 UPDATE stages SET state = 'failed', finished_at = :at, error = :error
 WHERE job_id = :job_id AND name = :name AND state = 'running'
-RETURNING price, (SELECT account_id FROM jobs WHERE jobs.id = stages.job_id) AS account_id;
+RETURNING price, account_id;
 
 -- name: requeue_stage
 -- After an orderly stop or without room for the result, no fault of the picture: the attempt does not count.
@@ -481,11 +411,7 @@ UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND 
 SELECT lane, state, count(*) AS stages FROM stages WHERE state IN ('pending', 'running') GROUP BY lane, state;
 
 -- name: stored_bytes
-SELECT coalesce(sum(size), 0) FROM (
-    SELECT original_sha256 AS sha256, original_size AS size FROM jobs WHERE original_removed_at IS NULL
-    UNION
-    SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL
-);
+SELECT coalesce(sum(size), 0) FROM (SELECT DISTINCT sha256, size FROM files);
 
 -- ---- page sessions ----
 
@@ -538,31 +464,26 @@ DELETE FROM page_sessions WHERE id = :id;
 SELECT name, price FROM stages WHERE job_id = :job_id AND state = 'pending';
 
 -- name: files_of_job
-SELECT original_sha256 AS sha256 FROM jobs WHERE id = :job_id
-UNION
-SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+SELECT DISTINCT sha256 FROM files WHERE job_id = :job_id;
 
 -- name: delete_job
 DELETE FROM jobs WHERE id = :job_id;
 
 -- name: referenced_files
-SELECT original_sha256 AS sha256, original_size AS size FROM jobs WHERE original_removed_at IS NULL
-UNION
-SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL;
+SELECT DISTINCT sha256, size FROM files;
 
 -- name: file_referenced
-SELECT EXISTS (SELECT 1 FROM jobs WHERE original_sha256 = :sha256 AND original_removed_at IS NULL)
-    OR EXISTS (SELECT 1 FROM stages WHERE output_sha256 = :sha256 AND output_removed_at IS NULL);
+SELECT EXISTS (SELECT 1 FROM files WHERE sha256 = :sha256);
 
 -- ---- retention ----
 
 -- name: too_old
 -- Jobs of which something is too old, and all of whose stages and requests to write a text anew have ended.
 SELECT id, created_at < :jobs_before AS is_old,
-    created_at < :originals_before AND original_removed_at IS NULL AS has_old_original,
+    created_at < :originals_before AND EXISTS (
+        SELECT 1 FROM files WHERE job_id = jobs.id AND kind = 'original') AS has_old_original,
     created_at < :results_before AND EXISTS (
-        SELECT 1 FROM stages WHERE job_id = jobs.id AND output_sha256 IS NOT NULL AND output_removed_at IS NULL
-    ) AS has_old_results
+        SELECT 1 FROM files WHERE job_id = jobs.id AND kind = 'result') AS has_old_results
 FROM jobs
 WHERE (is_old OR has_old_original OR has_old_results)
     AND NOT EXISTS (
@@ -573,29 +494,16 @@ LIMIT :limit;
 
 -- name: removable
 -- The old jobs, and the files that no row references once what is too old is gone.
-WITH found AS ({too_old})
+WITH found AS MATERIALIZED ({too_old})
 SELECT (SELECT count(*) FROM found WHERE is_old) AS jobs, count(*) AS files, coalesce(sum(size), 0) AS size_bytes FROM (
-    SELECT max(size) AS size FROM (
-        SELECT original_sha256 AS sha256, original_size AS size,
-            id IN (SELECT id FROM found WHERE is_old OR has_old_original) AS is_removed
-        FROM jobs WHERE original_removed_at IS NULL
-        UNION ALL
-        SELECT output_sha256, output_size, job_id IN (SELECT id FROM found WHERE is_old OR has_old_results)
-        FROM stages WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL)
-    GROUP BY sha256 HAVING min(is_removed));
+    SELECT max(size) AS size FROM files LEFT JOIN found ON found.id = job_id
+    GROUP BY sha256
+    HAVING min(coalesce(is_old OR iif(kind = 'original', has_old_original, has_old_results), 0)));
 
--- name: queue_files_of_job
+-- name: queue_files
+-- For the removal of the files of a job: all, or with `kind` only these.
 INSERT OR IGNORE INTO removals (sha256)
-SELECT original_sha256 FROM jobs WHERE id = :job_id
-UNION
-SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
-
--- name: queue_original_of_job
-INSERT OR IGNORE INTO removals (sha256) SELECT original_sha256 FROM jobs WHERE id = :job_id;
-
--- name: queue_results_of_job
-INSERT OR IGNORE INTO removals (sha256)
-SELECT output_sha256 FROM stages WHERE job_id = :job_id AND output_sha256 IS NOT NULL;
+SELECT sha256 FROM files WHERE job_id = :job_id AND (:kind IS NULL OR kind = :kind);
 
 -- name: detach_original
 UPDATE jobs SET original_removed_at = :at WHERE id = :job_id;
@@ -624,15 +532,11 @@ UPDATE commits SET number = number + 1;
 -- name: count_keys_in_force
 SELECT count(*) FROM keys WHERE revoked_at IS NULL;
 
--- name: all_stages
-SELECT job_id, name, state, started_seq FROM stages ORDER BY job_id, id;
+-- name: jobs_by_status
+SELECT status, count(*) AS jobs FROM job_status GROUP BY status ORDER BY status;
 
 -- name: job_of_file
-SELECT id FROM (
-    SELECT id FROM jobs WHERE original_sha256 = :sha256 AND original_removed_at IS NULL
-    UNION ALL
-    SELECT job_id FROM stages WHERE output_sha256 = :sha256 AND output_removed_at IS NULL)
-LIMIT 1;
+SELECT job_id FROM files WHERE sha256 = :sha256 LIMIT 1;
 
 -- name: wrong_jobs
 -- Every rule of jobs, stages and results that a row breaks.

@@ -21,11 +21,11 @@ BATCH = 200
 EARLIEST, LATEST = "", "9999"
 """Sort before and after every stored instant."""
 CHANGES = {
-    "is_old": ("queue_files_of_job", "delete_job"),
-    "has_old_original": ("queue_original_of_job", "detach_original"),
-    "has_old_results": ("queue_results_of_job", "detach_results"),
+    "is_old": (None, "delete_job"),
+    "has_old_original": ("original", "detach_original"),
+    "has_old_results": ("result", "detach_results"),
 }
-"""The statements that remove what a column of the statement `too_old` names."""
+"""For each column of the statement `too_old`: the kind of files that are removed, and what removes them from rows."""
 
 
 class MaxAge(Struct, frozen=True):
@@ -95,8 +95,9 @@ class Retention:
         async with self._database.transaction() as tx:
             rows = await tx.all("too_old", age.limits(tx.now, finished_before, BATCH))
             for row in rows:
-                for column, statements in CHANGES.items():
-                    for statement in statements if row[column] else ():
+                for column, (kind, statement) in CHANGES.items():
+                    if row[column]:
+                        await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
                         await tx.run(statement, {"job_id": row["id"], "at": tx.at})
         return bool(rows)
 

@@ -10,7 +10,6 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +20,7 @@ from imgproc_local.storage.backup import content_problem
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.inspection import entries, read_database, referenced_files
-from imgproc_local.storage.migration import known_migrations, newest_schema
+from imgproc_local.storage.schema import SCHEMA
 from imgproc_local.storage.translations import MAX_VERSIONS
 
 MAX_PROBLEMS = 1000
@@ -72,7 +71,7 @@ def verify(folder: Path, database: Path, is_owned: Callable[[], bool]) -> Verifi
             problems.append(Problem("database", error.message))
             return Verification(0, 0, 0, tuple(problems))
         problems += rows.problems
-        if rows.schema not in (0, newest_schema()):  # its rows were not read, so nothing can be compared with them
+        if rows.schema not in (0, SCHEMA):  # its rows were not read, so nothing can be compared with them
             return Verification(rows.schema, 0, 0, tuple(problems))
     if rows.schema == 0 and (problem := content_problem(folder)):
         return Verification(0, 0, 0, (*problems, Problem("database", *problem)))
@@ -104,12 +103,11 @@ def _read(connection: sqlite3.Connection) -> _Rows:
         Problem("database", f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}")
         for row in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
     ]
-    if schema != newest_schema():
-        if schema > newest_schema():
-            newer = f"schema {schema} is newer than this program, which knows {newest_schema()}"
+    if schema != SCHEMA:
+        if schema > SCHEMA:
+            newer = f"schema {schema} is newer than this program, which knows {SCHEMA}"
             problems.append(Problem("database", newer))
         return _Rows(schema, {}, tuple(problems))
-    problems += [Problem("database", f"{name} is missing or changed") for name in _changed_schema(connection)]
     try:
         # one transaction: all that follows is of one moment
         connection.execute("BEGIN")
@@ -123,17 +121,6 @@ def _read(connection: sqlite3.Connection) -> _Rows:
         problems.append(Problem("database", f"its rows can't be read ({error})"))
         return _Rows(schema, {}, tuple(problems))
     return _Rows(schema, files, tuple(problems))
-
-
-def _changed_schema(connection: sqlite3.Connection) -> list[str]:
-    """The tables, indexes and triggers that are not as the migrations make them."""
-    statement = "SELECT type || ' ' || name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        for _, script in known_migrations():
-            fresh.executescript(script)
-        expected = dict(fresh.execute(statement).fetchall())
-    found = {row[0]: row[1] for row in connection.execute(statement)}
-    return sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
 
 
 def _jobs_of_files(database: Path, addresses: list[str]) -> dict[str, str]:

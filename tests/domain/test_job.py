@@ -52,8 +52,9 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
             ):
                 job_id = f"{number:026d}"
                 await tx._connection.execute_fetchall(
-                    "INSERT INTO jobs VALUES"
-                    " (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL, NULL, NULL)",
+                    "INSERT INTO jobs (id, image_id, account_id, project_id, operation, languages, convert_to,"
+                    " original_filename, original_sha256, original_size, info, created_at, fingerprint)"
+                    " VALUES (?, ?, 'a', 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, '')",
                     (job_id, f"i{job_id}", '{"format": "jpeg", "width_px": 8, "height_px": 8}', at),
                 )
                 stages = []

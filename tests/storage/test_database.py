@@ -95,6 +95,8 @@ async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
     database = await open_database(tmp_path / "d.db")
     try:
         for name, sql in QUERIES.items():
+            if name == "list_filters":  # a part of other statements
+                continue
             async with database.reading() as read:
                 parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
                 rows = await read._connection.execute_fetchall(f"EXPLAIN {sql}", parameters)

@@ -90,6 +90,7 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
     from imgproc_local.domain.errors import StorageFailed
     from imgproc_local.storage.backup import content_problem
     from imgproc_local.storage.inspection import inspect_database, inspect_files
+    from imgproc_local.storage.schema import SCHEMA
 
     folder = config.data_dir
     path = folder / DATABASE_FILE
@@ -113,7 +114,7 @@ def _database(config: Config, owner: Owner | None) -> Iterator[Check]:
         yield Check("database", "problem", *problem)
         return
     yield _integrity(report, size)
-    if report.problems or report.schema != report.newest_schema:
+    if report.problems or report.schema != SCHEMA:
         return
     yield _ledger(report)
     yield _files(report, stored, owner, reread=lambda: inspect_database(path).files)
@@ -160,13 +161,15 @@ REPAIR_FILES = (
 
 
 def _integrity(report: DatabaseReport, size: str) -> Check:
+    from imgproc_local.storage.schema import SCHEMA
+
     if report.problems:
         return Check("database", "problem", f"{size}, damaged: {'; '.join(report.problems)}", REPAIR)
-    if report.schema > report.newest_schema:
-        detail = f"{size}, schema {report.schema}; this program supports schemas up to {report.newest_schema}"
+    if report.schema > SCHEMA:
+        detail = f"{size}, schema {report.schema}; this program supports schemas up to {SCHEMA}"
         return Check("database", "problem", detail, "Use the newer version of imgproc-local that wrote it.")
-    if report.schema < report.newest_schema:
-        detail = f"{size}, schema {report.schema}; the next start migrates it to {report.newest_schema}"
+    if report.schema < SCHEMA:
+        detail = f"{size}, schema {report.schema}; the next start updates it to {SCHEMA}"
         return Check("database", "ok", detail)
     return Check("database", "ok", f"{size}, schema {report.schema}, intact")
 

@@ -63,12 +63,12 @@ def command(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
 
 
 def _checks(result: Verification) -> Iterator[Check]:
-    from imgproc_local.storage.migration import newest_schema
+    from imgproc_local.storage.schema import SCHEMA
 
     database = f"schema {result.schema}, intact" if result.schema else "none yet"
-    needs_migration = 0 < result.schema < newest_schema()
+    needs_migration = 0 < result.schema < SCHEMA
     if needs_migration:
-        database = f"{database}; the next start migrates it to {newest_schema()}, and nothing else is checked before"
+        database = f"{database}; the next start updates it to {SCHEMA}, and nothing else is checked before"
     intact = {
         "database": database,
         "jobs": "every job, stage and result is consistent",

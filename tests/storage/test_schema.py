@@ -1,0 +1,128 @@
+"""A database of another version: that of 0.1.0 is updated with all its rows, every other is refused and unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.compose import DATABASE_FILE, open_store
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.job import Status
+from imgproc_local.storage import schema
+from imgproc_local.storage.database import open_database
+from imgproc_local.storage.job_filters import JobFilters
+from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.schema import SCHEMA, STEP_FROM
+
+AT = "2026-11-01T00:00:00.000Z"
+INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
+TEXTS = [("ja", "vision"), ("en", "facts"), ("de", "pixels"), ("fr", "person")]
+"""The languages of the job j1, in the order requested, and the sources of their texts."""
+JOBS = {"j1": ("done", Status.COMPLETED), "j2": ("failed", Status.FAILED), "j3": ("pending", Status.PENDING)}
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The database of a data folder of version 0.1.0."""
+    path = tmp_path / DATABASE_FILE
+    with closing(sqlite3.connect(path)) as rows:
+        rows.executescript(Path(__file__).with_name("schema_7.sql").read_text(encoding="utf-8"))
+        rows.execute("INSERT INTO accounts VALUES ('a', 'default', 0, ?)", (AT,))
+        rows.execute("INSERT INTO ledger (account_id, kind, amount, at) VALUES ('a', 'grant', 10, ?)", (AT,))
+        rows.execute("INSERT INTO projects VALUES ('p', 'a', 'p', ?)", (AT,))
+        for job_id, (state, _) in JOBS.items():
+            rows.execute(
+                "INSERT INTO jobs VALUES (?, ?, 'a', 'p', 'optimize', ?, 'webp', 'n.jpg', ?, 1, ?, ?, NULL, '',"
+                " NULL, NULL, NULL)",
+                (job_id, f"i{job_id}", json.dumps([code for code, _ in TEXTS]), "0" * 64, INFO, AT),
+            )
+            output = ("1" * 64, 1, "jpeg") if state == "done" else (None, None, None)
+            rows.execute(
+                "INSERT INTO stages (job_id, account_id, client_id, batch, name, lane, state, price, error,"
+                " output_sha256, output_size, output_format)"
+                " VALUES (?, 'a', 'k', 1, 'optimize', 'codecs', ?, 1, ?, ?, ?, ?)",
+                (job_id, state, "Broken." if state == "failed" else None, *output),
+            )
+        rows.executemany(
+            "INSERT INTO translations VALUES ('j1', 'a', 'p', ?, ?, 'a-name', 'a-name', 1, 'A text.', ?, 2)",
+            [(code, position, source) for position, (code, source) in enumerate(TEXTS)],
+        )
+        rows.execute("INSERT INTO translation_versions VALUES ('j1', 'en', 1, 'n', 'n', 1, 'Older.', 'vision')")
+        rows.commit()
+    return path
+
+
+def dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [f"user_version {connection.execute('PRAGMA user_version').fetchone()[0]}", *connection.iterdump()]
+
+
+async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
+    rows = [line for line in dump(old) if line.startswith("INSERT INTO")]
+    database = await open_database(old)
+    try:
+        after = set(dump(old))
+        assert f"user_version {SCHEMA}" in after
+        assert [row for row in rows if row not in after] == []
+        jobs = Jobs(database, 10)
+        for job_id, (_, status) in JOBS.items():
+            assert [job.id for job in await jobs.page("a", 10, JobFilters((status,)))] == [job_id]
+        job = await jobs.get("j1", "a")
+        assert [(text.language_code, text.source.value) for text in job.translations] == TEXTS
+        assert [text.needs_text for text in job.translations] == [False, False, True, False]
+        assert await jobs.referenced_files() == {"0" * 64, "1" * 64}
+        claimed = await jobs.claim("codecs")
+        assert claimed is not None
+        assert claimed.job.id == "j3"
+    finally:
+        await database.close()
+
+
+async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: Path) -> None:
+    """Apart from the order of the columns, and the column `batch`, which nothing reads."""
+
+    def parts(path: Path) -> set[str]:
+        with closing(sqlite3.connect(path)) as connection:
+            return {
+                f"{table}.{column}"
+                for table, column in connection.execute(
+                    "SELECT tables.name, columns.name FROM sqlite_master AS tables, pragma_table_xinfo(tables.name)"
+                    " AS columns WHERE tables.name NOT LIKE 'sqlite_%'"
+                )
+            } | {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+
+    await (await open_database(old)).close()
+    await (await open_database(tmp_path / "new.db")).close()
+    assert parts(old) - parts(tmp_path / "new.db") == {"stages.batch"}
+    assert parts(tmp_path / "new.db") - parts(old) == set()
+
+
+@pytest.mark.parametrize("found", [1, STEP_FROM - 1, SCHEMA + 1, 999])
+async def test_another_schema_is_refused_with_what_to_do(old: Path, found: int) -> None:
+    with closing(sqlite3.connect(old)) as connection:
+        connection.execute(f"PRAGMA user_version = {found}")
+    before = dump(old)
+    with pytest.raises(StorageFailed, match=rf"expected schema {SCHEMA}.* received {found}\. Use .*--data-dir"):
+        await open_database(old)
+    assert dump(old) == before
+
+
+async def test_a_step_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dump(old)
+    monkeypatch.setattr(schema, "STEP", f"{schema.STEP}INSERT INTO nowhere VALUES (1);\n")
+    with pytest.raises(StorageFailed):
+        await open_database(old)
+    assert dump(old) == before
+
+
+async def test_processes_that_start_at_once_update_once(old: Path) -> None:
+    for database in await asyncio.gather(*(open_database(old) for _ in range(4))):
+        await database.close()
+    async with open_store(Config(data_dir=old.parent)) as store:
+        assert await store.keys.account_id() == "a"
