@@ -22,7 +22,7 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
 from imgproc_local.engine.export_archive import Export, ExportBroken
 from imgproc_local.engine.export_plan import make_plan
-from imgproc_local.server.limits import Limits
+from imgproc_local.server import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
 from tests.support.finished import Result

@@ -29,7 +29,7 @@ PATIENT = (
 import functools, sys
 from imgproc_local.cli import main
 from imgproc_local.cli.serve import command, running
-from imgproc_local.server import server
+from imgproc_local import server
 
 server.Limits = functools.partial(server.Limits, stop_s={PATIENT_S})
 command.SHUTDOWN_S = command.LOCKING_S = running.STARTING_S = {PATIENT_S}

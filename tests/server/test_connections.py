@@ -18,9 +18,9 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.server import connections
-from imgproc_local.server.limits import Limits
-from imgproc_local.server.server import Server, server_config
+from imgproc_local import server as door
+from imgproc_local.domain.addresses import is_loopback
+from imgproc_local.server import Limits, Server, server_config
 from tests.faults import disk
 from tests.support.raw_http import GET, TIMEOUT_S, connect, error_of, exchange, receive_all, statuses
 from tests.support.service import Running, running
@@ -137,20 +137,6 @@ def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory
         assert httpx.get(f"{service.root}/healthz").status_code == 200
 
 
-def test_a_request_for_which_no_handle_is_left_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connections, "handles_for_connections", lambda limits: 3)
-    with running(tmp_path_factory.mktemp("data")) as service:
-        head = f"POST /api/v1/images/process HTTP/1.1\r\nHost: a\r\nX-API-Key: {service.key}\r\nContent-Length: 99\r\n"
-        form = "Content-Type: multipart/form-data; boundary=b\r\n\r\n"
-        with connect(service.root) as upload, connect(service.root) as poll:
-            upload.sendall((head + form).encode())
-            wait_for_uploads(service, 1)
-            poll.sendall(GET + b"\r\n")
-            assert error_of(receive_all(poll))[0] == 503
-
-
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 def test_tls_handshakes_that_stall_do_not_keep_others_out(tmp_path: Path) -> None:
     certificate = tmp_path / "certificate.pem"
@@ -178,7 +164,7 @@ def test_tls_handshakes_that_stall_do_not_keep_others_out(tmp_path: Path) -> Non
 def test_one_foreign_address_gets_its_share_only(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "is_loopback", lambda host: host == "127.0.0.1")
+    monkeypatch.setattr(door, "is_loopback", lambda host: host == "127.0.0.1")
     with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=40)) as service:
         address = ("127.0.0.1", int(service.root.rpartition(":")[2]))
         near = [connect(service.root) for _ in range(10)]
@@ -196,4 +182,4 @@ def test_one_foreign_address_gets_its_share_only(
     [("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)],
 )
 def test_loopback_addresses(host: str, expected: bool) -> None:
-    assert connections.is_loopback(host) == expected
+    assert is_loopback(host) == expected

@@ -20,8 +20,7 @@ from imgproc_local.api.app import end_requests, make_app
 from imgproc_local.compose import Services, open_services
 from imgproc_local.config import Config
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.server.limits import Limits
-from imgproc_local.server.server import Server, server_config
+from imgproc_local.server import Limits, Server, server_config
 from imgproc_local.storage.database import utc_now
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page

@@ -247,7 +247,7 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
     config = loaded.config
     async with open_services(config, "serve") as services:
         from imgproc_local.api.app import end_requests, make_app
-        from imgproc_local.server.server import Server, server_config
+        from imgproc_local.server import Server, server_config
         from imgproc_local.web import page
 
         address = _url(config, listener.getsockname()[1])
