@@ -363,7 +363,7 @@ class Server(uvicorn.Server):
         return bool(candidates)
 
 
-def server_config(app: Any, shutdown_s: int, tls_cert: str = "", tls_key: str = "") -> uvicorn.Config:
+def server_config(app: Any, shutdown_s: int, tls_cert: str = "") -> uvicorn.Config:
     """The configuration of uvicorn. `shutdown_s` is how long a stop waits for requests before uvicorn cancels them."""
     return uvicorn.Config(
         app,
@@ -377,7 +377,6 @@ def server_config(app: Any, shutdown_s: int, tls_cert: str = "", tls_key: str = 
         timeout_graceful_shutdown=shutdown_s,
         timeout_keep_alive=UVICORN_KEEP_ALIVE_S,
         ssl_certfile=tls_cert or None,
-        ssl_keyfile=tls_key or None,
     )
 
 

@@ -53,8 +53,11 @@ SHUTDOWN_S = 5
 @click.command("serve")
 @click.option("--host", help="Listen on this address.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Listen on this port; 0 uses a free one.  [default: 8484]")
-@click.option("--tls-cert", metavar="FILE", help="Serve https with this certificate (PEM).")
-@click.option("--tls-key", metavar="FILE", help="The private key of the certificate (PEM, without a password).")
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    help="Serve https with this certificate and its key, without a password, in one PEM file.",
+)
 @click.option(
     "--behind-proxy",
     metavar="ADDRESS[,…]",
@@ -73,7 +76,6 @@ def command(
     host: str | None,
     port: int | None,
     tls_cert: str | None,
-    tls_key: str | None,
     behind_proxy: str | None,
     browser: bool | None,
     data_dir: str | None,
@@ -82,14 +84,14 @@ def command(
 
     If a server is already running on the data folder, print its address and open its page. If the start is refused,
     the reason is also written to the log file, and --browser shows it as a page. An address that other machines can
-    reach needs TLS: --tls-cert and --tls-key, or --behind-proxy.
+    reach needs TLS: --tls-cert or --behind-proxy.
 
     Exit code: 0 stopped normally or already running, 1 can't listen on the address or port, 2 refused.
     """
     config = None
     try:
         loaded = load_settings_before_air_gap(
-            ctx, data_dir, host=host, port=port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy
+            ctx, data_dir, host=host, port=port, tls_cert=tls_cert, behind_proxy=behind_proxy
         )
         config = loaded.config
         has_unstopped_threads = _serve_or_open_running(loaded, host, port, browser)
@@ -257,9 +259,7 @@ async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) ->
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
         await _print_start(services, address)
         app = make_app(services, page.HANDLERS)
-        server = Server(
-            server_config(app, SHUTDOWN_S, config.tls_cert, config.tls_key), on_stop=partial(end_requests, app)
-        )
+        server = Server(server_config(app, SHUTDOWN_S, config.tls_cert), on_stop=partial(end_requests, app))
         if open_browser:
             try:
                 open_link(config.data_dir, link_text(address, await services.store.sessions.new_link()))

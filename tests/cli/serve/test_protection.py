@@ -18,8 +18,8 @@ from tests.faults.server_process import command_line, serving
 
 
 @pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for localhost and its key."""
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost and its key, in one file."""
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl")
     folder = tmp_path_factory.mktemp("tls")
@@ -31,7 +31,8 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         check=True,
         capture_output=True,
     )  # fmt: skip
-    return cert, key
+    cert.write_bytes(cert.read_bytes() + key.read_bytes())
+    return cert
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "studio.lan", "2001:db8::1"])
@@ -39,7 +40,7 @@ def test_a_reachable_address_is_refused_in_one_sentence(host: str) -> None:
     with pytest.raises(SettingInvalid) as refused:
         require_protection(Config(host=host))
     message = refused.value.message
-    for word in (host, "--tls-cert", "--tls-key", "--behind-proxy", "127.0.0.1"):
+    for word in (host, "--tls-cert", "--behind-proxy", "127.0.0.1"):
         assert word in message
     assert message.count(". ") == 0
 
@@ -56,24 +57,25 @@ def test_a_refused_start_exits_with_status_2_before_it_listens(program: Program)
     assert "serves" not in result.stdout
 
 
-def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
-    cert, key = certificate
+def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: Path) -> None:
+    only_certificate, key = tmp_path / "certificate.pem", certificate.with_name("key.pem")
+    only_certificate.write_text(certificate.read_text().partition("-----BEGIN PRIVATE KEY")[0])
     no_pem = tmp_path / "no.pem"
     no_pem.write_text("nothing")
     locked = tmp_path / "locked.pem"
     subprocess.run(
         ["openssl", "ec", "-in", key, "-aes256", "-passout", "pass:x", "-out", locked], check=True, capture_output=True
     )
+    locked.write_text(only_certificate.read_text() + locked.read_text())
     for wrong, reason in (
-        ({"tls_cert": cert}, "tls_key is not set"),
-        ({"tls_key": key}, "tls_cert is not set"),
-        ({"tls_cert": cert, "tls_key": tmp_path / "none"}, "No such file"),
-        ({"tls_cert": no_pem, "tls_key": no_pem}, "PEM"),
-        ({"tls_cert": cert, "tls_key": cert}, "PEM"),
-        ({"tls_cert": cert, "tls_key": locked}, "without a password"),
+        (only_certificate, "append it to the certificate"),
+        (key, "PEM"),
+        (no_pem, "PEM"),
+        (tmp_path / "none", "No such file"),
+        (locked, "without a password"),
     ):
         with pytest.raises(SettingInvalid, match=reason):
-            require_protection(Config(host="0.0.0.0", **{name: str(file) for name, file in wrong.items()}))
+            require_protection(Config(host="0.0.0.0", tls_cert=str(wrong)))
 
 
 @pytest.mark.parametrize("value", ["proxy.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2"])
@@ -83,11 +85,10 @@ def test_a_proxy_must_be_given_as_valid_addresses_or_networks(program: Program, 
     assert "behind_proxy" in result.stderr
 
 
-def test_with_tls_the_page_works_and_plain_http_is_refused(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
-    cert, key = certificate
+def test_with_tls_the_page_works_and_plain_http_is_refused(tmp_path: Path, certificate: Path) -> None:
     folder = tmp_path / "data"
-    trusted = ssl.create_default_context(cafile=str(cert))
-    with serving(folder, host="127.0.0.1", tls_cert=cert, tls_key=key, verify=trusted) as server:
+    trusted = ssl.create_default_context(cafile=str(certificate))
+    with serving(folder, host="127.0.0.1", tls_cert=certificate, verify=trusted) as server:
         assert server.root is not None
         root = server.root
         assert root.startswith("https://127.0.0.1:")
