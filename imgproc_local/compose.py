@@ -68,6 +68,9 @@ OCR_FOLDER = "ocr"
 """In `WORK_FOLDER`, for temporary files of the text reader."""
 BYTES_PER_PIXEL = 100
 """Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
+MODEL_IDLE_S = 300.0
+"""The model is unloaded after this long without a picture: people who upload one by one pause for less, and then the
+gigabytes are free for their other programs. Loading takes a second or two."""
 PICTURE_SHARE_OF_STAGE = 0.8
 """The share of `stage_timeout_s` that a model in another program may take for one picture."""
 MEMORY_SHARE = 0.25
@@ -121,9 +124,7 @@ def describer(config: Config) -> Describer:
     from imgproc_local.vision.llm.describer import LlmDescriber
 
     models = model_store(config)
-    return LlmDescriber(
-        lambda: models.active_model(config.model), partial(load_model, config), idle_s=config.model_idle_s
-    )
+    return LlmDescriber(lambda: models.active_model(config.model), partial(load_model, config), idle_s=MODEL_IDLE_S)
 
 
 @contextmanager
@@ -205,7 +206,7 @@ def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
     from imgproc_local.vision.models.store import ModelStore
 
     must_exist = bool(config.models_dir) and not may_be_new
-    return ModelStore(config.models_folder, config.model_run_options, must_exist=must_exist)
+    return ModelStore(config.models_folder, gpu_layers=config.gpu_layers, must_exist=must_exist)
 
 
 def load_model(
@@ -264,7 +265,7 @@ def model_server(config: Config, program: str) -> ModelServer:
 
     if config.air_gapped:
         raise ModelUnusable(NO_LOOPBACK_MODELS)
-    address = parse_address(config.model_server_urls[PROGRAMS[program].setting])
+    address = parse_address(config.program_url or PROGRAMS[program].usual_url)
     return ModelServer(PROGRAMS[program], address)
 
 

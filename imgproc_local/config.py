@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -23,8 +23,7 @@ from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
-from imgproc_local.vision.models.catalogue import Entry, check_name
-from imgproc_local.vision.models.model import RunOptions, loopback_model
+from imgproc_local.vision.models.model import loopback_model
 
 ENV_PREFIX = "IMGPROC_"
 CONFIG_VARIABLE = "IMGPROC_CONFIG"
@@ -164,35 +163,17 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     models_dir: Annotated[
         str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
     ] = ""
-    model_threads: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=256,
-            description="threads of the vision model; 0 is one per physical core, without efficiency cores",
-        ),
-    ] = 0
     model_gpu_layers: Annotated[
         Annotated[int, Meta(ge=0, le=10_000)] | Literal["auto"],
         Meta(description="layers of the vision model on the GPU; auto is all if llama.cpp was built for a GPU"),
     ] = "auto"
-    model_idle_s: Annotated[
-        int,
-        Meta(ge=0, description="seconds without a picture until the model is unloaded; 0 is never"),
-    ] = 300
-    ollama_url: Annotated[str, Meta(description="address of Ollama on this machine, for `models use ollama:NAME`")] = (
-        "http://127.0.0.1:11434"
-    )
-    lmstudio_url: Annotated[
-        str, Meta(description="address of LM Studio's server on this machine, for `models use lmstudio:NAME`")
-    ] = "http://127.0.0.1:1234"
-    llama_server_url: Annotated[
-        str, Meta(description="address of llama-server on this machine, for `models use llama-server:NAME`")
-    ] = "http://127.0.0.1:8080"
-    catalogue: Annotated[
-        dict[str, Entry],
-        Meta(description="vision models to pull in addition to the built-in ones: tables [catalogue.NAME]"),
-    ] = msgspec.field(default_factory=dict)
+    program_url: Annotated[
+        str,
+        Meta(
+            description="address of the program that runs the model, on this machine, for `models use PROGRAM:NAME`;"
+            " empty is its usual port"
+        ),
+    ] = ""
 
     @property
     def trusted_proxies(self) -> tuple[Network, ...]:
@@ -210,18 +191,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Path(self.models_dir).expanduser().absolute() if self.models_dir else self.data_dir / "models"
 
     @property
-    def model_server_urls(self) -> dict[str, str]:
-        """The addresses of the programs whose models can be used, by name of the setting."""
-        return {
-            "ollama_url": self.ollama_url,
-            "lmstudio_url": self.lmstudio_url,
-            "llama_server_url": self.llama_server_url,
-        }
-
-    @property
-    def model_run_options(self) -> RunOptions:
-        """The threads and GPU layers of the vision model."""
-        return RunOptions(self.model_threads, None if self.model_gpu_layers == "auto" else self.model_gpu_layers)
+    def gpu_layers(self) -> int | None:
+        """The layers of the vision model on the GPU; None for all."""
+        return None if self.model_gpu_layers == "auto" else self.model_gpu_layers
 
 
 SETTINGS = Config.__struct_fields__
@@ -325,8 +297,6 @@ def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
 
 
 def _check(name: str, value: Any, origin: str) -> None:
-    if name == "catalogue" and isinstance(value, dict):
-        _check_catalogue(value, origin)
     hint = get_type_hints(Config, include_extras=True)[name]
     try:
         msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
@@ -366,24 +336,16 @@ def _expected(hint: Any) -> str:
     return name if bounds.ge is None else f"{name} of at least {bounds.ge:g}"
 
 
-def _check_catalogue(entries: Mapping[str, Any], origin: str) -> None:
-    """Raises: SettingInvalid, with the name of the wrong entry, which the check of the whole setting does not give."""
-    for name, fields in entries.items():
-        try:
-            check_name(name)
-            msgspec.convert(fields, Entry)
-        except ValueError as error:
-            raise SettingInvalid(f"[catalogue.{name}] ({origin}): {error}.") from error
-
-
 def refuse_contradictions(config: Config) -> None:
     """Raises: SettingInvalid, if settings contradict each other or an address in them can't be used."""
     try:
         _ = config.trusted_proxies
     except ValueError as error:
         raise SettingInvalid(f"behind_proxy: expected addresses or networks separated by commas; {error}.") from error
-    model_servers = [(setting, parse_address, url) for setting, url in config.model_server_urls.items()]
-    for setting, parse, text in [("cors_origins", parse_origins, config.cors_origins), *model_servers]:
+    addresses: list[tuple[str, Callable[[str], object], str]] = [("cors_origins", parse_origins, config.cors_origins)]
+    if config.program_url:
+        addresses.append(("program_url", parse_address, config.program_url))
+    for setting, parse, text in addresses:
         try:
             parse(text)
         except ValueError as error:

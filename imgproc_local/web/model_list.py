@@ -13,7 +13,8 @@ from imgproc_local.compose import Services, model_store, used_and_offered_models
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.tasks import TaskProgress
-from imgproc_local.vision.models.catalogue import Entry, read_catalogue
+from imgproc_local.vision.models import catalogue
+from imgproc_local.vision.models.catalogue import Entry
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr import model_files
@@ -95,7 +96,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     # read before the lists: the page stops polling at an answer without a task, so the lists in that answer must be
     # newer than the end of the task
     task, failures = services.models.progress, services.models.failures
-    catalogue = read_catalogue(config.catalogue)
+    known = catalogue.read_catalogue()
     store = model_store(config)
     installed: list[ModelRow] = []
     folder_problem = None
@@ -105,10 +106,10 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         folder_problem = error.message
     runtime_problem = processor_problem() if llama_is_installed() else NOT_INSTALLED
     usable = usable_memory_bytes()
-    fitting = [name for name, entry in catalogue.items() if _fits(entry.memory_mb * 1_000_000, usable)]
+    fitting = [name for name, entry in known.items() if _fits(entry.memory_mb * 1_000_000, usable)]
 
     def model(row: ModelRow, program: str | None = None) -> Model:
-        entry = catalogue.get(row.name)
+        entry = known.get(row.name)
         is_text_reader = row.name == model_files.NAME
         state = _state(row)
         downloaded_bytes = _downloaded_bytes(store, entry) if state == "available" else 0
@@ -137,7 +138,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         )
 
     in_programs = [model(row, _program_title(row.name)) for row in used_and_offered_models(config, offered)]
-    own = [*installed, *pullable_models(catalogue, installed), *text_reader_rows(store)]
+    own = [*installed, *pullable_models(known, installed), *text_reader_rows(store)]
     return Models(
         models=[*map(model, own), *in_programs],
         task=task,

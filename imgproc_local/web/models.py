@@ -25,7 +25,7 @@ from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
 from imgproc_local.system.files import is_on_network
 from imgproc_local.vision.management.tasks import TaskProgress
-from imgproc_local.vision.models.catalogue import check_name, read_catalogue
+from imgproc_local.vision.models import catalogue
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
 from imgproc_local.vision.ocr import model_files
@@ -89,8 +89,8 @@ async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
     name = (requested.name or "").strip() or None
     if name is not None:
         _check_name(name)
-    catalogue = read_catalogue(services.config.catalogue)
-    await _as_conflict(lambda: services.models.import_(paths, name, catalogue))
+    known = catalogue.read_catalogue()
+    await _as_conflict(lambda: services.models.import_(paths, name, known))
     _audit(request, "model.import", name)
     return _task_body(request)
 
@@ -171,7 +171,7 @@ def _checked_paths(texts: Sequence[str]) -> list[Path]:
 def _check_name(name: str) -> None:
     """Raises: InvalidRequest, where no model can have this name."""
     try:
-        check_name(name)
+        catalogue.check_name(name)
     except ValueError as error:
         raise InvalidRequest({"name": [f"The model can't have this name: {error}."]}) from error
 
@@ -179,15 +179,15 @@ def _check_name(name: str) -> None:
 def _install(services: Services, name: str) -> None:
     from imgproc_local.vision.management.listing import is_frozen
 
-    catalogue = read_catalogue(services.config.catalogue)
+    known = catalogue.read_catalogue()
     if services.config.air_gapped:
         raise ModelUnusable(AIR_GAPPED)
     if name == model_files.NAME and not is_frozen():
         services.models.install_text_reader()
-    elif name in catalogue:
-        services.models.install(name, catalogue[name])
+    elif name in known:
+        services.models.install(name, known[name])
     else:
-        raise NotFound(f"The catalogue has no model {name[:80]!r}. Available: {', '.join(catalogue)}.")
+        raise NotFound(f"The catalogue has no model {name[:80]!r}. Available: {', '.join(known)}.")
 
 
 def _select(services: Services, name: str) -> None:

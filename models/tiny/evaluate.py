@@ -21,7 +21,7 @@ from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.engine.analyze import THUMBNAIL_SIDE_PX
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import draft_note, language_prompt, parse_answer, picture_notes
-from imgproc_local.vision.models.model import RunOptions, VisionModel
+from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.text.embedded_text import collect_texts
 from models.tiny import scenes
 
@@ -84,11 +84,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two GGUF files are")
     parser.add_argument("--scenes", type=int, default=100, help="number of scenes per variant")
     parser.add_argument("--seed", type=int, default=2026, help="seed of the selection of scenes")
-    parser.add_argument("--threads", type=int, default=0, help="threads; 0 is one per physical core")
     parser.add_argument("--wrong", action="store_true", help="print each wrong answer")
     args = parser.parse_args()
     text, mmproj = args.folder / "tiny-text.gguf", args.folder / "tiny-mmproj.gguf"
-    llama = Llama(VisionModel("tiny", text, mmproj, run_options=RunOptions(args.threads)))
+    llama = Llama(VisionModel("tiny", text, mmproj))
     columns = (*scenes.LANGUAGES, "all")
     print(f"{'correct answers of ' + str(args.scenes):32}" + "".join(f"{column:>6}" for column in columns))
     try:

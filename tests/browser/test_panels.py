@@ -18,7 +18,7 @@ from imgproc_local.vision.models.store import ModelStore
 from tests.browser.conftest import NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
-from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with, offer
 from tests.support.service import Running, running
 
 FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
@@ -60,8 +60,9 @@ def self_test(monkeypatch: pytest.MonkeyPatch) -> SelfTest:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path / "data", NumberedDescriber, catalogue={"known": entry()}) as started:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    offer(monkeypatch, known=entry())
+    with running(tmp_path / "data", NumberedDescriber) as started:
         yield started
 
 

@@ -162,7 +162,7 @@ def check_failures(binary: Path, config: Config, port: int, scene: object) -> It
         assert describe(describer, scene, ("en",))[0].source == TextSource.VISION
         assert compose.used_model_status(config).problem is None
     yield expect("does not answer")
-    missing = Config(data_dir=config.data_dir, model="llama-server:gone", llama_server_url=config.llama_server_url)
+    missing = Config(data_dir=config.data_dir, model="llama-server:gone", program_url=config.program_url)
     with llama_server(binary, port):
         problem = compose.used_model_status(missing).problem or ""
         assert "has no model 'gone'" in problem, problem
@@ -180,7 +180,7 @@ def check_connections(config: Config, scenes: list[object]) -> str:
         settings = {
             "data_dir": Path(folder) / "data",
             "model": config.model,
-            "llama_server_url": config.llama_server_url,
+            "program_url": config.program_url,
         }
         out = Path(folder) / "out"
         watched = connect_guard.watch(
@@ -221,7 +221,7 @@ def main() -> None:
     scenes = tiny.scenes().held_out_scenes(arguments.scenes, seed=arguments.seed)
     with tempfile.TemporaryDirectory() as data:
         url = f"http://127.0.0.1:{port}"
-        config = Config(data_dir=Path(data), model="llama-server:tiny", llama_server_url=url, stage_timeout_s=10)
+        config = Config(data_dir=Path(data), model="llama-server:tiny", program_url=url, stage_timeout_s=10)
         for failure in check_failures(binary, config, port, scenes[0]):
             print(failure)
         with llama_server(binary, port):

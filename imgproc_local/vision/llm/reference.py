@@ -45,7 +45,7 @@ def compare_with_reference(weights: Weights, image: Pixels, suffix: str, answer:
     Raises: ModelUnusable, if llama.cpp fails.
     """
     llama, mtmd = weights.llama, weights.mtmd
-    threads = weights.model.run_options.threads or physical_cores()
+    threads = physical_cores()
     suffix_tokens = weights.tokens(suffix + weights.turn_end)
     with weights.chunks(image, NO_NOTES) as chunks:
         tokens = mtmd.mtmd_helper_get_n_tokens(chunks) + len(suffix_tokens) + len(answer)

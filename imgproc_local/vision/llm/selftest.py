@@ -193,7 +193,7 @@ def _result_path(model: VisionModel) -> Path | None:
     # sizes and times as well, because a file may have changed since its sum was written to the manifest
     written = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     sums = (manifest.text.sha256, manifest.mmproj.sha256)
-    inputs = (CHECKS_VERSION, sums, written, model.chat, model.run_options, _llama_build(), _processor())
+    inputs = (CHECKS_VERSION, sums, written, model.chat, model.gpu_layers, _llama_build(), _processor())
     return folder / f"selftest-{hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]}.json"
 
 

@@ -51,7 +51,7 @@ class Weights:
         self.model = model
         self.text_model: Any = None
         self.vision_encoder: Any = None
-        self.use_gpu = bindings.gpu and model.run_options.gpu_layers != 0
+        self.use_gpu = bindings.gpu and model.gpu_layers != 0
         self._bindings = bindings
         self.llama, self.mtmd = bindings.llama, bindings.mtmd
         self._interruption = interruption
@@ -70,7 +70,7 @@ class Weights:
     def _load_text_model(self) -> None:
         llama, model = self.llama, self.model
         params = llama.llama_model_default_params()
-        layers = model.run_options.gpu_layers
+        layers = model.gpu_layers
         params.n_gpu_layers = (ALL_LAYERS if layers is None else layers) if self.use_gpu else 0
         # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
         params.use_extra_bufts = False

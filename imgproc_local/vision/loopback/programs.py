@@ -71,7 +71,7 @@ class ModelOutput(Struct, frozen=True):
 
 
 class Program(Struct, frozen=True):
-    """One of the programs, whose address is in the setting `setting`.
+    """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
 
     `start` and `larger_context` are instructions for messages, without the final full stop. `parse_list` and
     `parse_answer` raise msgspec.DecodeError if the response has another structure. `details_path` is where Ollama
@@ -79,7 +79,7 @@ class Program(Struct, frozen=True):
     """
 
     title: str
-    setting: str
+    usual_url: str
     start: str
     larger_context: str
     list_path: str
@@ -255,7 +255,7 @@ def is_same_model(asked: str, answered: str) -> bool:
 PROGRAMS = {
     "ollama": Program(
         title="Ollama",
-        setting="ollama_url",
+        usual_url="http://127.0.0.1:11434",
         start="Start Ollama, or run `ollama serve`",
         larger_context=f"Choose a model with a context of at least {CONTEXT_TOKENS} tokens",
         list_path="/api/tags",
@@ -267,7 +267,7 @@ PROGRAMS = {
     ),
     "lmstudio": Program(
         title="LM Studio",
-        setting="lmstudio_url",
+        usual_url="http://127.0.0.1:1234",
         start="Start its server in LM Studio, or run `lms server start`",
         larger_context=f"Load the model in LM Studio with a context length of at least {CONTEXT_TOKENS}",
         list_path="/api/v0/models",
@@ -278,7 +278,7 @@ PROGRAMS = {
     ),
     "llama-server": Program(
         title="llama-server",
-        setting="llama_server_url",
+        usual_url="http://127.0.0.1:8080",
         start="Start llama-server with `--mmproj`",
         larger_context=f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
         list_path="/v1/models",

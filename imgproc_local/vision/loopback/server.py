@@ -206,7 +206,7 @@ class ModelServer:
             )
         except Unreachable:
             raise ServerUnreachable(
-                f"{title} does not answer at {url}. {self.program.start}, or change the setting {self.program.setting}."
+                f"{title} does not answer at {url}. {self.program.start}, or change the setting program_url."
             ) from None
         except ResponseTooLarge:
             raise ModelUnusable(
@@ -221,7 +221,7 @@ class ModelServer:
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise ModelUnusable(
                 f"The program at {self.address.url} did not answer like {title}. Update {title}, or change the"
-                f" setting {self.program.setting} if another program uses this port."
+                " setting program_url if another program uses this port."
             ) from None
 
     def _missing(self, model: str) -> str:
@@ -257,7 +257,7 @@ class ModelServer:
         if 300 <= status < 400:
             raise ModelUnusable(
                 f"{title} at {self.address.url} sent a redirect. Redirects are not followed: change the setting"
-                f" {self.program.setting}."
+                " program_url."
             )
         if status == 503:
             raise ModelUnusable(f"{title} is still loading the model, or is busy{detail}. Try again later.")

@@ -1,4 +1,4 @@
-"""The catalogue of vision models: the entries of `catalogue.toml` in the package, and those of the settings file.
+"""The catalogue of vision models: the entries of `catalogue.toml` in the package.
 
 An entry has the names, sizes and SHA-256 sums of the two files of a model, and the model's chat format. This module
 only handles these entries: it neither reads a model nor opens a connection.
@@ -7,7 +7,6 @@ only handles these entries: it neither reads a model nor opens a connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -62,12 +61,12 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return ChatFormat(self.image_tokens, self.template, self.answer_opening)
 
 
-def read_catalogue(from_settings: Mapping[str, Entry]) -> dict[str, Entry]:
-    """All entries by name. An entry in the settings replaces an entry of the package with the same name."""
+def read_catalogue() -> dict[str, Entry]:
+    """All entries by name."""
     from importlib.resources import files
 
     text = (files(__package__) / "catalogue.toml").read_text(encoding="utf-8")
-    return {**msgspec.toml.decode(text, type=dict[str, Entry]), **from_settings}
+    return msgspec.toml.decode(text, type=dict[str, Entry])
 
 
 def check_name(name: str) -> None:

@@ -80,7 +80,7 @@ def test_and_publish(
         write_json(staged / MANIFEST_FILE, manifest)
     self_test(
         VisionModel(
-            manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, run_options=models.run_options
+            manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, gpu_layers=models.gpu_layers
         )
     )
     models.publish(staged, manifest.name)

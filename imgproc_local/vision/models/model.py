@@ -1,5 +1,5 @@
-"""Vision models as data: the two files of a model, its chat format, and the hardware options it runs with; or, for a
-model in another program on this machine, that program and the name of the model in it."""
+"""Vision models as data: the two files of a model and its chat format; or, for a model in another program on this
+machine, that program and the name of the model in it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,11 @@ class ChatFormat(Struct, frozen=True):
     answer_opening: str = ""
 
 
-class RunOptions(Struct, frozen=True):
-    """How a model uses the hardware. `threads` 0 means one per physical performance core; `gpu_layers` None means all
-    layers."""
-
-    threads: int = 0
-    gpu_layers: int | None = None
-
-
-DEFAULT_RUN_OPTIONS = RunOptions()
-
-
 class VisionModel(Struct, frozen=True):
     """An installed model: a text model and the vision encoder (mmproj) that was made for it, both GGUF files.
 
     `digest` identifies the content of the files, because others may be installed later under the same name; "" if it is
-    unknown.
+    unknown. `gpu_layers` is how many layers run on the GPU, None for all.
     """
 
     name: str
@@ -48,7 +37,7 @@ class VisionModel(Struct, frozen=True):
     mmproj_path: Path
     chat: ChatFormat = ChatFormat()
     digest: str = ""
-    run_options: RunOptions = DEFAULT_RUN_OPTIONS
+    gpu_layers: int | None = None
 
 
 LOOPBACK_PROGRAMS = ("ollama", "lmstudio", "llama-server")

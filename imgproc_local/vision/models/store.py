@@ -35,9 +35,7 @@ from imgproc_local.vision.models.files import (
 )
 from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
 from imgproc_local.vision.models.model import (
-    DEFAULT_RUN_OPTIONS,
     AnyModel,
-    RunOptions,
     VisionModel,
     loopback_model,
 )
@@ -69,20 +67,20 @@ class _LoopbackProblem(Struct, frozen=True):
 class ModelStore:
     """The installed models in `folder`, which is created when the first one is installed.
 
-    With `must_exist`, which is set for a folder that the settings name, a missing folder is an error. `lock_wait_s` is
-    how long `locked` waits for another process.
+    `gpu_layers` is that of the models. With `must_exist`, which is set for a folder that the settings name, a missing
+    folder is an error. `lock_wait_s` is how long `locked` waits for another process.
     """
 
     def __init__(
         self,
         folder: Path,
-        run_options: RunOptions = DEFAULT_RUN_OPTIONS,
         *,
+        gpu_layers: int | None = None,
         must_exist: bool = False,
         lock_wait_s: float = LOCK_WAIT_S,
     ) -> None:
         self.folder = folder
-        self.run_options = run_options
+        self.gpu_layers = gpu_layers
         self._must_exist = must_exist
         self._lock_wait_s = lock_wait_s
 
@@ -129,9 +127,7 @@ class ModelStore:
                     " Remove the model and install it again."
                 )
         digest = f"{manifest.text.sha256}+{manifest.mmproj.sha256}"
-        return VisionModel(
-            name, folder / TEXT_MODEL_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.run_options
-        )
+        return VisionModel(name, folder / TEXT_MODEL_FILE, folder / MMPROJ_FILE, manifest.chat, digest, self.gpu_layers)
 
     def selected(self) -> str:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""

@@ -23,13 +23,6 @@ def closed_url() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}"
 
 
-def addresses(closed_url: str, double: ModelServerDouble) -> dict[str, str]:
-    """Settings with which only the double is there."""
-    return {program.setting: closed_url for program in PROGRAMS.values()} | {
-        PROGRAMS[double.program].setting: double.url
-    }
-
-
 def row(program: Program, name: str, **settings: object) -> dict[str, Any] | None:
     rows = program.in_process_json("models", "list", **settings)
     return next((one for one in rows if one["name"] == name), None)
@@ -41,8 +34,8 @@ def describer_check(program: Program, exit_code: int = 0, **settings: object) ->
     return next(check for check in json.loads(result.stdout)["checks"] if check["name"] == "describer")
 
 
-def test_a_model_is_listed_used_and_shown(program: Program, closed_url: str, double: ModelServerDouble) -> None:
-    settings = addresses(closed_url, double)
+def test_a_model_is_listed_used_and_shown(program: Program, double: ModelServerDouble) -> None:
+    settings: dict[str, object] = {"program_url": double.url}
     name = f"{double.program}:{double.model}"
     found = row(program, name, **settings)
     assert found is not None
@@ -56,16 +49,16 @@ def test_a_model_is_listed_used_and_shown(program: Program, closed_url: str, dou
     assert (used["in_use"], used["problem"]) == (True, None)
 
 
-def test_doctor_names_the_model(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
-    settings = addresses(closed_url, ollama) | {"model": f"ollama:{ollama.model}"}
+def test_doctor_names_the_model(program: Program, ollama: ModelServerDouble) -> None:
+    settings = {"program_url": ollama.url, "model": f"ollama:{ollama.model}"}
     assert f"the model ollama:{ollama.model}" in describer_check(program, **settings)["detail"]
 
 
 def test_a_program_that_stopped_is_shown(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
-    settings = addresses(closed_url, ollama)
+    settings: dict[str, object] = {"program_url": ollama.url}
     name = f"ollama:{ollama.model}"
     assert program.in_process("models", "use", name, **settings).exit_code == 0
-    settings["ollama_url"] = closed_url
+    settings["program_url"] = closed_url
     stopped = row(program, name, **settings)
     assert stopped is not None
     assert (stopped["state"], stopped["in_use"]) == ("does not work here", True)
@@ -77,8 +70,8 @@ def test_a_program_that_stopped_is_shown(program: Program, closed_url: str, olla
     assert words in check["detail"]
 
 
-def test_a_model_that_can_not_be_used_is_refused(program: Program, closed_url: str, double: ModelServerDouble) -> None:
-    settings = addresses(closed_url, double)
+def test_a_model_that_can_not_be_used_is_refused(program: Program, double: ModelServerDouble) -> None:
+    settings: dict[str, object] = {"program_url": double.url}
     missing = program.in_process("models", "use", f"{double.program}:gone", **settings)
     assert missing.exit_code != 0
     assert "has no model 'gone'" in missing.stderr
@@ -89,18 +82,16 @@ def test_a_model_that_can_not_be_used_is_refused(program: Program, closed_url: s
     assert not any(one["in_use"] for one in program.in_process_json("models", "list", **settings))
 
 
-def test_another_program_at_the_port_is_not_listed(
-    program: Program, closed_url: str, ollama: ModelServerDouble
-) -> None:
-    settings = addresses(closed_url, ollama)
+def test_another_program_at_the_port_is_not_listed(program: Program, ollama: ModelServerDouble) -> None:
+    settings: dict[str, object] = {"program_url": ollama.url}
     for behaviour in (sends(200, b"<html>It works!</html>"), sends(404, {"detail": "Not Found"}), sends(200, {})):
         ollama.listings.append(behaviour)
         names = {one["name"] for one in program.in_process_json("models", "list", **settings)}
         assert not any(name.startswith("ollama:") for name in names)
 
 
-def test_air_gapped_mode_contacts_no_program(program: Program, closed_url: str, ollama: ModelServerDouble) -> None:
-    settings = addresses(closed_url, ollama)
+def test_air_gapped_mode_contacts_no_program(program: Program, ollama: ModelServerDouble) -> None:
+    settings: dict[str, object] = {"program_url": ollama.url}
     name = f"ollama:{ollama.model}"
     assert program.in_process("models", "use", name, **settings).exit_code == 0
     ollama.requests.clear()
@@ -118,16 +109,14 @@ def test_air_gapped_mode_contacts_no_program(program: Program, closed_url: str, 
 
 
 def test_a_wrong_address_is_refused(program: Program) -> None:
-    result = program.in_process("models", "list", ollama_url="http://192.0.2.1:11434")
+    result = program.in_process("models", "list", program_url="http://192.0.2.1:11434")
     assert result.exit_code != 0
-    assert "ollama_url: expected http://127.0.0.1:PORT" in result.stderr
+    assert "program_url: expected http://127.0.0.1:PORT" in result.stderr
 
 
-def test_process_describes_with_the_model(
-    program: Program, closed_url: str, ollama: ModelServerDouble, tmp_path: Path
-) -> None:
+def test_process_describes_with_the_model(program: Program, ollama: ModelServerDouble, tmp_path: Path) -> None:
     (tmp_path / "barn.png").write_bytes(pictures.png(40, 30))
-    settings = addresses(closed_url, ollama) | {"model": f"ollama:{ollama.model}"}
+    settings = {"program_url": ollama.url, "model": f"ollama:{ollama.model}"}
     result = program.in_process("process", tmp_path / "barn.png", "--out", tmp_path / "out", **settings)
     assert result.exit_code == 0, result.output
     assert "(vision)" in result.stdout

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import pytest
 
 from imgproc_local.system import files
 from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.manifest import MANIFEST_FILE
 from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.cli.conftest import Program
 from tests.faults.server_process import ROOT, clean_environment, make_key, serving
 from tests.support import pictures
 from tests.support.gguf_files import write_pair
-from tests.support.hub import REPOSITORY, hub_with
+from tests.support.hub import REPOSITORY, hub_with, offer
 from tests.support.installed import check_folder, install
 from tests.support.sockets import connected_hosts, recording_environment
 from tests.support.tiny import MMPROJ, TEXT
@@ -153,30 +155,31 @@ def test_a_damaged_model_is_reported_by_list_and_by_verify(
 
 
 @pytest.fixture
-def hub_settings(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A hub with one pair of files, and settings that list it as `small`."""
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A hub with one pair of files, which the catalogue lists as `small`."""
     text, mmproj = write_pair(tmp_path / "pair")
-    settings = tmp_path / "settings.toml"
-    settings.write_text(
-        f'[catalogue.small]\nrepository = "{REPOSITORY}"\nlicence = "MIT"\nlanguages = "English"\nmemory_mb = 1\n'
-        f'text = {{ file = "T.gguf", size_bytes = {text.stat().st_size} }}\n'
-        f'mmproj = {{ file = "M.gguf", size_bytes = {mmproj.stat().st_size} }}\n'
+    files = [CatalogueFile(name, path.stat().st_size) for name, path in (("T.gguf", text), ("M.gguf", mmproj))]
+    offer(
+        monkeypatch,
+        small=Entry(
+            repository=REPOSITORY, licence="MIT", languages="English", memory_mb=1, text=files[0], mmproj=files[1]
+        ),
     )
     with hub_with({"T.gguf": text.read_bytes(), "M.gguf": mmproj.read_bytes()}) as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_TOKEN", "")
-        yield {"config": settings}
+        yield
 
 
 def test_a_model_is_pulled_or_copied_from_another_machine(
-    program: Program, tmp_path: Path, models: ModelStore, without_llama: None, hub_settings: dict[str, object]
+    program: Program, tmp_path: Path, models: ModelStore, without_llama: None, small: None
 ) -> None:
-    assert listed(program, **hub_settings)["small"]["licence"] == "MIT"
-    carried = program.in_process("models", "pull", "small", "--to", tmp_path / "carried", **hub_settings)
+    assert listed(program)["small"]["licence"] == "MIT"
+    carried = program.in_process("models", "pull", "small", "--to", tmp_path / "carried")
     assert carried.exit_code == 0, carried.stderr
     assert "models import carried" in carried.stdout
     assert not models.folder.exists()
-    result = program.in_process("models", "pull", "small", **hub_settings)
+    result = program.in_process("models", "pull", "small")
     assert result.exit_code == 0, result.stderr
     assert "licence MIT" in result.stderr
     assert "Installed small" in result.stdout
@@ -187,11 +190,11 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
 
 
 def test_a_model_pulled_to_the_working_folder_is_imported_by_its_name(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_settings: dict[str, object]
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: None
 ) -> None:
     (tmp_path / "carried").mkdir()
     monkeypatch.chdir(tmp_path / "carried")
-    result = program.in_process("models", "pull", "small", "--to", ".", **hub_settings)
+    result = program.in_process("models", "pull", "small", "--to", ".")
     assert result.exit_code == 0, result.stderr
     assert f"small is in {tmp_path / 'carried'}. " in result.stdout
     assert "`imgproc-local models import carried`" in result.stdout
@@ -247,10 +250,8 @@ def test_an_import_from_the_network_says_so_before_it_opens_the_path(
     assert (result.exit_code, remark < error) == (2, True)
 
 
-def test_an_air_gapped_machine_downloads_nothing(
-    program: Program, models: ModelStore, hub_settings: dict[str, object]
-) -> None:
-    result = program.in_process("models", "pull", "small", air_gapped=True, **hub_settings)
+def test_an_air_gapped_machine_downloads_nothing(program: Program, models: ModelStore, small: None) -> None:
+    result = program.in_process("models", "pull", "small", air_gapped=True)
     assert result.exit_code == 2
     assert "air_gapped" in result.stderr
     assert "--to DIR" in result.stderr

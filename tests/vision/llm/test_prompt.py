@@ -31,5 +31,5 @@ def test_a_template_by_name_or_written_out_equals_the_one_in_the_file(template: 
 
 
 def test_templates_of_the_catalogue_are_names_or_have_the_placeholder() -> None:
-    for name, entry in read_catalogue({}).items():
+    for name, entry in read_catalogue().items():
         assert entry.template.isalnum() or not entry.template or entry.template.count(QUESTION_PLACEHOLDER) == 1, name

@@ -66,7 +66,7 @@ PROGRAM_NAMES = tuple(PROGRAMS)
 
 def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Config:
     """Settings with which the model of the double is used."""
-    used = {"model": f"{double.program}:{double.model}", PROGRAMS[double.program].setting: double.url, **settings}
+    used = {"model": f"{double.program}:{double.model}", "program_url": double.url, **settings}
     return Config(data_dir=tmp_path, **used)  # type: ignore[arg-type]
 
 
@@ -224,7 +224,7 @@ def test_a_program_that_is_down_costs_no_time(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    settings = config(tmp_path, ollama, ollama_url=url)
+    settings = config(tmp_path, ollama, program_url=url)
     describer = compose.describer(settings)
     start = time.monotonic()
     for _ in range(3):
@@ -361,7 +361,7 @@ def test_localhost_is_not_looked_up(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert parse_address("http://localhost:1234").origins == ("http://127.0.0.1:1234", "http://[::1]:1234")
     assert parse_address("http://[::1]:1234/").origins == ("http://[::1]:1234",)
     with model_server("ollama") as double:
-        settings = config(tmp_path, double, ollama_url=double.url.replace("127.0.0.1", "localhost"))
+        settings = config(tmp_path, double, program_url=double.url.replace("127.0.0.1", "localhost"))
         assert describe(compose.describer(settings))[0].source == TextSource.VISION
 
 

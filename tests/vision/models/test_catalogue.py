@@ -1,4 +1,4 @@
-"""The catalogue of models, its entries in the settings file, and the settings for models."""
+"""The catalogue of models, and the settings for models."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ from imgproc_local.config import load
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.vision.models.catalogue import check_name, read_catalogue
 
-ENTRY = """
-[catalogue.mine]
-repository = "someone/Some-Model-GGUF"
-text = { file = "model.gguf", size_bytes = 10 }
-mmproj = { file = "mmproj.gguf", size_bytes = 5 }
-"""
-
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -28,7 +21,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_entry_is_complete_and_pinned_entries_have_sums() -> None:
-    catalogue = read_catalogue({})
+    catalogue = read_catalogue()
     assert len(catalogue) > 5
     for name, entry in catalogue.items():
         check_name(name)
@@ -39,39 +32,6 @@ def test_every_entry_is_complete_and_pinned_entries_have_sums() -> None:
         pinned = entry.revision != "main"
         assert not pinned or re.fullmatch("[0-9a-f]{40}", entry.revision)
         assert pinned == bool(entry.text.sha256) == bool(entry.mmproj.sha256)
-
-
-def test_an_entry_in_the_settings_is_added_or_replaces_one(file: Path) -> None:
-    file.write_text(ENTRY)
-    entries = load({}, {}).config.catalogue
-    assert read_catalogue(entries)["mine"].size_bytes == 15
-    assert read_catalogue(entries)["mine"].revision == "main"
-    file.write_text(ENTRY.replace("mine", "qwen3-vl-2b"))
-    replaced = read_catalogue(load({}, {}).config.catalogue)
-    assert replaced["qwen3-vl-2b"].repository == "someone/Some-Model-GGUF"
-    assert len(replaced) == len(read_catalogue({}))
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("repository", "repositry", "repositry"),
-        ("someone/Some-Model-GGUF", "https://somewhere", "repository"),
-        ('"model.gguf"', '"../model.gguf"', "text.file"),
-        ("size_bytes = 10", 'size_bytes = "ten"', "text.size_bytes"),
-        ("size_bytes = 10", 'size_bytes = 10, sha256 = "abc"', "text.sha256"),
-        ("mine", "Mine", "model's name"),
-        ("mine", "none", "model's name"),
-        ("mine", '"con.x"', "model's name"),
-    ],
-)
-def test_an_invalid_entry_is_rejected_with_its_name_and_file(file: Path, old: str, new: str, message: str) -> None:
-    file.write_text(ENTRY.replace(old, new))
-    with pytest.raises(SettingInvalid) as caught:
-        load({}, {})
-    assert message in caught.value.message
-    assert "[catalogue." in caught.value.message
-    assert str(file) in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])

@@ -219,18 +219,13 @@ def test_the_offline_mode_of_huggingface_hub_is_reported(hub: Hub, tmp_path: Pat
 
 def pull_in_process(hub: Hub, tmp_path: Path, **environment: str) -> str:
     """The standard error of `models pull` with this environment. It must fail and write nothing to the home folder."""
-    settings = tmp_path / "config.toml"
-    settings.write_text(
-        f'[catalogue.a]\nrepository = "{REPOSITORY}"\ntext = {{ file = "T.gguf", size_bytes = 1 }}\n'
-        'mmproj = { file = "M.gguf", size_bytes = 1 }\n'
-    )
     home = tmp_path / "home"
     home.mkdir()
     known = {name: value for name, value in os.environ.items() if not name.upper().endswith("_PROXY")}
     ended = subprocess.run(
-        [sys.executable, "-m", "imgproc_local", "models", "pull", "a", "--data-dir", tmp_path / "data"],
+        [sys.executable, "-m", "imgproc_local", "models", "pull", "qwen3-vl-2b", "--data-dir", tmp_path / "data"],
         cwd=Path(__file__).parents[3],
-        env=known | {"HOME": str(home), "IMGPROC_CONFIG": str(settings), "HF_ENDPOINT": hub.url} | environment,
+        env=known | {"HOME": str(home), "HF_ENDPOINT": hub.url} | environment,
         capture_output=True,
         text=True,
         timeout=60,
