@@ -134,7 +134,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pixel_texts: Annotated[
         bool,
         Meta(
-            description="give pictures of unknown content an alt text of their kind and colours, marked as needing a"
+            description="give pictures of unknown content an alt text of their kind and date, marked as needing a"
             " text; false leaves it empty"
         ),
     ] = True

@@ -15,18 +15,11 @@ from imgproc_local.domain.stop import CheckStop
 class PixelFacts(Struct, frozen=True):
     """The measurements of one picture.
 
-    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown. `colours` are at
-    most two names of `facts/colours.py`. `shape` is "portrait", "landscape", "square", "panorama", or "" for a picture
-    that is almost square.
+    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown.
     """
 
     kind: str
     black_and_white: bool = False
-    colours: tuple[str, ...] = ()
-    many_colours: bool = False
-    shape: str = ""
-    has_transparent_areas: bool = False
-    fully_transparent: bool = False
 
 
 class TextInPicture(Struct, frozen=True):

@@ -8,10 +8,12 @@ from functools import cache
 from itertools import groupby
 
 from imgproc_local.domain.filename import FALLBACK_STEM
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.phrases import slug_words
+from imgproc_local.vision.facts.phrases import slug_kind
+from imgproc_local.vision.languages.table import language_table
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
     PictureTexts,
@@ -25,25 +27,7 @@ from imgproc_local.vision.text.language import detect_language, function_words
 PREFERRED_WORDS = 5
 """Keywords, if there are any, are added to a name with fewer words."""
 MIN_WORDS = 3
-"""A name with fewer words is extended by the kind of picture, the year and the colours."""
-
-_MORE_STOP_WORDS = {
-    "en": "into onto over or as it its be am some our my your who which where when while under near up down",
-    "de": "in an zu aus nach am im als wie dass sich unter unser unsere mein meine dieser diese dieses beim ins ans",
-    "fr": "à en où chez entre vers sous ses son sa leur leurs mon ma mes qu n s j c",
-    "es": "a o u e desde hasta entre sobre sus mi mis nuestro nuestra lo le les donde",
-    "it": "a ai agli allo alle dal dallo dai dalle degli negli nelle sui sulle tra fra un uno ed dell nell sull all",
-    "pt": "à às pelo pela pelos pelas num numa nos nas seu sua seus suas meu minha",
-    "nl": "ons onze mijn dat dit deze die bij tussen onder om als hun haar",
-    "da": "de et sin sit mit min os hos mellem om", "nb": "de sin sitt mitt min hos mellom om",
-    "sv": "de sin sitt min mitt hos mellan om vår vårt", "pl": "u a oraz przed między ku bez",
-    "cs": "i z s o od u mezi bez", "sk": "i z s o od u medzi bez", "sl": "iz med brez pred",
-    "hr": "između bez pred uz", "hu": "s és vagy meg be ki", "ro": "la a ai ale cu din dintre fără prin lui o un",
-    "tr": "ile ya ise", "ca": "o per pels pel als dels sobre entre", "id": "dan atau para sebuah seorang",
-    "vi": "ở từ về đang", "ru": "а о об к без между", "uk": "а о об к без між", "bg": "а или без между",
-    "el": "ο η το οι τα του της των τον την τους τις στο στη στην στον στις στα και σε από με για ένα ένας μια μία",
-}  # fmt: skip
-"""Function words that are omitted from file names, in addition to those of `text/language.py`."""
+"""A name with fewer words is extended by the kind of picture and the year."""
 
 
 def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None) -> str:
@@ -59,9 +43,9 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     for keyword in keywords_in(texts, language) or keywords_in(texts, None):
         if words and len(words) < PREFERRED_WORDS:
             _append_words(words, keyword, language)
-    kind, *colours = slug_words(language, hints.facts)
+    kind = slug_kind(language, hints.facts)
     if words:
-        for addition in (kind, str(month[0]) if month else "", *colours):
+        for addition in (kind, str(month[0]) if month else ""):
             if len(words) < MIN_WORDS:
                 _append_words(words, addition, language, language)
         return make_slug(" ".join(words), language)
@@ -70,8 +54,7 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     number = f"{month[0]}-{month[1]:02}" if month else ""
     if not words or not number:
         number = number or filename_number(hints.original_filename)
-        for addition in (kind, *(() if words or number else colours)):
-            _append_words(words, addition, language, language)
+        _append_words(words, kind, language, language)
     _append_words(words, number, language)
     return make_slug(" ".join(words), language) or FALLBACK_STEM
 
@@ -125,4 +108,7 @@ def _slug_words_of(text: str, language: str, text_language: str | None) -> list[
 
 @cache
 def _stop_words(language: str) -> frozenset[str]:
-    return function_words(language) | frozenset(_MORE_STOP_WORDS.get(language, "").split())
+    """The words of `language` that file names omit; empty for languages that the service does not support."""
+    if language not in LANGUAGES:
+        return frozenset()
+    return function_words(language) | frozenset(language_table(language).stop_words.split())

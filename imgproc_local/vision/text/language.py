@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.languages.table import language_table
 from imgproc_local.vision.text.ngram_table import probabilities
 
 MIN_PROBABILITY = 0.93
@@ -22,49 +24,6 @@ MIN_WORDS = 2
 MIN_SHARE_OF_SCRIPT = 0.8
 """The share of the letters of a text that must be in one script; the others may be in quoted names."""
 
-_FUNCTION_WORDS = {
-    "en": "the of and to in is with for on at by from an a this that are was his her their its",
-    "de": "der die das und ist mit von im am auf für den dem ein eine einer eines zu bei nicht vom zur zum über vor",
-    "fr": "le la les des du de et un une dans sur avec est en au aux pour par qui sous ce cette d l",
-    "es": "el la los las del de y un una en con es por para que al su se está sobre",
-    "it": "il lo la gli le di del della dei delle e un una in con è per nel nella sul sulla al che alla dell",
-    "pt": "o a os as do da dos das de e um uma em com é no na nos nas por para ao que à",
-    "nl": "de het een van en in op met is te voor aan bij naar uit over zijn door een",
-    "da": "og i på er en et af med til den det der som ved fra over ikke under",
-    "sv": "och i på är en ett av med till den det som vid från för över inte under",
-    "nb": "og i på er en et av med til den det som ved fra for over ikke under ei",
-    "fi": "ja on ei se että oli kanssa sekä myös hän joka ovat mutta kun tai",
-    "pl": "i w na z ze do jest nad pod przy się od po dla oraz nie we o",
-    "cs": "a v na s se je u ve ze pod nad při jsou pro do po před z k",
-    "sk": "a v na s sa je pri vo zo pod nad sú pre do po pred so z k",
-    "sl": "in v na z s je pri pod nad so za se po ob ki do od",
-    "hr": "i u na s je su sa za se pri pod od do iz kod ili koji nad",
-    "hu": "a az és egy van nem is hogy előtt mellett alatt fölött között",
-    "ro": "și în la de cu pe un o din este lângă sub peste pentru al ale lui",
-    "tr": "ve bir bu ile için da de olan gibi üzerinde altında önünde çok",
-    "et": "ja on ei see kes ning all ees juures koos peal oma kui mis",
-    "lv": "un ir ar no uz pie par kas pēc pirms zem virs nav pa",
-    "lt": "ir yra su iš ant prie po virš kad apie prieš už bei",
-    "ca": "el la els les del de i un una amb en és per al dels a l d que sota",
-    "id": "di dan yang dengan dari pada untuk ini itu ke dalam adalah oleh atas",
-    "vi": "và của một trên trong là với ở những các cho tại người có",
-    "ru": "и в на с не у из под над по за к от для это о при во со",
-    "uk": "і в на з у та не із під над по за до від для це біля що й",
-    "bg": "и в на с не от под над по за до при е са със във през край",
-}
-"""Articles, prepositions, conjunctions and similar words of each language in Latin or Cyrillic script."""
-_LETTERS_BESIDE_ASCII = {
-    "en": "éèêïöçñ", "de": "äöüß", "fr": "àâæçéèêëîïôœùûüÿ", "es": "áéíóúüñ", "it": "àèéìíòóùú", "pt": "áâãàçéêíóôõúü",
-    "nl": "éèëêïöüóáí", "da": "æøåé", "sv": "åäöé", "nb": "æøåéòôê", "fi": "äöåšž", "pl": "ąćęłńóśźż",
-    "cs": "áčďéěíňóřšťúůýž",
-    "sk": "áäčďéíĺľňóôŕšťúýž", "sl": "čšž", "hr": "čćđšž", "hu": "áéíóöőúüű", "ro": "ăâîșțşţ", "tr": "çğıöşüâîû",
-    "et": "äöõüšž", "lv": "āčēģīķļņšūž",
-    "lt": "ąčęėįšųūž", "ca": "àçéèíïóòúü·", "id": "é",
-    "vi": "àáâãèéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹ",
-    "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "uk": "абвгдежзийклмнопрстуфхцчшщьюяіїєґ",
-    "bg": "абвгдежзийклмнопрстуфхцчшщъьюя",
-}  # fmt: skip
-"""The letters of each language besides a to z. A word with other letters is foreign to the language."""
 
 _SCRIPTS = {
     name: re.compile(f"[{ranges}]")
@@ -160,9 +119,11 @@ def detect_language(text: str) -> str | None:
     return _LANGUAGE_OF_SCRIPT[script]
 
 
+@cache
 def function_words(language_code: str) -> frozenset[str]:
     """The articles, prepositions and similar words of a language; empty for languages without a list."""
-    return _function_words_by_language().get(language_code, frozenset())
+    is_known = language_code in LANGUAGES
+    return frozenset(language_table(language_code).function_words.split()) if is_known else frozenset()
 
 
 def scripts_of(language_code: str) -> tuple[str, ...]:
@@ -179,8 +140,8 @@ def letters_by_script(text: str) -> dict[str, int]:
 
 def has_foreign_letters(text: str, language_code: str) -> bool:
     """Whether `text` has a letter that `language_code` does not use; False for languages without a list of letters."""
-    used = _LETTERS_BESIDE_ASCII.get(language_code)
-    return used is not None and any(not char.isascii() and char not in used for char in _letters(text.lower()))
+    used = language_table(language_code).letters
+    return used != "" and any(not char.isascii() and char not in used for char in _letters(text.lower()))
 
 
 def is_readable(text: str, language_code: str) -> bool:
@@ -232,8 +193,3 @@ def _detect_by_ngrams(text: str, script: str) -> str | None:
     language, probability = max(probabilities(scored, script).items(), key=lambda item: item[1])
     min_probability = MIN_PROBABILITY_OF_NAMES if may_be_name else MIN_PROBABILITY
     return language if language and probability >= min_probability else None
-
-
-@cache
-def _function_words_by_language() -> dict[str, frozenset[str]]:
-    return {code: frozenset(words.split()) for code, words in _FUNCTION_WORDS.items()}

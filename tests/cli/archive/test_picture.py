@@ -217,7 +217,7 @@ def test_a_target_that_can_not_be_written_fails_the_task(bench: Bench) -> None:
 
 
 def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> None:
-    text = Translation("en", "picture-red", "Picture, mainly in red.", TextSource.PIXELS)
+    text = Translation("en", "picture", "Picture.", TextSource.PIXELS)
     stage = Stage(StageName.ANALYZE, VISION_LANE, lambda *_: Output(texts=(text,)))
     direct = structs.replace(bench.tools.direct, stages=(stage, *bench.tools.direct.stages[1:]))
     bench.tools = structs.replace(bench.tools, direct=direct)

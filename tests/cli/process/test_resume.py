@@ -66,7 +66,7 @@ def test_names_are_numbered_in_the_order_of_the_folder_and_a_second_run_changes_
             text["seo_filename"] for text in old["translations"]
         ]
     assert content(out) == before
-    assert b"mainly in" not in before[MANIFEST_FILE], "a text that a person has to write is in no file"
+    assert b"Picture." not in before[MANIFEST_FILE], "a text that a person has to write is in no file"
 
 
 def test_what_has_changed_is_processed_again_in_place_of_its_old_results(

@@ -87,7 +87,7 @@ def test_texts_are_written_into_the_results_and_beside_them(program: Program, tm
     sidecar = file.with_suffix(".xmp").read_text(encoding="utf-8")
     assert texts["embedded"] in sidecar
     assert texts["facts"] not in sidecar
-    # an alt text that only names kind and colours is written into no file
+    # an alt text that only names the kind is written into no file
     without_text = Path(images["IMG_1.jpg"]["optimized_file"])
     assert b"AltTextAccessibility" not in without_text.read_bytes()
     assert not without_text.with_suffix(".xmp").exists()

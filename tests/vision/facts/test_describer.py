@@ -173,7 +173,7 @@ def test_a_caption_that_a_camera_wrote_is_not_used() -> None:
         description=(EmbeddedText("OLYMPUS DIGITAL CAMERA"),), title=(EmbeddedText("DSC_0042"),), camera="OLYMPUS E-M1"
     )
     (english,) = describe("en", embedded)
-    assert english.seo_alt_text == "Photograph in portrait format, mainly in dark green."
+    assert english.seo_alt_text == "Photograph."
     assert "olympus" not in english.seo_filename
 
 
@@ -190,9 +190,9 @@ def test_a_picture_without_texts_gets_a_file_name_in_every_language(code: str) -
     assert translation.source == TextSource.PIXELS
 
 
-def test_a_file_name_has_three_words_and_does_not_end_in_a_function_word() -> None:
+def test_a_short_file_name_adds_the_kind_and_a_long_one_does_not_end_in_a_function_word() -> None:
     (short,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron"),)))
-    assert short.seo_filename == "heron-picture-dark-green"
+    assert short.seo_filename == "heron-picture"
     (long,) = describe("en", EmbeddedMetadata(title=(EmbeddedText("Heron by the old mill at dusk with the moon"),)))
     assert long.seo_filename == "heron-old-mill-dusk-moon"
     (twice,) = describe("en", EmbeddedMetadata(keywords=(EmbeddedText("mill overlook"), EmbeddedText("overlook"))))

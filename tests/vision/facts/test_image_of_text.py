@@ -19,7 +19,7 @@ CHINESE = TextInPicture("湖边现场演出", is_image_of_text=True)
 def describe(text_in_picture: TextInPicture | None, language: str, title: str = "") -> Translation:
     embedded = EmbeddedMetadata(title=(EmbeddedText(title),) if title else ())
     info = ImageInfo(Format.PNG, 8, 8)
-    hints = Hints(info, embedded, facts=PixelFacts("graphic", colours=("blue",)), text_in_picture=text_in_picture)
+    hints = Hints(info, embedded, facts=PixelFacts("graphic"), text_in_picture=text_in_picture)
     return FactsDescriber().describe(Pixels(8, 8, bytes(192)), (language,), hints, lambda: None)[0]
 
 

@@ -12,12 +12,11 @@ from msgspec import structs
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.facts.colours import NAMES
-from imgproc_local.vision.facts.phrases import Mentions, Phrases, capitalized, phrases, sentence, slug_words
+from imgproc_local.vision.facts.phrases import Mentions, capitalized, sentence, slug_kind
+from imgproc_local.vision.languages.table import language_table
 
 KINDS = ("photograph", "graphic", "screenshot", "picture", "animation")
-KIND_KEYS = {*KINDS, "photograph_bw", "picture_bw", "fully_transparent"}
-SHAPES = ("portrait", "landscape", "square", "panorama")
+KIND_KEYS = {*KINDS, "photograph_bw", "picture_bw"}
 
 SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
     "bg": "CYRILLIC",
@@ -32,21 +31,7 @@ SCRIPTS = dict.fromkeys(LANGUAGES, "LATIN") | {
     "zh": "CJK",
 }
 
-FACTS = [
-    PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait"),
-    PixelFacts("photograph", colours=("pink",), shape="landscape"),
-    PixelFacts("photograph", black_and_white=True, shape="square"),
-    PixelFacts("graphic", colours=("white", "dark_blue"), has_transparent_areas=True),
-    PixelFacts("screenshot", colours=("light_grey",)),
-    PixelFacts("picture", many_colours=True, shape="landscape"),
-    PixelFacts("picture", colours=("olive", "light_blue"), shape="panorama"),
-    PixelFacts("picture", black_and_white=True),
-    PixelFacts("picture"),
-    PixelFacts("picture", fully_transparent=True),
-    PixelFacts("animation", colours=("orange", "purple")),
-    PixelFacts("animation", many_colours=True),
-    PixelFacts("screenshot", many_colours=True, has_transparent_areas=True),
-]
+FACTS = [*map(PixelFacts, KINDS), PixelFacts("photograph", black_and_white=True), PixelFacts("picture", True)]
 MENTIONS = [
     Mentions(),
     Mentions(capture_month=(2023, 7)),
@@ -68,21 +53,12 @@ def sentences(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_table_names_every_kind_shape_colour_and_month(code: str) -> None:
-    table: Phrases = phrases(code)
-    assert set(table.kind) == KIND_KEYS
-    assert set(table.shape) == set(SHAPES)
-    assert set(table.colour) == set(NAMES)
-    assert not table.slug_kind or set(table.slug_kind) == KIND_KEYS
-    assert set(table.slug_colour) <= set(NAMES)
-    for by_kind in (table.many_colours, table.transparent_areas):
-        assert isinstance(by_kind, str) or set(by_kind) == set(KINDS)
-    assert isinstance(table.months, str) or len(set(table.months)) == 12
-    assert len(set(table.colour.values())) == len(NAMES)
-    fragments = re.findall(r"\{(\w+)\}", table.body)
-    assert sorted(fragments) == sorted(
-        ("kind", "shape", "colours", "many_colours", "transparent_areas", "when", "date", "keywords")
-    )
+def test_the_phrases_name_every_kind_and_month(code: str) -> None:
+    phrases = language_table(code).phrases
+    assert set(phrases.kind) == KIND_KEYS
+    assert not phrases.slug_kind or set(phrases.slug_kind) == KIND_KEYS
+    assert isinstance(phrases.months, str) or len(set(phrases.months)) == 12
+    assert sorted(re.findall(r"\{(\w+)\}", phrases.body)) == ["date", "keywords", "kind", "when"]
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -122,8 +98,7 @@ def test_a_picture_with_few_texts_gets_at_most_125_characters(code: str) -> None
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
-    assert len({sentence(code, PixelFacts("picture", colours=(name,)), Mentions()) for name in NAMES}) == len(NAMES)
+def test_each_month_changes_the_sentence(code: str) -> None:
     months = {sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month))) for month in range(1, 13)}
     assert len(months) == 12
     year = {"th": "2566"}.get(code, "2023")
@@ -133,14 +108,14 @@ def test_each_colour_kind_and_month_changes_the_sentence(code: str) -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_names_are_copied_unchanged(code: str) -> None:
     mentions = Mentions(quote="iPhone at dusk", persons=("iva van Dijk",), places=("’s-Hertogenbosch",))
-    text = sentence(code, PixelFacts("photograph", colours=("blue",)), mentions)
+    text = sentence(code, PixelFacts("photograph"), mentions)
     for name in ("iPhone at dusk", "iva van Dijk", "’s-Hertogenbosch"):
         assert name in text, text
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
-    opening, closing = phrases(code).quotes
+    opening, closing = language_table(code).phrases.quotes
     text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
     assert f"{opening}Dusk{closing}" in text
     assert sentence(code, PixelFacts("picture"), Mentions(quote="«Dusk»")) == text
@@ -148,29 +123,9 @@ def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_every_kind_and_colour_has_words_for_a_file_name(code: str) -> None:
+def test_every_kind_has_words_for_a_file_name(code: str) -> None:
     for facts in FACTS:
-        for word in slug_words(code, facts):
-            assert make_slug(word, code), (code, word)
-    names = {make_slug(slug_words(code, PixelFacts("picture", colours=(name,)))[1], code) for name in NAMES}
-    assert len(names) >= len(NAMES) - 1, names
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_a_sentence_with_content_mentions_no_colours_and_no_shape(code: str) -> None:
-    plain = PixelFacts("graphic")
-    detailed = PixelFacts("graphic", colours=("olive", "red"), shape="square", has_transparent_areas=True)
-    colourful = PixelFacts("graphic", many_colours=True)
-    for content in (
-        Mentions(quote="Dusk"),
-        Mentions(verbatim=("Expo 58",)),
-        Mentions(persons=("Ada Lovelace",), capture_month=(2020, 9)),
-        Mentions(places=("Lisbon",)),
-        Mentions(keywords="harbour, boats"),
-    ):
-        expected = sentence(code, plain, content)
-        assert sentence(code, detailed, content) == expected
-        assert sentence(code, colourful, content) == expected
+        assert make_slug(slug_kind(code, facts), code), (code, facts)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -195,10 +150,8 @@ def test_a_date_is_mentioned_with_content_or_for_a_photograph(code: str) -> None
 
 
 def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
-    facts = PixelFacts("photograph", colours=("dark_green", "grey"), shape="portrait", has_transparent_areas=True)
-    assert "portrait" in sentence("en", facts, Mentions())
     keywords = Mentions(keywords="k" * 90, capture_month=(2023, 7))
-    text = sentence("en", facts, keywords)
+    text = sentence("en", PixelFacts("photograph"), keywords)
     assert keywords.keywords in text
     assert "2023" not in text
 
@@ -239,102 +192,30 @@ def test_months_have_the_inflection_that_the_sentence_needs(code: str, month: in
     assert part in sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month)))
 
 
-PINK, RED, GREY_BLACK = ("pink",), ("red",), ("grey", "black")
-NO_TEXTS = Mentions()
+MARCH, JULY = Mentions(capture_month=(2024, 3)), Mentions(capture_month=(2024, 7))
 
-CORRECTIONS: list[tuple[str, PixelFacts, Mentions, str]] = [
-    ("hi", PixelFacts("picture", colours=RED), NO_TEXTS, "चित्र, मुख्य रूप से लाल रंग में।"),
-    ("hi", PixelFacts("picture", colours=GREY_BLACK), NO_TEXTS, "चित्र, मुख्य रूप से स्लेटी और काले रंगों में।"),
-    ("hi", PixelFacts("photograph", shape="portrait"), NO_TEXTS, "लंबवत फ़ोटो।"),
-    ("uk", PixelFacts("picture", colours=("purple",)), NO_TEXTS, "Зображення з переважанням фіолетових тонів."),
-    ("uk", PixelFacts("picture", colours=("light_grey",)), NO_TEXTS, "Зображення з переважанням світло-сірих тонів."),
-    ("uk", PixelFacts("photograph"), Mentions(capture_month=(2024, 4)), "Фотографія, зроблена у квітні 2024 року."),
-    ("uk", PixelFacts("photograph"), Mentions(capture_month=(2024, 3)), "Фотографія, зроблена в березні 2024 року."),
-    ("hu", PixelFacts("picture", many_colours=True), NO_TEXTS, "Sokszínű kép."),
-    ("hu", PixelFacts("photograph"), Mentions(capture_month=(2024, 3)), "2024 márciusában készült fénykép."),
-    ("fi", PixelFacts("picture", shape="square"), NO_TEXTS, "Neliönmuotoinen kuva."),
-    ("fi", PixelFacts("picture", shape="portrait"), NO_TEXTS, "Pystysuuntainen kuva."),
-    ("pl", PixelFacts("picture"), NO_TEXTS, "Ilustracja."),
-    ("pl", PixelFacts("photograph"), Mentions(capture_month=(2024, 9)), "Zdjęcie wykonane we wrześniu 2024 roku."),
-    ("cs", PixelFacts("picture", colours=("blue",)), NO_TEXTS, "Obrázek s převahou modré barvy."),
-    ("sk", PixelFacts("picture", colours=("blue",)), NO_TEXTS, "Obrázok s prevahou modrej farby."),
-    ("sk", PixelFacts("picture", shape="square"), NO_TEXTS, "Obrázok štvorcového formátu."),
-    ("hr", PixelFacts("picture", many_colours=True), NO_TEXTS, "Višebojna slika."),
-    ("sl", PixelFacts("picture", shape="portrait"), NO_TEXTS, "Pokončna slika."),
-    ("ro", PixelFacts("picture", colours=("black",)), NO_TEXTS, "Imagine predominant neagră."),
-    ("el", PixelFacts("picture", shape="portrait"), NO_TEXTS, "Εικόνα σε κατακόρυφο προσανατολισμό."),
-    ("el", PixelFacts("picture", colours=("blue",)), NO_TEXTS, "Εικόνα, κυρίως σε αποχρώσεις του μπλε."),
-    (
-        "tr",
-        PixelFacts("graphic", colours=RED, has_transparent_areas=True),
-        NO_TEXTS,
-        "Saydam alanlar içeren, kırmızı tonlarının ağırlıkta olduğu grafik görsel.",
-    ),
-    (
-        "tr",
-        PixelFacts("photograph", colours=RED, has_transparent_areas=True),
-        Mentions(capture_month=(2024, 3)),
-        "Mart 2024 tarihli, saydam alanlar içeren, kırmızı tonlarının ağırlıkta olduğu fotoğraf.",
-    ),
-    (
-        "en",
-        PixelFacts("photograph", has_transparent_areas=True),
-        Mentions(capture_month=(2024, 3)),
-        "Photograph, partly transparent, taken in March 2024.",
-    ),
-    ("lt", PixelFacts("photograph"), Mentions(capture_month=(2024, 7)), "Nuotrauka, fotografuota 2024 metų liepą."),
-    ("lt", PixelFacts("picture"), NO_TEXTS, "Paveikslėlis."),
-    (
-        "fr",
-        PixelFacts("picture", colours=("turquoise", "green")),
-        NO_TEXTS,
-        "Image, principalement en turquoise et en vert.",
-    ),
-    ("fr", PixelFacts("picture", colours=("brown",)), NO_TEXTS, "Image, principalement en marron."),
-    ("es", PixelFacts("picture", colours=("purple",)), NO_TEXTS, "Imagen en la que predomina el morado."),
-    ("es", PixelFacts("picture", colours=GREY_BLACK), NO_TEXTS, "Imagen en la que predominan el gris y el negro."),
-    ("it", PixelFacts("photograph"), Mentions(capture_month=(2024, 7)), "Fotografia scattata a luglio 2024."),
-    ("it", PixelFacts("photograph"), Mentions(capture_month=(2024, 8)), "Fotografia scattata ad agosto 2024."),
-    ("da", PixelFacts("animation", colours=RED), NO_TEXTS, "Animation, overvejende i rødt."),
-    ("vi", PixelFacts("photograph"), Mentions(capture_month=(2024, 7)), "Ảnh chụp vào tháng 7 năm 2024."),
-    ("he", PixelFacts("animation", colours=PINK), NO_TEXTS, "הנפשה, בעיקר בגוני ורוד."),
-    ("ar", PixelFacts("picture", shape="square"), NO_TEXTS, "صورة مربعة الشكل."),
-    ("zh", PixelFacts("graphic"), NO_TEXTS, "图像。"),
-    ("ca", PixelFacts("photograph"), Mentions(capture_month=(2024, 3)), "Fotografia feta el març del 2024."),
-    ("ca", PixelFacts("photograph"), Mentions(capture_month=(2024, 10)), "Fotografia feta l’octubre del 2024."),
+CORRECTIONS: list[tuple[str, str, Mentions, str]] = [
+    ("en", "photograph", MARCH, "Photograph taken in March 2024."),
+    ("uk", "photograph", Mentions(capture_month=(2024, 4)), "Фотографія, зроблена у квітні 2024 року."),
+    ("uk", "photograph", MARCH, "Фотографія, зроблена в березні 2024 року."),
+    ("hu", "photograph", MARCH, "2024 márciusában készült fénykép."),
+    ("pl", "picture", Mentions(), "Ilustracja."),
+    ("pl", "photograph", Mentions(capture_month=(2024, 9)), "Zdjęcie wykonane we wrześniu 2024 roku."),
+    ("tr", "photograph", MARCH, "Mart 2024 tarihli fotoğraf."),
+    ("lt", "photograph", JULY, "Nuotrauka, fotografuota 2024 metų liepą."),
+    ("lt", "picture", Mentions(), "Paveikslėlis."),
+    ("it", "photograph", JULY, "Fotografia scattata a luglio 2024."),
+    ("it", "photograph", Mentions(capture_month=(2024, 8)), "Fotografia scattata ad agosto 2024."),
+    ("vi", "photograph", JULY, "Ảnh chụp vào tháng 7 năm 2024."),
+    ("zh", "graphic", Mentions(), "图像。"),
+    ("ca", "photograph", MARCH, "Fotografia feta el març del 2024."),
+    ("ca", "photograph", Mentions(capture_month=(2024, 10)), "Fotografia feta l’octubre del 2024."),
 ]
 
 
-@pytest.mark.parametrize(("code", "facts", "mentions", "text"), CORRECTIONS)
-def test_sentences_that_editors_corrected(code: str, facts: PixelFacts, mentions: Mentions, text: str) -> None:
-    assert sentence(code, facts, mentions) == text
-
-
-def test_grey_has_one_word_in_indonesian_file_names() -> None:
-    assert slug_words("id", PixelFacts("picture", colours=("grey",))) == ("gambar", "kelabu")
-
-
-@pytest.mark.parametrize(
-    ("code", "kind", "words"),
-    [
-        ("pl", "photograph", "Wielobarwne zdjęcie, częściowo przezroczyste."),
-        ("pl", "screenshot", "Wielobarwny zrzut ekranu, częściowo przezroczysty."),
-        ("cs", "graphic", "Vícebarevná grafika, částečně průhledná."),
-        ("cs", "picture", "Vícebarevný obrázek, částečně průhledný."),
-        ("sk", "screenshot", "Viacfarebná snímka obrazovky, čiastočne priehľadná."),
-        ("sl", "screenshot", "Večbarven posnetek zaslona, delno prozoren."),
-        ("lt", "picture", "Daugiaspalvis paveikslėlis, iš dalies skaidrus."),
-        ("lv", "animation", "Daudzkrāsaina animācija, daļēji caurspīdīga."),
-        ("da", "picture", "Mangefarvet billede, delvis gennemsigtigt."),
-        ("sv", "graphic", "Grafik i många färger, delvis genomskinlig."),
-        ("bg", "photograph", "Многоцветна снимка, частично прозрачна."),
-        ("ru", "screenshot", "Многоцветный снимок экрана, частично прозрачный."),
-        ("uk", "graphic", "Різнобарвне графічне зображення, частково прозоре."),
-        ("el", "screenshot", "Πολύχρωμο στιγμιότυπο οθόνης, εν μέρει διαφανές."),
-    ],
-)
-def test_adjectives_agree_with_the_kind(code: str, kind: str, words: str) -> None:
-    assert sentence(code, PixelFacts(kind, many_colours=True, has_transparent_areas=True), NO_TEXTS) == words
+@pytest.mark.parametrize(("code", "kind", "mentions", "text"), CORRECTIONS)
+def test_sentences_that_editors_corrected(code: str, kind: str, mentions: Mentions, text: str) -> None:
+    assert sentence(code, PixelFacts(kind), mentions) == text
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,10 @@ def measure_picture(
     screenshot: bool = False,
     alpha: float = 1.0,
     frames: int = 1,
-    orientation: int = 1,
 ) -> PixelFacts:
-    """The measurements of `picture`, as it is displayed; `alpha` is its mean opacity (0 to 1)."""
+    """The measurements of `picture`; `alpha` is its mean opacity (0 to 1)."""
     width, height = picture.size
-    stored = (height, width) if orientation >= 5 else (width, height)
-    info = ImageInfo(format_, *stored, frames=frames, orientation=orientation, has_alpha=alpha < 1, duration_ms=900)
+    info = ImageInfo(format_, width, height, frames=frames, has_alpha=alpha < 1, duration_ms=900)
     return measure(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, is_screenshot=screenshot)
 
 
@@ -96,7 +94,6 @@ def test_a_grey_picture_is_black_and_white_even_with_a_faint_tint(tint: int) -> 
     picture = Image.merge("RGB", (red.point(lambda value: min(255, value + tint)), green, blue))
     facts = measure_picture(picture, Format.JPEG)
     assert facts.black_and_white
-    assert not facts.colours
 
 
 def test_sepia_is_not_black_and_white() -> None:
@@ -112,56 +109,8 @@ def test_a_coloured_spot_is_not_black_and_white() -> None:
     assert not measure_picture(picture, Format.JPEG).black_and_white
 
 
-def test_a_plain_grey_surface_has_the_colour_grey() -> None:
-    facts = measure_picture(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG)
-    assert (facts.black_and_white, facts.colours) == (False, ("grey",))
-
-
-@pytest.mark.parametrize(
-    ("parts", "colours"),
-    [
-        ({(200, 20, 30): 100}, ("red",)),
-        ({(30, 140, 60): 60, (240, 200, 30): 40}, ("green", "yellow")),
-        ({(30, 90, 200): 55, (150, 200, 250): 20, (255, 255, 255): 25}, ("blue", "white")),
-        ({(200, 20, 30): 90, (30, 90, 200): 10}, ("red",)),
-    ],
-)
-def test_the_main_colours_are_named_largest_first(
-    parts: dict[tuple[int, int, int], int], colours: tuple[str, ...]
-) -> None:
-    picture = Image.new("RGB", (200, 200))
-    y = 0
-    for colour, percent in parts.items():
-        picture.paste(colour, (0, y, 200, y + 2 * percent))
-        y += 2 * percent
-    assert measure_picture(picture).colours == colours
-
-
-def test_many_hues_without_a_main_colour_are_many_colours() -> None:
-    picture = Image.new("RGB", (210, 210))
-    hues = [
-        (220, 30, 40),
-        (240, 140, 20),
-        (240, 210, 30),
-        (40, 160, 70),
-        (30, 90, 210),
-        (130, 60, 180),
-        (240, 140, 170),
-    ]
-    for index, hue in enumerate(hues):
-        picture.paste(hue, (index * 30, 0, index * 30 + 30, 210))
-    facts = measure_picture(picture)
-    assert facts.many_colours
-    assert not facts.colours
-
-
-def test_the_white_in_transparent_areas_is_not_counted() -> None:
-    picture = Image.new("RGB", (200, 200), "white")
-    picture.paste((200, 20, 30), (0, 0, 200, 60))
-    facts = measure_picture(picture, alpha=0.3)
-    assert facts.has_transparent_areas
-    assert facts.colours == ("red",)
-    assert "white" in measure_picture(picture).colours
+def test_a_plain_grey_surface_is_not_called_black_and_white() -> None:
+    assert not measure_picture(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG).black_and_white
 
 
 def test_a_graphic_with_transparent_areas_is_a_graphic() -> None:
@@ -175,32 +124,10 @@ def test_a_cut_out_photograph_is_no_graphic() -> None:
     assert measure_picture(picture, alpha=80 * 80 / (SIZE[0] * SIZE[1])).kind == "picture"
 
 
-def test_a_fully_transparent_picture_has_no_other_facts() -> None:
-    assert measure_picture(Image.new("RGB", SIZE, "white"), alpha=0.0) == PixelFacts("picture", fully_transparent=True)
-
-
-@pytest.mark.parametrize(
-    ("size", "shape"),
-    [
-        ((300, 400), "portrait"),
-        ((400, 300), "landscape"),
-        ((300, 300), "square"),
-        ((301, 300), "square"),
-        ((330, 300), ""),
-        ((600, 300), "panorama"),
-        ((599, 300), "landscape"),
-        ((300, 900), "portrait"),
-    ],
-)
-def test_the_shape_is_determined_by_the_ratio_of_the_sides(size: tuple[int, int], shape: str) -> None:
-    assert measure_picture(Image.new("RGB", size, "red")).shape == shape
-
-
-def test_the_shape_is_that_of_the_displayed_picture() -> None:
-    assert measure_picture(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=6).shape == "portrait"
-    assert measure_picture(Image.new("RGB", (300, 400), "red"), Format.JPEG, orientation=1).shape == "portrait"
+def test_a_fully_transparent_picture_has_no_facts() -> None:
+    assert measure_picture(Image.new("RGB", SIZE, "white"), alpha=0.0, frames=2) == PixelFacts("picture")
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 500), (500, 1), (2, 2)])
-def test_the_smallest_pictures_have_colours(size: tuple[int, int]) -> None:
-    assert measure_picture(Image.new("RGB", size, (30, 90, 200))).colours == ("blue",)
+def test_the_smallest_pictures_are_measured(size: tuple[int, int]) -> None:
+    assert measure_picture(Image.new("RGB", size, (30, 90, 200))) == PixelFacts("picture")

@@ -1,0 +1,1 @@
+"""What is known of each language: one file per language, and the module that loads it."""

@@ -1,0 +1,71 @@
+"""All that the program knows of a language, from its file `xx.toml`. A new language is a new file, and a line in
+`domain/languages.py`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+
+class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
+    """The fragments of the sentences that are made from facts. Each `{placeholder}` is replaced; by "" if its fragment
+    is unused.
+
+    `kind` has the word for each kind of picture, and `slug_kind` those for file names where others are needed. `body`
+    orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `lead_with_colon` is used
+    if one of them has a colon already. `comma` separates these texts. `sentence` adds the final punctuation.
+
+    `when` is the date of a photograph. `months` selects the CLDR form of the month names that it needs, or lists
+    twelve names if neither form is correct there. `date` is the date of other kinds of pictures, if their content is
+    known; its `{date}` is CLDR's month and year. `year_offset` is added to the Gregorian year where a fragment has
+    `{year}`.
+
+    `and_pattern` joins the last of several persons if CLDR's pattern is not suitable; `and_others` is for long lists,
+    of which only the first persons are named. `conjunction_before` is a regular expression for the beginning of the
+    last person's name, and the word for "and" before such a name ("Ana e Isabel", not "Ana y Isabel"). Where "and" is
+    written together with the next word, `and_script` is the script of the names that it can join; others are separated
+    by commas.
+    """
+
+    quotes: tuple[str, str]
+    when: str
+    keywords: str
+    and_others: str
+    kind: dict[str, str]
+    body: str = "{kind}{when}{date}{keywords}"
+    lead: str = "{lead}: {body}"
+    lead_with_colon: str = "{lead} – {body}"
+    sentence: str = "{body}."
+    comma: str = ", "
+    months: Literal["format", "stand-alone"] | tuple[str, ...] = "format"
+    date: str = ", {date}"
+    year_offset: int = 0
+    conjunction_before: tuple[str, str] | None = None
+    and_pattern: str = ""
+    and_script: str = ""
+    slug_kind: dict[str, str] = {}
+
+
+class LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The file of one language.
+
+    `letters` are those besides a to z, empty for scripts whose letters are not listed. `function_words` are articles,
+    prepositions, conjunctions and similar words; file names omit `stop_words`, too.
+    """
+
+    phrases: Phrases
+    letters: str = ""
+    function_words: str = ""
+    stop_words: str = ""
+
+
+@cache
+def language_table(code: str) -> LanguageTable:
+    """The table of a supported language."""
+    file = resources.files(__package__).joinpath(f"{code}.toml")
+    return msgspec.toml.decode(file.read_bytes(), type=LanguageTable)
