@@ -12,17 +12,29 @@ import pytest
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from tests.support.chromium import CHROMIUM
 from tests.support.model_servers import ModelServerDouble, model_server
-from tests.support.service import GatedDescriber, Running, running
+from tests.support.service import API_KEY, BASE_URL, GatedDescriber, Running, RunningProgram, Service, running
 
 # shells start background jobs with SIGINT ignored, but some tests send SIGINT
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that the tests of one file share. It describes pictures without a vision model."""
+    if BASE_URL:
+        assert API_KEY, "IMGPROC_BASE_URL needs IMGPROC_API_KEY, a key of that service without a rate limit"
+        program = RunningProgram(BASE_URL.removesuffix("/").removesuffix("/api/v1"), API_KEY)
+        with program.client:
+            yield program
+        return
     with running(tmp_path_factory.mktemp("data")) as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_replaced_inside_a_program(request: pytest.FixtureRequest) -> None:
+    if BASE_URL and {"service", "monkeypatch"} <= set(request.fixturenames):
+        pytest.skip(f"replaces functions inside the service, which can't be done at {BASE_URL}")
 
 
 @pytest.fixture

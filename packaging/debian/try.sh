@@ -26,7 +26,7 @@ mkdir "$layer/root/try"
 cp "$old" "$layer/root/try/old.deb"
 cp "$new" "$layer/root/try/new.deb"
 mkdir -p "$layer/root/try/project/tests"
-cp -R "$root/packaging" "$root/models" "$layer/root/try/project/"
+cp -R "$root/.ci" "$root/packaging" "$root/models" "$layer/root/try/project/"
 cp -R "$root/tests/sample" "$layer/root/try/project/tests/"
 mount -t proc proc "$layer/root/proc"
 mount --rbind /dev "$layer/root/dev"
@@ -95,8 +95,8 @@ fi
 test "$(zcat /usr/share/man/man1/imgproc-local.1.gz | head -1 | cut -c1-4)" = ".TH "
 bash -c '. /usr/share/bash-completion/completions/imgproc-local; complete -p imgproc-local'
 
-step "smoke test of the installed command"
-python3 /try/project/packaging/smoke.py imgproc-local
+step "the installed command processes a picture"
+/try/project/.ci/installed imgproc-local
 
 step "remove: the program is deleted, the data is not"
 dpkg --remove imgproc-local

@@ -173,7 +173,7 @@ def test_a_context_survives_a_restart(tmp_path: Path, listener: ListeningDescrib
 
 def test_another_context_is_another_body_for_an_idempotency_key(service: Running) -> None:
     picture = pictures.jpeg()
-    answers = [dispatch(service, "analyze", context, "k", picture) for context in ("one", "one", "two", "")]
+    answers = [dispatch(service, "analyze", context, "contexts", picture) for context in ("one", "one", "two", "")]
     assert [answer.status_code for answer in answers] == [202, 202, 409, 409]
     assert answers[0].json()["data"]["job_id"] == answers[1].json()["data"]["job_id"]
 

@@ -1,10 +1,15 @@
-"""Runs the whole service for a test: in a thread, on a data folder of its own, and on a real socket."""
+"""Runs the whole service for a test: in a thread, on a data folder of its own, and on a real socket.
+
+With the environment variables `IMGPROC_BASE_URL` and `IMGPROC_API_KEY`, the fixture `service` is a program that runs
+already, and tests that need another service of their own are skipped.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import copy
+import os
 import socket
 import threading
 import time
@@ -13,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 import uvicorn
 from litestar import Litestar
 
@@ -28,6 +34,7 @@ from imgproc_local.web import page
 T = TypeVar("T")
 START_TIMEOUT_S = 20
 FINAL = ("completed", "failed", "done")
+BASE_URL, API_KEY = (os.environ.get(f"IMGPROC_{name}", "") for name in ("BASE_URL", "API_KEY"))
 
 
 class GatedDescriber:
@@ -53,48 +60,14 @@ class GatedDescriber:
         self.closed = True
 
 
-class Running:
-    """A running service. `client` sends requests to `url` with a key of the account `default`, without a rate limit."""
+class Service:
+    """A service that is reached over HTTP. `client` sends requests to `url` with a key of one account."""
 
-    def __init__(self, services: Services, app: Litestar, loop: asyncio.AbstractEventLoop, port: int) -> None:
-        self.services = services
-        self.app = app
-        self.loop = loop
-        self.root = f"http://127.0.0.1:{port}"
-        self.url = f"{self.root}/api/v1"
-        self.account = "default"
-        self.key = self.make_key()
-        self.client = self.client_for(self.key)
-
-    def run(self, work: Awaitable[T]) -> T:
-        """Run a coroutine on the service's own loop."""
-
-        async def awaited() -> T:
-            return await work
-
-        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
-
-    def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
-        return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
-
-    @contextlib.contextmanager
-    def as_account(self, account: str) -> Iterator[Running]:
-        """The same service with a key of another account, which is created if it does not exist."""
-        other = copy.copy(self)
-        other.account = account
-        other.key = self.make_key(account)
-        with self.client_for(other.key) as other.client:
-            yield other
-
-    def page_session(self, browser: str = "a test") -> dict[str, str]:
-        """The header of a browser that is signed in to the local page."""
-        opened = self.run(self.services.store.sessions.sign_in(self.page_token(), browser))
-        assert opened is not None
-        return {"Authorization": f"Bearer {opened[1]}"}
-
-    def page_token(self) -> str:
-        """The token of a link that opens the local page once."""
-        return self.run(self.services.store.sessions.new_link())
+    def __init__(self, root: str, key: str) -> None:
+        self.root = root
+        self.url = f"{root}/api/v1"
+        self.key = key
+        self.client = self.client_for(key)
 
     def client_for(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
@@ -127,6 +100,54 @@ class Running:
         return self.final(self.dispatch(operation, picture, name, **form)["job_id"])
 
 
+class RunningProgram(Service):
+    """The service at `IMGPROC_BASE_URL`. A test that needs more of a `Running` than its interface is skipped."""
+
+    def __getattr__(self, name: str) -> Any:
+        pytest.skip(f"needs {name!r}, which the service at {BASE_URL} does not give away")
+
+
+class Running(Service):
+    """A service that runs in this process, with a key of the account `default` without a rate limit."""
+
+    def __init__(self, services: Services, app: Litestar, loop: asyncio.AbstractEventLoop, port: int) -> None:
+        self.services = services
+        self.app = app
+        self.loop = loop
+        self.account = "default"
+        super().__init__(f"http://127.0.0.1:{port}", self.make_key())
+
+    def run(self, work: Awaitable[T]) -> T:
+        """Run a coroutine on the service's own loop."""
+
+        async def awaited() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self.loop).result(30)
+
+    def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
+        return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
+
+    @contextlib.contextmanager
+    def as_account(self, account: str) -> Iterator[Running]:
+        """The same service with a key of another account, which is created if it does not exist."""
+        other = copy.copy(self)
+        other.account = account
+        other.key = self.make_key(account)
+        with self.client_for(other.key) as other.client:
+            yield other
+
+    def page_session(self, browser: str = "a test") -> dict[str, str]:
+        """The header of a browser that is signed in to the local page."""
+        opened = self.run(self.services.store.sessions.sign_in(self.page_token(), browser))
+        assert opened is not None
+        return {"Authorization": f"Bearer {opened[1]}"}
+
+    def page_token(self) -> str:
+        """The token of a link that opens the local page once."""
+        return self.run(self.services.store.sessions.new_link())
+
+
 def config_for(folder: Path, **settings: Any) -> Config:
     return Config(**{"data_dir": folder, "codec_threads": 2, "port": 0, **settings})
 
@@ -141,6 +162,8 @@ def running(
     **settings: Any,
 ) -> Iterator[Running]:
     """The service on `folder`, stopped gracefully at the end of the block."""
+    if BASE_URL:
+        pytest.skip(f"needs settings, a clock or a describer that the service at {BASE_URL} does not have")
     config = config_for(folder, **settings)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
