@@ -7,13 +7,14 @@ of the result) and `Compression-Count`. The body of an error is `{"error": …, 
 Invariants: requests are sent to the configured origin only, whatever a redirect or `Location` says. Every wait has a
 timeout and every body a maximum size. The key is in the Authorization header only, never in a message, a log record or
 a `repr`. `Tinify.shrink` runs its requests in a new event loop and cancels them when `check_stop` raises.
+
+No request is repeated: the local codecs do the work for a picture that the service fails to compress.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 import time
 from base64 import b64encode
@@ -37,11 +38,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_ATTEMPTS = 3
-INITIAL_RETRY_DELAY_S = 0.5
-"""The delay before the first retry. It doubles with each retry; the jitter is a random factor of 0.5 to 1.5."""
-MAX_RETRY_AFTER_S = 10
-"""If `Retry-After` is longer than this, the request is not retried."""
 COOLDOWN_S = 30.0
 """After a failure, `shrink` fails without a request for this long, so that queued pictures don't wait in vain."""
 
@@ -54,15 +50,12 @@ MAX_ERROR_CHARS = 200
 
 _PICTURE_REJECTED = (400, 413, 415, 422)
 """Status codes that reject this picture; the service may accept another."""
-_TOO_MANY_REQUESTS = 429
 
 
 class _Response(Struct, frozen=True):
     """The parts of an HTTP response that are used. `body` is None if it was longer than allowed."""
 
-    status: int
     location: str
-    retry_after: str
     body: bytes | None
 
 
@@ -84,14 +77,6 @@ class _ErrorBody(Struct, frozen=True):
 
     error: str = ""
     message: str = ""
-
-
-class _TransientError(Exception):
-    """A failure after which the request is retried. `retry_after_s` is from the `Retry-After` header, if any."""
-
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 def check_url(url: str) -> None:
@@ -221,83 +206,48 @@ class Tinify:
         picture: bytes | None = None,
         mime: str = "",
     ) -> _Response:
-        """The response with `expected_status`, after at most `MAX_ATTEMPTS` attempts."""
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            try:
-                response = await self._send(client, method, url, max_bytes, picture, mime)
-                self._raise_for_status(response, expected_status)
-                return response
-            except _TransientError as failure:
-                delay_s = INITIAL_RETRY_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)  # noqa: S311
-                if attempt == MAX_ATTEMPTS:
-                    raise ExternalServiceFailed(f"{failure} {MAX_ATTEMPTS} attempts failed.") from None
-                log.info("%s Trying again.", failure)
-                await asyncio.sleep(delay_s if failure.retry_after_s is None else failure.retry_after_s)
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    async def _send(
-        self, client: httpx.AsyncClient, method: str, url: str, max_bytes: int, picture: bytes | None, mime: str
-    ) -> _Response:
+        """The response, if it has `expected_status`. Raises: ExternalServiceFailed."""
         import httpx
 
         headers = {} if picture is None else {"Content-Type": mime, "Content-Length": str(len(picture))}
+        content = None if picture is None else _chunks(picture)
         try:
-            async with client.stream(
-                method, url, headers=headers, content=None if picture is None else _chunks(picture)
-            ) as response:
+            async with client.stream(method, url, headers=headers, content=content) as response:
                 count = response.headers.get("Compression-Count", "")
                 if re.fullmatch(r"[0-9]{1,9}", count):
                     self._on_count(int(count))
-                encoding = response.headers.get("Content-Encoding", "identity")
-                if encoding.lower() != "identity":
+                if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                     raise ExternalServiceFailed(
                         "The compression service used a content encoding that was not requested."
                     )
-                return _Response(
-                    response.status_code,
-                    response.headers.get("Location", ""),
-                    response.headers.get("Retry-After", ""),
-                    await _read_body(response, max_bytes if response.status_code < 300 else MAX_JSON_BYTES),
-                )
+                if response.status_code != expected_status:
+                    raise self._refusal(response.status_code, await _read_body(response, MAX_JSON_BYTES))
+                return _Response(response.headers.get("Location", ""), await _read_body(response, max_bytes))
         except (httpx.HTTPError, httpx.StreamError) as error:
             # the error object contains the request and so the key: only its type is reported
-            raise _TransientError(
+            raise ExternalServiceFailed(
                 f"The connection to the compression service failed ({type(error).__name__})."
             ) from None
 
-    def _raise_for_status(self, response: _Response, expected_status: int) -> None:
-        """Raises: _TransientError or ExternalServiceFailed if the status is not `expected_status`."""
-        status = response.status
-        if status == expected_status:
-            return
-        detail = self._error_detail(response)
-        if status == _TOO_MANY_REQUESTS:
-            if re.fullmatch(r"[0-9]{1,9}", response.retry_after) and int(response.retry_after) <= MAX_RETRY_AFTER_S:
-                raise _TransientError(
-                    f"The compression service received too many requests{detail}.", float(response.retry_after)
-                )
-            raise ExternalServiceFailed(f"The compression service's request limit is reached{detail}.")
-        if status >= 500:
-            raise _TransientError(f"The compression service failed with status {status}{detail}.")
+    def _refusal(self, status: int, body: bytes | None) -> ExternalServiceFailed:
+        """The error to raise for a status that was not expected. Redirects are not followed."""
+        detail = self._error_detail(body)
         if status in (401, 403):
-            raise ExternalServiceFailed(f"The compression service does not accept the key{detail}.")
-        if status in _PICTURE_REJECTED:
-            raise ExternalServiceFailed(
-                f"The compression service does not accept this picture{detail}.", this_picture_only=True
-            )
-        if 300 <= status < 400:
-            raise ExternalServiceFailed("The compression service sent a redirect. Redirects are not followed.")
-        raise ExternalServiceFailed(f"The compression service answered with status {status}{detail}.")
+            return ExternalServiceFailed(f"The compression service does not accept the key{detail}.")
+        return ExternalServiceFailed(
+            f"The compression service answered with status {status}{detail}.",
+            this_picture_only=status in _PICTURE_REJECTED,
+        )
 
-    def _error_detail(self, response: _Response) -> str:
+    def _error_detail(self, body: bytes | None) -> str:
         """The error message of the service in parentheses, printable and truncated, to append to a message.
 
         "" if there is none, or if it contains the key.
         """
-        body = _decode_json(response.body, _ErrorBody)
-        if body is None:
+        error = _decode_json(body, _ErrorBody)
+        if error is None:
             return ""
-        text = ": ".join(part for part in (body.error, body.message) if part)
+        text = ": ".join(part for part in (error.error, error.message) if part)
         text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
         secrets = (self._key, b64encode(f"api:{self._key}".encode()).decode())
         if not text or any(secret in text for secret in secrets):
