@@ -76,7 +76,7 @@ class Analyzer:
 
     @property
     def stage(self) -> Stage:
-        return Stage(StageName.ANALYZE, VISION_LANE, self.run, self._workers.prepare)
+        return Stage(StageName.ANALYZE, VISION_LANE, self.run)
 
     @cached_property
     def _describer(self) -> Describer:

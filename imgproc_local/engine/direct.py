@@ -79,8 +79,6 @@ def _result(stage: Stage, work: WorkItem, timeout_s: float) -> StageResult:
     began_s = time.monotonic()
     output, message = None, ""
     try:
-        stage.prepare(token.check)
-        token.restart_timeout()
         output = stage.run(work, token.check)
     except StorageFailed:
         raise

@@ -99,7 +99,7 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
 def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
     """The stage, with the local codecs and, if it is given, the compression service."""
     run = partial(_run_locally, workers) if service is None else partial(_run_with_service, workers, service)
-    return Stage(StageName.OPTIMIZE, CODECS_LANE, run, workers.prepare)
+    return Stage(StageName.OPTIMIZE, CODECS_LANE, run)
 
 
 def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output:
@@ -156,7 +156,7 @@ def convert_stage(workers: Workers) -> Stage:
     def run_in_worker(work: WorkItem, check_stop: CheckStop) -> Output:
         return workers.run(convert, work, work.info, check_stop)
 
-    return Stage(StageName.CONVERT, CODECS_LANE, run_in_worker, workers.prepare)
+    return Stage(StageName.CONVERT, CODECS_LANE, run_in_worker)
 
 
 # ---- alt texts ----

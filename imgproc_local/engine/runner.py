@@ -210,8 +210,6 @@ class Runner:
         stage = self._stages[claimed.stage]
         token.restart_timeout()
         token.check()
-        stage.prepare(token.check)
-        token.restart_timeout()
         original = claimed.job.original
         damage = self._blobs.find_damage(original.sha256, original.size_bytes)
         if damage is not None:

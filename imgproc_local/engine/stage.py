@@ -95,21 +95,15 @@ class Output(Struct, frozen=True):
     removed: tuple[Removed, ...] = ()
 
 
-def _nothing(check_stop: CheckStop) -> None:
-    """The `prepare` of a stage that needs no preparation."""
-
-
 class Stage(Struct, frozen=True):
     """A stage of the pipeline: its name, the lane that it runs in, and its function.
 
-    `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people. `prepare`
-    is called before it. The timeout applies to each of the two calls on its own.
+    `run` is called on a thread of the lane. It raises `StageFailed` or `BadImage` with a message for people.
     """
 
     name: StageName
     lane: str
     run: Callable[[WorkItem, CheckStop], Output]
-    prepare: Callable[[CheckStop], None] = _nothing
 
 
 def stage_error_message(error: Exception) -> str:

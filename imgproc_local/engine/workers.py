@@ -235,16 +235,6 @@ class Workers:
             self._release(worker)
         return result  # type: ignore[no-any-return] # checked against the function's return type
 
-    def prepare(self, check_stop: CheckStop) -> None:
-        """Start a worker if none is idle, and wait until it is ready.
-
-        Raises: NoWorker; what `check_stop` raises.
-        """
-        with self._lock:
-            if self._idle:
-                return
-        self._release(self._ready_worker(check_stop))
-
     def close(self) -> None:
         """End every worker."""
         with self._lock:
