@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from imgproc_local.domain.errors import NoWorker, StageFailed, StorageFailed
+from imgproc_local.domain.errors import NoWorker, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.domain.privacy import Removed
@@ -27,15 +27,14 @@ from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
-from imgproc_local.storage.accounts import Credits, Keys
+from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.translations import Translations
-from tests.support import pictures, worker_functions
-from tests.support.worker_pool import worker_pool
+from tests.support import pictures
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUTS = Timeouts(stage_s=0.5, storage_retry_s=0.01)
@@ -58,7 +57,6 @@ class Harness:
         self.database = database
         self.jobs = jobs
         self.blobs = Blobs(folder, jobs.is_referenced)
-        self.credits = Credits(database)
         self.keys = Keys(database, 1000)
         self.engine = Engine(
             jobs,
@@ -95,14 +93,6 @@ class Harness:
             incoming.write(picture(seed))
             job, _ = await self.engine.accept(account_id, Plan(Operation.OPTIMIZE), incoming, filename)
         return job
-
-    async def movements(self, job_id: str) -> list[tuple[str, int]]:
-        async with self.database.reading() as read:
-            sql = "SELECT kind, amount FROM ledger WHERE job_id = ? ORDER BY id"
-            return [(row["kind"], row["amount"]) for row in await read._connection.execute_fetchall(sql, (job_id,))]
-
-    async def balance(self) -> int:
-        return await self.credits.balance(await self.keys.account_id(create=True))
 
 
 def picture(seed: int) -> bytes:
@@ -142,10 +132,6 @@ def converted(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"converted", format=work.convert_to)
 
 
-def original(work: WorkItem, check_stop: CheckStop) -> Output:
-    return Output(keeps_original=True)
-
-
 async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> None:
     order: list[int] = []
 
@@ -173,24 +159,6 @@ async def test_a_lane_runs_one_stage_per_thread_at_once(tmp_path: Path) -> None:
     assert {job.status for job in finals} == {Status.COMPLETED}
 
 
-async def test_an_output_that_keeps_the_original_stores_no_second_file(tmp_path: Path) -> None:
-    async with harness(tmp_path, original) as service:
-        job = await service.engine.wait((await service.accept()).id, 10)
-        assert job.optimized == job.original
-        assert len(service.blobs.on_disk()) == 1
-
-
-async def test_a_failed_stage_reports_its_reason_and_is_refunded_once(tmp_path: Path) -> None:
-    def fail(work: WorkItem, check_stop: CheckStop) -> Output:
-        raise StageFailed("Expected more.")
-
-    async with harness(tmp_path, fail) as service:
-        job = await service.engine.wait((await service.accept()).id, 10)
-        assert (job.status, job.stages[0].error) == (Status.FAILED, "Expected more.")
-        assert await service.balance() == 1000
-        assert await service.movements(job.id) == [("hold", -1), ("release", 1)]
-
-
 async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
     def slow(work: WorkItem, check_stop: CheckStop) -> Output:
         while True:
@@ -201,34 +169,6 @@ async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
         job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.FAILED
         assert "0.5 seconds" in (job.stages[0].error or "")
-
-
-HOSTILE = {
-    0: worker_functions.crash,
-    2: worker_functions.hang_with_the_interpreter_lock,
-    4: worker_functions.allocate_without_end,
-    5: worker_functions.raise_value_error,
-}
-
-
-async def test_whatever_a_stage_does_to_its_worker_no_other_job_fails(tmp_path: Path) -> None:
-    with worker_pool(tmp_path / "pool") as workers:
-
-        def run(work: WorkItem, check_stop: CheckStop) -> Output:
-            function = HOSTILE.get(seed_of(work), worker_functions.make_small_file)
-            return workers.run(function, work, work.info, check_stop)
-
-        async with harness(tmp_path / "data", run, threads=2, timeouts=Timeouts(stage_s=15)) as service:
-            jobs = [await service.accept(seed) for seed in range(8)]
-            finals = [await service.engine.wait(job.id, 60) for job in jobs]
-            assert service.engine.problem is None
-        failed = {seed: job.stages[0].error or "" for seed, job in enumerate(finals) if job.status is Status.FAILED}
-        assert set(failed) == set(HOSTILE)
-        assert "SIGSEGV" in failed[0]
-        assert "15 seconds" in failed[2]
-        assert "memory" in failed[4]
-        assert "Server Error" in failed[5]
-        assert all(job.status is Status.COMPLETED for seed, job in enumerate(finals) if seed not in HOSTILE)
 
 
 async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_attempt(tmp_path: Path) -> None:

@@ -19,25 +19,6 @@ def job(number: int, account_id: str = "a") -> Job:
     return replace(JOB, id=f"j{number}", account_id=account_id)
 
 
-def test_a_job_that_changes_often_is_taken_once() -> None:
-    every = Updates()
-    with every.subscribed_to_account("a") as changes:
-        for _ in range(5):
-            every.publish(job(1))
-        every.publish(job(2))
-        every.publish(job(3, "b"))
-        assert changes.take(10).changed == ("j1", "j2")
-        assert changes.take(10).changed == ()
-
-
-def test_what_is_not_taken_at_once_remains() -> None:
-    every = Updates()
-    with every.subscribed_to_account("a") as changes:
-        for number in range(5):
-            every.publish(job(number))
-        assert [len(changes.take(2).changed) for _ in range(4)] == [2, 2, 1, 0]
-
-
 def test_a_deleted_job_is_not_reported_as_changed() -> None:
     every = Updates()
     with every.subscribed_to_account("a") as changes:

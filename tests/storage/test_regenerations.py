@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.errors import InsufficientCredits, NotFound, QueueFull
-from imgproc_local.domain.job import Job, StageName, Status
+from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.accounts import Keys
@@ -56,40 +56,6 @@ async def claim(store: Store) -> int:
 
 async def state(store: Store, job: Job, language: str = "de") -> TextState:
     return (await store.jobs.get(job.id)).text_states[language]
-
-
-async def test_a_request_holds_its_price_and_is_claimed_as_a_stage_of_one_language(store: Store) -> None:
-    job = await analyzed(store)
-    requested, is_new = await store.requests.request(job.id, "de", PRICE)
-    assert is_new
-    assert (requested.status, requested.text_states["de"].regenerating) == (Status.COMPLETED, True)
-    assert await store.balance() == PAID - PRICE
-    assert (await store.requests.request(job.id, "de", PRICE))[1] is False
-    claimed = await store.requests.claim()
-    assert claimed is not None
-    assert (claimed.stage, claimed.languages, claimed.attempts) == (StageName.ANALYZE, ("de",), 1)
-    assert await store.requests.claim() is None
-    assert (await store.requests.request(job.id, "de", PRICE))[1] is False, "it runs"
-    assert claimed.regeneration_id is not None
-    written = await store.requests.record_written(claimed.regeneration_id, NEW)
-    assert written is not None
-    assert written.translations[0] == NEW
-    assert written.text_states["de"] == TextState(can_undo=True)
-    assert await store.balance() == PAID - PRICE
-
-
-async def test_a_failure_gives_the_price_back_and_is_repeated_by_another_request(store: Store) -> None:
-    job = await analyzed(store)
-    for attempt in range(2):
-        assert (await store.requests.request(job.id, "de", PRICE))[1], attempt
-        assert await state(store, job) == TextState(regenerating=True)
-        failed = await store.requests.record_failed(await claim(store), "No description.")
-        assert failed is not None
-        assert failed.text_states["de"] == TextState(error="No description.")
-        assert await store.balance() == PAID
-    await store.requests.request(job.id, "de", PRICE)
-    await store.requests.record_written(await claim(store), NEW)
-    assert await state(store, job) == TextState(can_undo=True)
 
 
 async def test_nothing_is_stored_without_credits_text_or_room(store: Store) -> None:
@@ -141,30 +107,6 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     assert "Interrupted" in ((await state(store, job)).error or "")
     assert await store.balance() == PAID
     assert await store.requests.claim() is None
-
-
-async def test_an_orderly_stop_counts_as_no_attempt(store: Store) -> None:
-    job = await analyzed(store)
-    await store.requests.request(job.id, "de", PRICE)
-    for _ in range(MAX_ATTEMPTS + 1):
-        await store.requests.requeue(await claim(store))
-    assert await store.requests.recover() == (0, 0)
-    claimed = await store.requests.claim()
-    assert claimed is not None
-    assert claimed.attempts == 1
-
-
-async def test_a_deleted_job_gives_back_what_has_not_started(store: Store) -> None:
-    job = await analyzed(store)
-    await store.requests.request(job.id, "de", PRICE)
-    running = await claim(store)
-    await store.requests.request(job.id, "en", PRICE)
-    await store.jobs.delete(job.id, store.account_id)
-    assert await store.balance() == PAID - PRICE
-    assert await store.requests.record_written(running, NEW) is None
-    assert await store.requests.record_failed(running, "No description.") is None
-    assert await store.requests.claim() is None
-    assert await store.balance() == PAID - PRICE
 
 
 async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_its_age(store: Store) -> None:

@@ -11,7 +11,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,11 +57,6 @@ def log_a_warning(work: WorkItem, check_stop: CheckStop) -> Output:
 
 def hang_with_the_interpreter_lock(work: WorkItem, check_stop: CheckStop) -> Output:
     ctypes.PyDLL(None).sleep(1000)
-    return Output()
-
-
-def sleep_for_long(work: WorkItem, check_stop: CheckStop) -> Output:
-    time.sleep(1000)
     return Output()
 
 

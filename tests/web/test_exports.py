@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.result import TextSource
 from imgproc_local.web import exports
 from tests.support.finished import Result, add_job, text
 from tests.support.service import Running, running
@@ -50,17 +48,6 @@ def test_the_page_downloads_an_archive_as_often_as_it_asks(page: httpx.Client) -
     with zipfile.ZipFile(io.BytesIO(answers[0].content)) as archive:
         assert archive.namelist() == ["red-boat.jpg", "alt.csv", "alt.json"]
     assert page.head(url).status_code == 200
-
-
-def test_a_dry_run_and_what_is_missing_are_as_in_the_api(page: httpx.Client, tmp_path: Path) -> None:
-    answer = page.post("/local/exports", json={"dry_run": True})
-    assert answer.status_code == 200
-    assert answer.json()["data"]["files"] == 1
-    with running(tmp_path) as other:
-        texts = [text("en", "photo", source=TextSource.PIXELS)]
-        other.run(add_job(other.services, b"a", optimized=Result(b"b", Format.JPEG), texts=texts))
-        refused = httpx.post(f"{other.root}/local/exports", headers=other.page_session(), json={})
-    assert (refused.status_code, refused.json()["needs_text_total"]) == (409, 1)
 
 
 def test_a_download_expires_and_the_oldest_is_forgotten(
