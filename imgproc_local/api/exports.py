@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
 from litestar import Request, Response, post
 from litestar.datastructures import Cookie
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
-from msgspec import Meta, Struct
 
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import ExportPreviewBody
@@ -22,7 +20,7 @@ from imgproc_local.api.requests import ULID
 from imgproc_local.api.wire import export_preview_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
-from imgproc_local.domain.export import MAX_IMAGES, ExportRequest, RequestedVariant
+from imgproc_local.domain.export import MAX_IMAGES, ExportFields
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.engine.export_archive import Export, ExportBroken
 from imgproc_local.engine.export_plan import ExportPlan
@@ -35,53 +33,14 @@ ARCHIVE_STEM = "images"
 """The name, without extension, of an archive that does not have the images of exactly one project."""
 
 
-Identifier = Annotated[
-    str,
-    Meta(
-        description="ULID, in either case",
-        extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
-    ),
-]
-
-
-class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
-    images: Annotated[
-        list[Identifier] | None,
-        Meta(
-            description="the ids of images; null is all finished images of the account, or of project_id",
-            extra_json_schema={"minItems": 1, "maxItems": MAX_IMAGES},
-        ),
-    ] = None
-    project_id: Annotated[Identifier | None, Meta(description="only images of this project; not beside images")] = None
-    variants: Annotated[
-        list[RequestedVariant],
-        Meta(
-            description="the files of each image; best is the smaller of the optimized and the converted file",
-            min_length=1,
-            max_length=4,
-        ),
-    ] = msgspec.field(default_factory=lambda: ["optimized", "converted"])
-    language: Annotated[
-        Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})] | None,
-        Meta(description="names the files by its seo_filename; null is the first language of each image"),
-    ] = None
-    write_texts: Annotated[
-        bool, Meta(description="write the alt texts into the optimized and converted files, as XMP")
-    ] = True
-    allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
-    allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False
-    dry_run: Annotated[bool, Meta(description="answer with what the archive would contain")] = False
-
-
 @post("/exports", status_code=200, guards=[require_key])
 async def export(request: Request[Any, Any, Any]) -> Response[Any]:
     services: Services = request.app.state.services
     fields = await read_export_fields(request)
     account_id = authenticated_key(request).account_id
-    wanted = export_request(fields)
     if fields.dry_run:
-        return Response(preview(await services.exporter.plan(account_id, wanted)))
-    opened = await services.exporter.open(account_id, wanted)
+        return Response(preview(await services.exporter.plan(account_id, fields)))
+    opened = await services.exporter.open(account_id, fields)
     return ArchiveResponse(opened, archive_stem(opened.plan))
 
 
@@ -108,18 +67,6 @@ async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     if errors:
         raise InvalidRequest(errors)
     return fields
-
-
-def export_request(fields: ExportFields) -> ExportRequest:
-    return ExportRequest(
-        images=None if fields.images is None else tuple(fields.images),
-        project_id=fields.project_id.lower() if fields.project_id else None,
-        variants=tuple(fields.variants),
-        language=fields.language,
-        write_texts=fields.write_texts,
-        allow_needs_text=fields.allow_needs_text,
-        allow_missing=fields.allow_missing,
-    )
 
 
 def preview(plan: ExportPlan) -> ExportPreviewBody:

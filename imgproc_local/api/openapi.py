@@ -17,7 +17,6 @@ from litestar import Request, Response
 
 from imgproc_local import __version__
 from imgproc_local.api import bodies, wire
-from imgproc_local.api.exports import ExportFields
 from imgproc_local.api.openapi_parts import (
     DISPATCH_HEADERS,
     DISPOSITION,
@@ -44,6 +43,7 @@ from imgproc_local.api.openapi_parts import (
 from imgproc_local.api.openapi_schemas import FILE, UPLOAD_FIELDS, components, schema_of
 from imgproc_local.api.requests import get
 from imgproc_local.compose import Services
+from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, MAX_LANGUAGES, Operation
 
 TAGS = {

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from imgproc_local.api import bodies
-from imgproc_local.api.exports import ExportFields
 from imgproc_local.api.requests import MAX_PROJECT_NAME
+from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_CONTEXT_CHARS, MAX_LANGUAGES, MAX_SIDE_PX, Operation
 

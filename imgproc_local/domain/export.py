@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from imgproc_local.domain.languages import LANGUAGES
 
 MAX_IMAGES = 10_000
 """The maximum number of images in one export."""
@@ -16,23 +18,46 @@ VARIANTS: tuple[Variant, ...] = ("optimized", "converted", "original")
 RequestedVariant = Literal["best", "optimized", "converted", "original"]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
+Identifier = Annotated[
+    str,
+    Meta(
+        description="ULID, in either case",
+        extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
+    ),
+]
 
 
-class ExportRequest(Struct, frozen=True):
-    """Which files an export is to contain, and how.
+class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which files an export is to contain, and how."""
 
-    Without `images`, all finished images of the account are exported, or only those of `project_id`. Files are named
-    in `language`, or if it is None, in the first language of each image. With `write_texts`, alt texts are written into
-    the optimized and converted files. `allow_needs_text` and `allow_missing` allow an export that lacks texts or files.
-    """
+    # the body of the request as the client sent it: its descriptions are published, identifiers are in either case
 
-    images: tuple[str, ...] | None = None
-    project_id: str | None = None
-    variants: tuple[RequestedVariant, ...] = ("optimized", "converted")
-    language: str | None = None
-    write_texts: bool = True
-    allow_needs_text: bool = False
-    allow_missing: bool = False
+    images: Annotated[
+        tuple[Identifier, ...] | None,
+        Meta(
+            description="the ids of images; null is all finished images of the account, or of project_id",
+            extra_json_schema={"minItems": 1, "maxItems": MAX_IMAGES},
+        ),
+    ] = None
+    project_id: Annotated[Identifier | None, Meta(description="only images of this project; not beside images")] = None
+    variants: Annotated[
+        tuple[RequestedVariant, ...],
+        Meta(
+            description="the files of each image; best is the smaller of the optimized and the converted file",
+            min_length=1,
+            max_length=4,
+        ),
+    ] = ("optimized", "converted")
+    language: Annotated[
+        Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})] | None,
+        Meta(description="names the files by its seo_filename; null is the first language of each image"),
+    ] = None
+    write_texts: Annotated[
+        bool, Meta(description="write the alt texts into the optimized and converted files, as XMP")
+    ] = True
+    allow_needs_text: Annotated[bool, Meta(description="export although images need a text")] = False
+    allow_missing: Annotated[bool, Meta(description="export although requested files are missing")] = False
+    dry_run: Annotated[bool, Meta(description="answer with what the archive would contain")] = False
 
 
 class NeededText(Struct, frozen=True):

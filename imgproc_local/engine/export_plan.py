@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from imgproc_local.domain.export import (
     VARIANTS,
+    ExportFields,
     ExportProblems,
-    ExportRequest,
     MissingFile,
     MissingReason,
     NeededText,
@@ -79,7 +79,7 @@ class ExportPlan(Struct, frozen=True):
         return max((planned.created_at for planned in self.images), default=EARLIEST)
 
 
-def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: dict[str, MissingReason]) -> ExportPlan:
+def make_plan(request: ExportFields, images: Sequence[ExportImage], unusable: dict[str, MissingReason]) -> ExportPlan:
     """The plan for `images`, in their order. `unusable` has files that are missing or damaged, by their SHA-256."""
     chosen = [(image, *_choose_files(image.job, request, unusable)) for image in images]
     names = ArchiveNames(
@@ -99,7 +99,7 @@ def make_plan(request: ExportRequest, images: Sequence[ExportImage], unusable: d
     )
 
 
-def requested_files(request: ExportRequest, images: Sequence[ExportImage]) -> dict[str, int]:
+def requested_files(request: ExportFields, images: Sequence[ExportImage]) -> dict[str, int]:
     """The sizes of the requested files by their SHA-256, without files that were removed because of their age."""
     return {
         stored.sha256: stored.size_bytes
@@ -110,7 +110,7 @@ def requested_files(request: ExportRequest, images: Sequence[ExportImage]) -> di
 
 
 def _choose_files(
-    job: Job, request: ExportRequest, unusable: dict[str, MissingReason]
+    job: Job, request: ExportFields, unusable: dict[str, MissingReason]
 ) -> tuple[dict[Variant, StoredFile], list[MissingFile]]:
     """The files of `job` for the archive, by variant, and those that are missing from it."""
     files: dict[Variant, StoredFile] = {}
@@ -130,7 +130,7 @@ def _choose_files(
     ]
 
 
-def _variants(job: Job, request: ExportRequest) -> list[Variant]:
+def _variants(job: Job, request: ExportFields) -> list[Variant]:
     """The variants of `job` that the request asks for. `best` is resolved to one of them."""
     wanted = set(request.variants)
     if "best" in wanted:
@@ -176,7 +176,7 @@ def _missing_reason(
 
 
 def _named_files(
-    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], request: ExportRequest
+    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], request: ExportFields
 ) -> tuple[PlannedFile, ...]:
     from imgproc_local.codecs.picture.formats import FORMATS
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound, ServiceStopping, TooManyExports
-from imgproc_local.domain.export import MAX_IMAGES, ExportProblems, ExportRequest, MissingReason
+from imgproc_local.domain.export import MAX_IMAGES, ExportFields, ExportProblems, MissingReason
 from imgproc_local.engine.export_archive import Export, WriteTexts
 from imgproc_local.engine.export_plan import ExportPlan, make_plan, requested_files
 from imgproc_local.storage.accounts import require_project
@@ -42,7 +42,7 @@ class Exporter:
         self._exports: set[Export] = set()
         self._ended = False
 
-    async def plan(self, account_id: str, request: ExportRequest) -> ExportPlan:
+    async def plan(self, account_id: str, request: ExportFields) -> ExportPlan:
         """What an archive would contain. Raises: InvalidRequest, NotFound, ServiceStopping."""
         async with self._planning:
             return await self._plan(request, await self._images(account_id, request))
@@ -54,7 +54,7 @@ class Exporter:
         if self._running[account_id] >= MAX_EXPORTS_PER_ACCOUNT:
             raise TooManyExports(MAX_EXPORTS_PER_ACCOUNT, RETRY_AFTER_S)
 
-    async def open(self, account_id: str, request: ExportRequest) -> Export:
+    async def open(self, account_id: str, request: ExportFields) -> Export:
         """An archive to be sent, which the caller closes.
 
         Raises:
@@ -94,7 +94,7 @@ class Exporter:
             self._running[account_id] -= 1
             self._running = +self._running  # without the accounts at zero
 
-    async def _images(self, account_id: str, request: ExportRequest) -> list[ExportImage]:
+    async def _images(self, account_id: str, request: ExportFields) -> list[ExportImage]:
         """The requested images, in the order of the request, else oldest first."""
         if request.images is not None:
             wanted = list(dict.fromkeys(image_id.lower() for image_id in request.images))
@@ -105,9 +105,10 @@ class Exporter:
                 raise NotFound(f"No image {unknown[0]!r}{others} in this account.")
             job_ids = [found[image_id] for image_id in wanted]
         else:
-            if request.project_id is not None:
-                await self._require_project(account_id, request.project_id)
-            job_ids = await finished_job_ids(self._database, account_id, request.project_id, MAX_IMAGES + 1)
+            project_id = None if request.project_id is None else request.project_id.lower()
+            if project_id is not None:
+                await self._require_project(account_id, project_id)
+            job_ids = await finished_job_ids(self._database, account_id, project_id, MAX_IMAGES + 1)
             if len(job_ids) > MAX_IMAGES:
                 problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
                 raise InvalidRequest({"images": [problem]})
@@ -119,7 +120,7 @@ class Exporter:
         except InvalidRequest as error:
             raise NotFound(error.message) from error
 
-    async def _plan(self, request: ExportRequest, images: Sequence[ExportImage]) -> ExportPlan:
+    async def _plan(self, request: ExportFields, images: Sequence[ExportImage]) -> ExportPlan:
         files = requested_files(request, images)
         unusable = await asyncio.to_thread(self._find_unusable, files)
         return await asyncio.to_thread(make_plan, request, images, unusable)
@@ -137,7 +138,7 @@ class Exporter:
         return unusable
 
 
-def require_complete(request: ExportRequest, plan: ExportPlan) -> None:
+def require_complete(request: ExportFields, plan: ExportPlan) -> None:
     """Raises `ExportIncomplete` if texts or files are missing and the request does not allow that."""
     problems = ExportProblems(
         needs_text=() if request.allow_needs_text else plan.problems.needs_text,

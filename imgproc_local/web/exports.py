@@ -21,13 +21,12 @@ from msgspec import Struct
 from imgproc_local.api.exports import (
     ArchiveResponse,
     archive_stem,
-    export_request,
     preview,
     read_export_fields,
 )
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import NotFound
-from imgproc_local.domain.export import ExportRequest
+from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
 from imgproc_local.engine.exporter import require_complete
 from imgproc_local.web.guard import get
@@ -41,7 +40,7 @@ STATE_KEY = "export_tickets"
 class Ticket(Struct, frozen=True):
     """A download that can be started, even more than once, until `expires_s` of the monotonic clock."""
 
-    request: ExportRequest
+    request: ExportFields
     expires_s: float
 
 
@@ -58,18 +57,17 @@ async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     """The address of an archive; with `dry_run`, what it would contain."""
     services: Services = request.app.state.services
     fields = await read_export_fields(request)
-    wanted = export_request(fields)
     account_id = await services.store.keys.account_id()
-    plan = await services.exporter.plan(account_id, wanted)
+    plan = await services.exporter.plan(account_id, fields)
     if fields.dry_run:
         return Response(preview(plan), status_code=200)
-    require_complete(wanted, plan)
+    require_complete(fields, plan)
     services.exporter.require_room(account_id)
     tickets = _tickets(request.app.state)
     ticket_id = secrets.token_urlsafe(16)
     while len(tickets) >= MAX_TICKETS:
         del tickets[next(iter(tickets))]
-    tickets[ticket_id] = Ticket(wanted, time.monotonic() + TICKET_VALID_S)
+    tickets[ticket_id] = Ticket(fields, time.monotonic() + TICKET_VALID_S)
     name = quote(download_name(archive_stem(plan), ".zip"), safe="")
     return Response(DownloadBody(Download(f"/local/exports/{ticket_id}/{name}")), status_code=201)
 

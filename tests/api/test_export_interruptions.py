@@ -17,7 +17,7 @@ import httpx
 import pytest
 from PIL import Image
 
-from imgproc_local.domain.export import ExportRequest
+from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
 from imgproc_local.engine.export_archive import Export, ExportBroken
@@ -122,7 +122,7 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
 async def test_the_service_stops_while_the_export_of_a_lost_client_ends(tmp_path: Path) -> None:
     unused: Any = None
     blobs: Any = SimpleNamespace(incoming_folder=tmp_path)
-    plan = make_plan(ExportRequest(variants=("optimized",)), [], {})
+    plan = make_plan(ExportFields(variants=("optimized",)), [], {})
     export = Export(plan, blobs, unused, AsyncExitStack())
 
     async def send_until_stopped(piece: bytes) -> None:

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from imgproc_local.domain.export import ExportRequest
+from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
@@ -60,7 +60,7 @@ def image_with(*texts: Translation, name: str = "a.jpg") -> ExportImage:
 
 
 def rows_of(*images: ExportImage) -> list[dict[str, str]]:
-    plan = make_plan(ExportRequest(variants=("optimized",)), images, {})
+    plan = make_plan(ExportFields(variants=("optimized",)), images, {})
     data = b"".join(csv_table(plan.images))
     assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")
     assert data.count(b"\r\n") > len(images)
@@ -86,7 +86,7 @@ def test_a_text_is_no_formula_in_the_table(start: str) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_text_is_no_formula_where_the_list_separator_is_another(inside: str, delimiter: str) -> None:
     image = image_with(Translation("en", "a", f"A bridge;{inside}", TextSource.EMBEDDED), name=f"a;{inside}.jpg")
-    data = b"".join(csv_table(make_plan(ExportRequest(variants=("optimized",)), (image,), {}).images))
+    data = b"".join(csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), {}).images))
     cells = [cell for row in csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter) for cell in row]
     assert any("A bridge" in cell for cell in cells)
     assert [cell for cell in cells if cell.lstrip('"').startswith(("=", "+", "-", "@"))] == []
