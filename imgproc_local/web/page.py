@@ -45,10 +45,9 @@ SECURITY_HEADERS = {
 _NO_STORE = [ResponseHeader(name="Cache-Control", value="no-store")]
 
 SCRIPTS = [
-    "add-pictures", "app", "compare", "copy", "detail", "export", "files", "format", "help", "list", "messages",
-    "model-progress", "observable", "order", "pictures", "preact", "progress", "service", "store", "text-editor",
-    "texts", "thumbnail", "toolbar", "unpack", "upload", "view-access", "view-models", "view-parts",
-    "view-welcome",
+    "add-pictures", "app", "compare", "copy", "detail", "export", "format", "list", "messages", "observable",
+    "order", "pictures", "preact", "progress", "service", "store", "text-editor", "texts", "toolbar", "upload",
+    "view-access", "view-models", "view-parts", "view-welcome",
 ]  # fmt: skip
 STATIC = {
     "locked.html": "text/html",

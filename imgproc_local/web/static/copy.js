@@ -1,8 +1,8 @@
-// Copies pictures to the clipboard as HTML, Markdown, JSON or alt texts.
+// Copies texts to the clipboard, and pictures as HTML, Markdown, JSON or alt texts.
 
-import { html, useRef, useState } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 import { announce } from "./messages.js";
-import { downloadName, extensionOf } from "./files.js";
+import { downloadName, extensionOf } from "./format.js";
 
 const CONFIRM_MS = 2000;
 
@@ -61,7 +61,7 @@ const asData = (picture) => ({
 });
 
 /** Copy `text` to the clipboard. True if the browser allowed it. */
-export async function copyText(text) {
+async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
@@ -81,21 +81,27 @@ export async function copyText(text) {
   }
 }
 
+/** A button that copies the text that `write()` returns, and announces that. `what` names it, such as "the key". */
+export function CopyButton({ write, what = "", class: className = "" }) {
+  const [label, setLabel] = useState("Copy");
+  const timer = useRef(null);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const copy = async () => {
+    const done = await copyText(write());
+    setLabel(done ? "Copied" : "Not copied");
+    announce(done ? `Copied${what && ` ${what}`}.` : "The browser did not allow copying.");
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => setLabel("Copy"), CONFIRM_MS);
+  };
+  return html`<button type="button" class=${className} aria-label=${what ? `Copy ${what}` : null} onClick=${copy}>${label}</button>`;
+}
+
 /** Lets the user copy `pictures` in a format and a language. */
 export function CopyMenu({ pictures, languageName }) {
   const [format, setFormat] = useState("img");
   const [language, setLanguage] = useState("");
-  const [copied, setCopied] = useState(false);
-  const timer = useRef(null);
   const codes = [...new Set(pictures.flatMap(({ image }) => image.translations.map((translation) => translation.language_code)))];
   const code = codes.includes(language) ? language : codes[0];
-  const copy = async () => {
-    const done = await copyText(FORMATS[format].write(pictures, code));
-    announce(done ? "Copied." : "The browser did not allow copying.");
-    setCopied(done);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => setCopied(false), CONFIRM_MS);
-  };
   return html`
     <div class="copy-menu" role="group" aria-label="Copy">
       <select aria-label="Format" value=${format} onChange=${(event) => setFormat(event.target.value)}>
@@ -105,6 +111,6 @@ export function CopyMenu({ pictures, languageName }) {
         <select aria-label="Language" value=${code} onChange=${(event) => setLanguage(event.target.value)}>
           ${codes.map((each) => html`<option key=${each} value=${each}>${languageName(each)}</option>`)}
         </select>`}
-      <button type="button" onClick=${copy}>${copied ? "Copied" : "Copy"}</button>
+      <${CopyButton} write=${() => FORMATS[format].write(pictures, code)} />
     </div>`;
 }

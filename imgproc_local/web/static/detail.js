@@ -3,13 +3,13 @@
 import { html, useEffect, useRef } from "./preact.js";
 import { Compare } from "./compare.js";
 import { CopyMenu } from "./copy.js";
-import { download, downloadName, variantLabel } from "./files.js";
-import { bytes, dateTime } from "./format.js";
+import { bytes, dateTime, download, downloadName, variantLabel } from "./format.js";
 import { stateText } from "./list.js";
 import { useChanges, useObservable } from "./observable.js";
 import { fileOf } from "./service.js";
 import { TextEditor } from "./text-editor.js";
-import { arrangement, changes, isOpen, neighbour, pictureOf } from "./store.js";
+import { arrangement, changes, neighbour, pictureOf } from "./store.js";
+import { isOpen } from "./progress.js";
 import { reporting } from "./texts.js";
 
 const SAVED_AFTER_MS = 60_000; // until then, the browser has saved a file that it downloads

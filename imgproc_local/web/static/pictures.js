@@ -5,14 +5,13 @@ import { AddDialog, NoPictures, UploadStatus, addPictures, options, useFileDrops
 import { Detail } from "./detail.js";
 import { ExportDialog } from "./export.js";
 import { counted } from "./format.js";
-import { HelpDialog } from "./help.js";
 import { PictureList } from "./list.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
 import { api, fileOf } from "./service.js";
 import { arrangement, chosenPictures, current, filters, forgetPicture, neighbour, pictureOf, selection, NO_FILTERS } from "./store.js";
 import { acceptTexts, regenerateTexts, reporting, restoreLast } from "./texts.js";
-import { Toolbar, Totals, isFiltered } from "./toolbar.js";
+import { HelpDialog, Toolbar, Totals, isFiltered } from "./toolbar.js";
 import { addFiles, filesOfDrop, filesOfPaste } from "./upload.js";
 
 /** Files that wait until the list and the languages are loaded: { file, path }. */

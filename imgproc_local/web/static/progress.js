@@ -1,48 +1,13 @@
 // How much of the current run is done, and how long the rest takes.
 
-const WINDOW_MS = 60_000; // speeds are averages over this time,
+const WINDOW_MS = 60_000; // the speed is an average over this time,
 const MIN_STEPS = 6; // or over this many steps where they take longer
 const MIN_MEASURED_MS = 3000;
 const SETTLE_MS = 10_000; // time constant of the smoothed estimate: after it, 63 % of a change is in it
 const GAP_MS = 10 * 60_000; // uploads that are further apart belong to different runs
 
-/** Whether a stage of an image is done, by stage. */
-const IS_DONE = {
-  optimize: ({ optimized_size: size }) => size !== null,
-  convert: ({ converted_size: size }) => size !== null,
-  analyze: ({ translations }) => translations.length > 0,
-};
-
-/** The stages that an operation has. */
-const stagesOf = (operation) => (operation in IS_DONE ? [operation] : Object.keys(IS_DONE));
-
-/** Measures the speed of one stage. */
-class Speed {
-  #left = 0;
-  #steps; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
-
-  constructor(at) {
-    this.#steps = [{ at, count: 0 }];
-  }
-
-  /** Record that `left` pictures are left for this stage. Uploads increase what is left: only a decrease counts as work. */
-  record(at, left) {
-    if (left < this.#left) this.#steps.push({ at, count: this.#left - left });
-    this.#left = left;
-    while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
-  }
-
-  /** The milliseconds that the rest takes from `at` on; Infinity before anything is finished. */
-  msLeft(at) {
-    if (this.#left === 0) return 0;
-    const first = this.#steps[0];
-    const last = this.#steps.at(-1);
-    const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
-    const each = (last.at - first.at) / count;
-    // the picture in progress was begun when the one before it was finished
-    return count === 0 ? Infinity : this.#left * each - Math.min(each, at - last.at);
-  }
-}
+/** Whether a picture waits or is processed. */
+export const isOpen = ({ state }) => state === "waiting" || state === "running";
 
 /**
  * Measures the current run. It begins when there is work again after a pause, with the first picture that is not finished. A run
@@ -50,9 +15,9 @@ class Speed {
  */
 export class Progress {
   #first = null; // the identifier of the first picture of the run
-  #open = 0;
+  #left = 0; // pictures and files that are not finished
+  #steps = []; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
   #beganAt = 0;
-  #speeds = {}; // by stage
   #end = null; // { at, estimatedAt } of the end that was estimated last
 
   /**
@@ -60,9 +25,8 @@ export class Progress {
    * pictures, `originalBytes` and `savedBytes` of those that have results, and `secondsLeft`, null while it can't be estimated.
    */
   measure(pictures, unsent) {
-    const open = pictures.filter(({ state }) => state === "waiting" || state === "running");
-    if (open.length > 0 && this.#open === 0) this.#begin(pictures, open);
-    this.#open = open.length;
+    const open = pictures.filter(isOpen);
+    if (open.length > 0 && this.#left === 0) this.#begin(pictures, open);
     const run = this.#first === null ? [] : pictures.filter(({ id }) => id >= this.#first);
     return {
       total: run.length + unsent,
@@ -70,7 +34,7 @@ export class Progress {
       open: open.length + unsent,
       failed: run.filter(({ state }) => state === "failed").length,
       ...savings(run),
-      secondsLeft: open.length === 0 ? null : this.#secondsLeft(open, unsent),
+      secondsLeft: this.#secondsLeft(open.length, unsent),
     };
   }
 
@@ -82,35 +46,35 @@ export class Progress {
     }
     this.#first = sorted[first].id;
     this.#beganAt = performance.now();
-    this.#speeds = Object.fromEntries(Object.keys(IS_DONE).map((stage) => [stage, new Speed(this.#beganAt)]));
+    this.#steps = [{ at: this.#beganAt, count: 0 }];
     this.#end = null;
   }
 
-  /** The time that the slowest stage needs for the pictures that it has left: stages run concurrently. Smoothed. */
+  /** The time that the rest takes, smoothed. Uploads increase what is left: only a decrease counts as work. */
   #secondsLeft(open, unsent) {
-    const left = Object.fromEntries(Object.keys(IS_DONE).map((stage) => [stage, 0]));
-    for (const { image, details } of open) {
-      for (const stage of stagesOf(details.operation)) if (!IS_DONE[stage](image)) left[stage] += 1;
-    }
     const at = performance.now();
-    for (const [stage, speed] of Object.entries(this.#speeds)) speed.record(at, left[stage] + unsent);
-    const longest = Math.max(...Object.values(this.#speeds).map((speed) => speed.msLeft(at)));
-    if (at - this.#beganAt < MIN_MEASURED_MS || !Number.isFinite(longest)) return null;
+    const left = open === 0 ? 0 : open + unsent;
+    if (left < this.#left) this.#steps.push({ at, count: this.#left - left });
+    this.#left = left;
+    while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
+    const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
+    if (left === 0 || count === 0 || at - this.#beganAt < MIN_MEASURED_MS) return null;
+    const last = this.#steps.at(-1);
+    const each = (last.at - this.#steps[0].at) / count;
+    // the picture in progress was begun when the one before it was finished
+    const end = at + left * each - Math.min(each, at - last.at);
     const share = this.#end === null ? 1 : 1 - Math.exp((this.#end.estimatedAt - at) / SETTLE_MS);
     const before = this.#end?.at ?? 0;
-    this.#end = { at: before + share * (at + longest - before), estimatedAt: at };
+    this.#end = { at: before + share * (end - before), estimatedAt: at };
     return Math.max(0, this.#end.at - at) / 1000;
   }
 }
 
 /** The bytes of the originals that have a result, and how many bytes the smallest results save. */
-export function savings(pictures) {
-  let originalBytes = 0;
-  let savedBytes = 0;
-  for (const { image, size, saved } of pictures) {
-    if (image.optimized_size === null && image.converted_size === null) continue;
-    originalBytes += size;
-    savedBytes += saved;
-  }
-  return { originalBytes, savedBytes };
+function savings(pictures) {
+  const done = pictures.filter(({ image }) => image.optimized_size !== null || image.converted_size !== null);
+  return {
+    originalBytes: done.reduce((sum, { size }) => sum + size, 0),
+    savedBytes: done.reduce((sum, { saved }) => sum + saved, 0),
+  };
 }

@@ -54,27 +54,19 @@ class Slots {
     this.#backgroundFree = limit - 1;
   }
 
-  /** Resolves when a slot is free, with the function that frees it again. Throws the error of `signal`. */
-  async take({ urgent = true, signal } = {}) {
-    signal?.throwIfAborted();
-    const queue = urgent ? this.#urgent : this.#background;
-    await new Promise((resolve, reject) => {
-      queue.push(resolve);
-      signal?.addEventListener("abort", () => {
-        const place = queue.indexOf(resolve);
-        if (place >= 0) queue.splice(place, 1);
-        reject(signal.reason);
-      }, { once: true });
+  /** Do `work` when a slot is free. */
+  async use(urgent, work) {
+    await new Promise((start) => {
+      (urgent ? this.#urgent : this.#background).push(start);
       this.#serve();
     });
-    let taken = true;
-    return () => {
-      if (!taken) return;
-      taken = false;
+    try {
+      return await work();
+    } finally {
       this.#free += 1;
       if (!urgent) this.#backgroundFree += 1;
       this.#serve();
-    };
+    }
   }
 
   #serve() {
@@ -94,16 +86,11 @@ class Slots {
 const connections = new Slots(MAX_CONNECTIONS);
 
 /** The whole response: its connection is in use until its body was received. */
-async function limitedFetch(path, { urgent = true, ...options }) {
-  const release = await connections.take({ urgent, signal: options.signal });
-  try {
-    const response = await fetch(path, options);
-    const body = await response.blob();
-    return new Response(body.size > 0 ? body : null, response);
-  } finally {
-    release();
-  }
-}
+const limitedFetch = (path, { urgent = true, ...options }) => connections.use(urgent, async () => {
+  const response = await fetch(path, options); // throws at once if it was aborted meanwhile
+  const body = await response.blob();
+  return new Response(body.size > 0 ? body : null, response);
+});
 
 // ---- endpoints of the page, with the secret of the session: /local ----
 
@@ -340,28 +327,26 @@ async function probe() {
  * Follow the events of the account for ever. `onEvent(name, data)` is called for each one, and with "lost" and null when
  * the connection was lost: changes until the next "snapshot" are unknown. Throws `Refused`.
  */
-export async function followAccount(onEvent, signal) {
+export async function followAccount(onEvent) {
   for (let delay_ms = 500; ; delay_ms = Math.min(2 * delay_ms, 8000)) {
     await readEvents((name, data) => {
       delay_ms = 250;
       onEvent(name, data);
-    }, signal);
-    signal?.throwIfAborted();
+    });
     onEvent("lost", null);
     await sleep(delay_ms);
   }
 }
 
-async function readEvents(onEvent, signal) {
+async function readEvents(onEvent) {
   const stop = new AbortController();
+  let silence;
   const restartSilenceTimer = () => {
     clearTimeout(silence);
     silence = setTimeout(() => stop.abort(), SILENCE_MS);
   };
-  let silence;
-  const either = signal ? AbortSignal.any([stop.signal, signal]) : stop.signal;
   try {
-    const response = await api("/events", { signal: either, stream: true });
+    const response = await api("/events", { signal: stop.signal, stream: true });
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {

@@ -5,7 +5,7 @@
 
 import { notice } from "./messages.js";
 import { Observable } from "./observable.js";
-import { inOrder, matches } from "./order.js";
+import { SHOWS, inOrder, matches } from "./order.js";
 import { Progress } from "./progress.js";
 import { api, followAccount } from "./service.js";
 
@@ -14,7 +14,6 @@ const ARRANGE_EVERY_MS = 400;
 const MAX_RELOADS = 5; // a reload is repeated when an event of its picture arrives meanwhile; jobs have few events
 const CHOICES_STORAGE_KEY = "imgproc-local.list";
 const DONE_STATUSES = ["completed", "done"];
-const ULID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz";
 
 const pictures = new Map(); // by the identifier of the job
 const progress = new Progress();
@@ -83,10 +82,10 @@ export function neighbour(step) {
 /** The state, names and sizes of a job, as the list and the details use them. */
 function pictureFrom(job) {
   const { image } = job;
+  const { details } = image;
   const sizes = [image.optimized_size, image.converted_size].filter((size) => size !== null);
-  const details = image.details ?? {};
   const larger = image.optimized_size !== null && image.converted_size !== null && image.converted_size >= image.optimized_size;
-  const createdAt = details.created_at ? Date.parse(details.created_at) : ulidTime(job.job_id);
+  const createdAt = Date.parse(details.created_at);
   return {
     id: job.job_id,
     job,
@@ -109,12 +108,6 @@ function stateOf(status) {
   if (DONE_STATUSES.includes(status)) return "done";
   return status === "pending" ? "waiting" : "running";
 }
-
-/** Whether a picture waits or is processed. */
-export const isOpen = ({ state }) => state === "waiting" || state === "running";
-
-/** The instant in a ULID, in milliseconds. Source: the ULID specification: the first 10 characters are the time. */
-const ulidTime = (id) => [...id.slice(0, 10)].reduce((time, digit) => 32 * time + ULID_DIGITS.indexOf(digit), 0);
 
 /** A number for the local day of an instant, later for later days. */
 function dayOf(time) {
@@ -288,14 +281,7 @@ function projectsOf(all) {
   return [...names].map(([id, name]) => ({ id, name })).sort((a, b) => a.name.localeCompare(b.name));
 }
 
+/** How many pictures each value of the filter `show` includes. */
 function countsOf(all) {
-  const counts = { all: all.length, open: 0, failed: 0, text: 0, larger: 0, done: 0 };
-  for (const picture of all) {
-    if (isOpen(picture)) counts.open += 1;
-    if (picture.state === "failed") counts.failed += 1;
-    if (picture.state === "done") counts.done += 1;
-    if (picture.needsText) counts.text += 1;
-    if (picture.larger) counts.larger += 1;
-  }
-  return counts;
+  return Object.fromEntries(Object.entries(SHOWS).map(([name, { includes }]) => [name, all.filter(includes).length]));
 }

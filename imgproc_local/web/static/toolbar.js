@@ -1,7 +1,8 @@
-// What is above the list: buttons, search, filters, order, layout, and the totals of the current run.
+// What is above the list: buttons, search, filters, order, layout, and the totals of the current run. And the list of shortcuts.
 
 import { html, useEffect, useRef } from "./preact.js";
 import { bytes, duration, number } from "./format.js";
+import { Dialog } from "./messages.js";
 import { useObservable } from "./observable.js";
 import { SHOWS, SORTS } from "./order.js";
 import { NO_FILTERS, arrangement, choices, connected, filters, projects, selection, totals } from "./store.js";
@@ -37,7 +38,7 @@ export function Toolbar({ languages, searchRef, onAdd, onExport, onDelete, onHel
     </div>
     <div class="toolbar second">
       <div class="chips" role="group" aria-label="Show">
-        ${shows.map(([name, label]) => html`
+        ${shows.map(([name, { label }]) => html`
           <button key=${name} type="button" class="chip" aria-pressed=${String(value.show === name)} onClick=${() => filter({ show: name })}>
             ${label} <span class="count number">${number(counts[name])}</span></button>`)}
       </div>
@@ -56,7 +57,7 @@ function ViewMenu() {
   const { counts } = useObservable(arrangement);
   const { show } = useObservable(filters);
   // the label says "Needs text" only where such pictures are shown with others
-  const order = textFirst && counts.text > 0 && ["all", "done"].includes(show) ? `Needs text, ${SORTS[sort].toLowerCase()}` : SORTS[sort];
+  const order = textFirst && counts.text > 0 && ["all", "done"].includes(show) ? `Needs text, ${SORTS[sort].label.toLowerCase()}` : SORTS[sort].label;
   const choose = (changes) => choices.set({ ...choices.value, ...changes });
   const menu = useRef(null);
   useEffect(() => {
@@ -79,7 +80,7 @@ function ViewMenu() {
       <summary class="button">${order}${isReversed ? " ↑" : ""}</summary>
       <div class="menu-body">
         <fieldset class="field"><legend>Order</legend>
-          ${Object.entries(SORTS).map(([name, label]) => html`
+          ${Object.entries(SORTS).map(([name, { label }]) => html`
             <label key=${name} class="choice"><input type="radio" name="order" checked=${sort === name} onChange=${() => choose({ sort: name })} />${label}</label>`)}
         </fieldset>
         <label class="choice"><input type="checkbox" checked=${isReversed} onChange=${() => choose({ descending: !isReversed })} />Reversed</label>
@@ -104,4 +105,46 @@ export function Totals() {
         ${!isConnected && html` · <span class="problem">not connected</span>`}
       </p>
     </div>`;
+}
+
+// ---- keyboard shortcuts ----
+
+const SHORTCUTS = [
+  ["Pictures", [
+    [["j", "k"], "next and previous picture"],
+    [["↑", "↓", "←", "→"], "move in the list"],
+    [["Space"], "select the picture"],
+    [["Shift", "↑", "↓", "←", "→"], "select a range"],
+    [["Ctrl", "A"], "select all that the list shows"],
+    [["Esc"], "clear the selection, go back to the list"],
+    [["/"], "search"],
+    [["t"], "show only pictures that need text"],
+    [["n"], "add pictures"],
+    [["e"], "export"],
+    [["Del"], "delete"],
+  ]],
+  ["Texts", [
+    [["Enter"], "accept the texts and go on; in a text: accept it and go to the next one"],
+    [["a"], "edit the alt text"],
+    [["Ctrl", "Enter"], "save the text and stay"],
+    [["Ctrl", "Z"], "undo the last change"],
+    [["Ctrl", "Shift", "Z"], "redo"],
+    [["r"], "regenerate the texts"],
+  ]],
+  ["Comparison", [
+    [["z"], "fit the picture, or show it at 100 %; there, the arrow keys move it when it has the focus"],
+    [["o"], "compare with the other result"],
+  ]],
+];
+
+export function HelpDialog({ onClose }) {
+  return html`
+    <${Dialog} label="Keyboard shortcuts" onClose=${onClose} class="help-dialog">
+      ${SHORTCUTS.map(([title, shortcuts]) => html`
+        <h3 key=${title}>${title}</h3>
+        <dl class="shortcuts">
+          ${shortcuts.map(([keys, text]) => html`
+            <div key=${text}><dt>${keys.map((key) => html`<kbd key=${key}>${key}</kbd> `)}</dt><dd>${text}</dd></div>`)}
+        </dl>`)}
+    </${Dialog}>`;
 }

@@ -1,9 +1,10 @@
 // The view "Access": credits and their use, API keys, and the browsers that are signed in.
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
+import { CopyButton } from "./copy.js";
 import { counted, dateTime, number } from "./format.js";
 import { forgetKey, signOut as endOwnSession, storedKey } from "./service.js";
-import { CopyButton, Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
+import { Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
 export function AccessView({ app }) {
@@ -42,7 +43,7 @@ function Keys({ app }) {
     <section aria-labelledby="keys-title" class="group">
       <h3 id="keys-title" tabindex="-1">API keys</h3>
       ${created
-        ? html`<${CreatedKey} app=${app} created=${created} onClose=${() => setCreated(null)} />`
+        ? html`<${CreatedKey} created=${created} onClose=${() => setCreated(null)} />`
         : html`<${NewKey} app=${app} onCreated=${(key) => { setCreated(key); reload(); }} />`}
       <${Problem} text=${problem ?? action.problem} />
       ${active.length > 0 && html`<ul class="entries sheet" aria-label="Active keys">${active.map(row)}</ul>`}
@@ -87,7 +88,7 @@ function NewKey({ app, onCreated }) {
 }
 
 /** The secret of a new key, shown once: in the page, not in a dialog that Escape would close. */
-function CreatedKey({ app, created: { name, key }, onClose }) {
+function CreatedKey({ created: { name, key }, onClose }) {
   const region = useRef(null);
   useEffect(() => region.current.focus(), []);
   const curl = `curl -H "Authorization: Bearer ${key}" -H "Prefer: wait=60" -F languages=en -F image=@picture.jpg ${location.origin}/api/v1/images/process`;
@@ -99,9 +100,9 @@ function CreatedKey({ app, created: { name, key }, onClose }) {
     <div class="sheet created-key" ref=${region} tabindex="-1" role="region" aria-labelledby="created-title">
       <h4 id="created-title">Your new key “${name}”</h4>
       <p><strong>Copy it now: it can’t be shown again.</strong></p>
-      <p class="secret"><code dir="ltr">${key}</code><${CopyButton} app=${app} text=${key} what="the key" /></p>
+      <p class="secret"><code dir="ltr">${key}</code><${CopyButton} class="small" write=${() => key} what="the key" /></p>
       <p>To try it with one of your pictures:</p>
-      <p class="secret"><code dir="ltr">${curl}</code><${CopyButton} app=${app} text=${curl} what="the command" /></p>
+      <p class="secret"><code dir="ltr">${curl}</code><${CopyButton} class="small" write=${() => curl} what="the command" /></p>
       <div class="actions"><button type="button" class="main" onClick=${close}>I have stored the key</button></div>
     </div>`;
 }
@@ -126,59 +127,33 @@ function Credits({ app }) {
             <div><dt>Used in 30 days</dt><dd class="number">${number(used)}</dd></div>
             <div><dt>Pictures in 30 days</dt><dd class="number">${number(data.days.reduce((sum, day) => sum + day.pictures, 0))}</dd></div>
           </dl>
-          ${data.days.length > 0 && html`<${UsageChart} days=${data.days} />`}
           ${used > 0 && html`
             <div class="tables">
               <${UsageByDay} days=${data.days} />
-              <${UsageByKey} keys=${data.keys} />
+              <${UsageTable} caption="Per key, 30 days" columns=${["Key", "Credits"]}
+                rows=${data.keys.map(({ key_id: id, name, credits }) => [name ?? (id ? "A deleted key" : "Commands, regenerated texts and deleted pictures"), credits])} />
             </div>`}
           <p class="hint">Credits count work and cost nothing; they let several users share one machine fairly. <code>imgproc-local credits grant N</code> adds more to the account “${data.account}”.</p>
         </div>`}
     </section>`;
 }
 
-/** The credits of each day as bars. The table below it has the same numbers. */
-function UsageChart({ days }) {
-  const most = Math.max(1, ...days.map((day) => day.credits));
-  const total = days.reduce((sum, day) => sum + day.credits, 0);
-  const label = `Credits used per day from ${dayText(days[0].day)} to ${dayText(days.at(-1).day)}: ${number(total)} together, at most ${number(most)} a day.`;
-  return html`
-    <figure class="chart">
-      <svg viewBox="0 0 ${days.length * 10} 60" preserveAspectRatio="none" role="img" aria-label=${label}>
-        ${days.map(({ day, credits }, index) => {
-          const height = credits > 0 ? Math.max(1.5, (credits / most) * 58) : 0.6;
-          return html`<rect key=${day} class=${credits > 0 ? "bar" : "bar none"} x=${index * 10 + 1} y=${60 - height} width="8" height=${height}><title>${dayText(day)}: ${number(credits)}</title></rect>`;
-        })}
-      </svg>
-      <figcaption class="hint"><span>${dayText(days[0].day)}</span><span>${dayText(days.at(-1).day)}</span></figcaption>
-    </figure>`;
-}
-
 function UsageByDay({ days }) {
   const shown = days.filter((day) => day.credits || day.pictures).reverse();
   const operations = [...new Set(shown.flatMap((day) => Object.keys(day.operations)))];
-  return html`
-    <div class="scroll" tabindex="0" role="region" aria-label="Use per day">
-      <table>
-        <caption>Per day (UTC)</caption>
-        <thead><tr><th scope="col">Day</th><th scope="col" class="right">Pictures</th>
-          ${operations.map((name) => html`<th key=${name} scope="col" class="right">${OPERATIONS[name] ?? name}</th>`)}<th scope="col" class="right">Credits</th></tr></thead>
-        <tbody>${shown.map((day) => html`
-          <tr key=${day.day}><th scope="row">${dayText(day.day)}</th><td class="right">${number(day.pictures)}</td>
-            ${operations.map((name) => html`<td key=${name} class="right">${number(day.operations[name] ?? 0)}</td>`)}<td class="right">${number(day.credits)}</td></tr>`)}
-        </tbody>
-      </table>
-    </div>`;
+  return html`<${UsageTable} caption="Per day (UTC)" columns=${["Day", "Pictures", ...operations.map((name) => OPERATIONS[name] ?? name), "Credits"]}
+    rows=${shown.map((day) => [dayText(day.day), day.pictures, ...operations.map((name) => day.operations[name] ?? 0), day.credits])} />`;
 }
 
-function UsageByKey({ keys }) {
+/** A table whose first column has names, and the others numbers. */
+function UsageTable({ caption, columns, rows }) {
   return html`
-    <div class="scroll" tabindex="0" role="region" aria-label="Use per key">
+    <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
       <table>
-        <caption>Per key, 30 days</caption>
-        <thead><tr><th scope="col">Key</th><th scope="col" class="right">Credits</th></tr></thead>
-        <tbody>${keys.map(({ key_id: id, name, credits }) => html`
-          <tr key=${id ?? "unknown"}><th scope="row" dir="auto">${name ?? (id ? "A deleted key" : "Commands, regenerated texts and deleted pictures")}</th><td class="right">${number(credits)}</td></tr>`)}
+        <caption>${caption}</caption>
+        <thead><tr>${columns.map((title, place) => html`<th key=${title} scope="col" class=${place ? "right" : ""}>${title}</th>`)}</tr></thead>
+        <tbody>${rows.map(([name, ...numbers]) => html`
+          <tr key=${name}><th scope="row" dir="auto">${name}</th>${numbers.map((count, place) => html`<td key=${place} class="right">${number(count)}</td>`)}</tr>`)}
         </tbody>
       </table>
     </div>`;

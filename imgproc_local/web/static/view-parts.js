@@ -1,7 +1,6 @@
 // Parts that the views of models and access share.
 
 import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
-import { copyText } from "./copy.js";
 
 /**
  * Calls `load`, again when a value in `dependencies` changes: what it resolves with is `data`, and its error message `problem`.
@@ -68,19 +67,4 @@ export const withCode = (text) => text.split("`").map((part, index) => (index % 
 /** A term and its description, in a `dl`. */
 export function Fact({ term, children }) {
   return html`<div class="fact"><dt>${term}</dt><dd>${children}</dd></div>`;
-}
-
-/** A button that copies `text` to the clipboard, and announces that. `what` names the text, such as "the key". */
-export function CopyButton({ app, text, what }) {
-  const [label, setLabel] = useState("Copy");
-  const timer = useRef(null);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const copy = async () => {
-    const done = await copyText(text);
-    setLabel(done ? "Copied" : "Not copied");
-    app.announce(done ? `Copied ${what}.` : "The browser did not allow copying.");
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => setLabel("Copy"), 2000);
-  };
-  return html`<button type="button" class="small" aria-label=${`Copy ${what}`} onClick=${copy}>${label}</button>`;
 }

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "./preact.js";
 import { bytes } from "./format.js";
 import { useObservable } from "./observable.js";
 import { arrangement } from "./store.js";
-import { TaskProgress, usePolledModels } from "./model-progress.js";
+import { TaskProgress, usePolledModels } from "./view-models.js";
 import { Problem, useAction, withCode } from "./view-parts.js";
 
 const DISMISSED = "imgproc-local.welcome-dismissed";
