@@ -19,7 +19,7 @@ commit, names and hashes have a fixed order, and the project's own compiled code
 on two machines differ only in the interpreter, the system's libraries (the bill of materials has their versions), the
 compiler's output, and llama.cpp. pip compiles llama.cpp once for a work folder, in a temporary folder with a random
 name that its assertion messages contain. If it is compiled again, its five libraries differ in that name.
-`build/compare.py` lists what differs between two builds, `build/objects.py` what a build requires of a system.
+`diff` of the checksums lists what differs between two builds, `build/objects.py` what a build requires of a system.
 """
 
 from __future__ import annotations

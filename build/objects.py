@@ -21,11 +21,13 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from elf import Elf, is_elf
+from elf import is_elf
 
 COMPILED_WITH_PROGRAM = re.compile(r"_(ssimulacra2|splice|webp_chroma)\..*|lib(ggml.*|llama|mtmd)\.so.*")
 """The names of the objects that are compiled together with the program and do not choose code when they run."""
 MAX_GLIBC = (2, 36)
+GLIBC = re.compile(rb"\0GLIBC_([\d.]+)(?=\0)")
+"""The name of a version in the string table of an object."""
 EVEX_PREFIX = re.compile(r"^((2e|36|3e|26|64|65|66|67|f0|f2|f3) )*62 ")
 """Matches the bytes of AVX-512 and AVX10 instructions: in 64-bit code they alone begin with 62, after legacy prefixes.
 Source: Intel SDM, volume 2, section 2.7.
@@ -44,7 +46,7 @@ def objects(folder: Path) -> list[Path]:
 
 def needs_glibc(path: Path) -> tuple[int, ...]:
     """The highest glibc version that the object needs; () if it needs none."""
-    return max(Elf(path).glibc_versions(), default=())
+    return max((tuple(map(int, found.split(b"."))) for found in GLIBC.findall(path.read_bytes())), default=())
 
 
 def newer_than_haswell(path: Path) -> Counter[str]:

@@ -13,7 +13,6 @@ import pytest
 from tests.support.frozen import ROOT, build_module
 
 freeze = build_module("freeze")
-compare = build_module("compare")
 
 
 def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_pip_cache(
@@ -69,19 +68,6 @@ def test_freeze_needs_only_the_standard_library() -> None:
     script = ROOT / "build" / "freeze.py"
     output = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
     assert "--reuse-llama-cpp" in output
-
-
-def test_two_folders_are_compared_by_content_mode_and_link(tmp_path: Path) -> None:
-    for name in ("one", "other"):
-        (tmp_path / name / "sub").mkdir(parents=True)
-        (tmp_path / name / "same").write_text("same")
-        (tmp_path / name / "sub" / "content").write_text(name)
-        (tmp_path / name / "mode").write_text("x")
-        (tmp_path / name / "link").symlink_to(name)
-    (tmp_path / "one" / "mode").chmod(0o755)
-    (tmp_path / "one" / "alone").touch()
-    assert compare.differences(tmp_path / "one", tmp_path / "other") == ["alone", "link", "mode", "sub/content"]
-    assert compare.differences(tmp_path / "one", tmp_path / "one") == []
 
 
 def test_the_spec_excludes_nothing_that_the_program_imports() -> None:
