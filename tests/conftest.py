@@ -14,6 +14,39 @@ from tests.support.chromium import CHROMIUM
 from tests.support.model_servers import ModelServerDouble, model_server
 from tests.support.service import API_KEY, BASE_URL, GatedDescriber, Running, RunningProgram, Service, running
 
+SLOW = (
+    "browser/",
+    "build/test_frozen.py",
+    "cli/archive/",
+    "cli/process/test_resume.py::test_a_killed_and_an_interrupted_run",
+    "cli/process/test_round_trip.py",
+    "cli/process/test_server_mode.py",
+    "cli/test_backup.py::test_a_backup_under_load",
+    "codecs/jpeg/test_repack.py::test_the_memory_of_the_child",
+    "codecs/picture/test_errors.py::test_damaged_files",
+    "codecs/test_avif_alpha.py",
+    "engine/test_quality_target.py::test_more_effort",
+    "faults/test_disk.py",
+    "faults/test_floods.py",
+    "faults/test_kill.py",
+    "faults/test_power_cut.py",
+    "fuzz/",
+    "packaging/test_locks.py::test_the_pip_of_a_new_environment",
+    "system/test_connections.py::test_no_command_opens_an_outside_connection[air-gapped]",
+    "vision/llm/test_llama.py::test_the_chat_handler",
+    "wordpress/",
+)
+"""The beginnings of the names of tests that build the program, start a cluster or a browser, flood, kill, compile, or
+encode for seconds. They have the mark `slow`: `.ci/test` leaves them out, and `.ci/test slow` runs them.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.removeprefix("tests/").startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 # shells start background jobs with SIGINT ignored, but some tests send SIGINT
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

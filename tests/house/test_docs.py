@@ -17,6 +17,7 @@ from imgproc_local.api import openapi
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
 from imgproc_local.domain.errors import ServiceError
+from tests.conftest import SLOW
 from tests.house.test_imports import FLOORS
 from tests.support.service import Running
 
@@ -191,6 +192,14 @@ def test_paths_and_modules_in_documents_exist(document: Path) -> None:
     names = tuple(f"/{file.relative_to(ROOT).as_posix()}" for file in FILES)
     assert [name for name in SCRIPT.findall(code) if not any(path.endswith(f"/{name}") for path in names)] == []
     assert [name for name in MODULE.findall(code) if not (ROOT / f"{name.replace('.', '/')}.py").is_file()] == []
+
+
+def test_every_slow_test_exists() -> None:
+    for name in SLOW:
+        path, _, function = name.partition("::")
+        file = ROOT / "tests" / path
+        assert file.exists(), name
+        assert not function or f"def {function.partition('[')[0]}" in file.read_text(encoding="utf-8"), name
 
 
 def test_every_bench_is_documented() -> None:
