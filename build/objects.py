@@ -26,8 +26,8 @@ from elf import is_elf
 COMPILED_WITH_PROGRAM = re.compile(r"_(ssimulacra2|splice|webp_chroma)\..*|lib(ggml.*|llama|mtmd)\.so.*")
 """The names of the objects that are compiled together with the program and do not choose code when they run."""
 MAX_GLIBC = (2, 36)
-GLIBC = re.compile(rb"\0GLIBC_([\d.]+)(?=\0)")
-"""The name of a version in the string table of an object."""
+GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?![\d.])")
+"""The name of a version in the string table of an object. Three-part versions are not counted: all are below 2.4."""
 EVEX_PREFIX = re.compile(r"^((2e|36|3e|26|64|65|66|67|f0|f2|f3) )*62 ")
 """Matches the bytes of AVX-512 and AVX10 instructions: in 64-bit code they alone begin with 62, after legacy prefixes.
 Source: Intel SDM, volume 2, section 2.7.
@@ -45,8 +45,8 @@ def objects(folder: Path) -> list[Path]:
 
 
 def needs_glibc(path: Path) -> tuple[int, ...]:
-    """The highest glibc version that the object needs; () if it needs none."""
-    return max((tuple(map(int, found.split(b"."))) for found in GLIBC.findall(path.read_bytes())), default=())
+    """The highest glibc version that the object needs; () if it needs none above 2.4."""
+    return max(((int(major), int(minor)) for major, minor in GLIBC.findall(path.read_bytes())), default=())
 
 
 def newer_than_haswell(path: Path) -> Counter[str]:

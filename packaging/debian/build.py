@@ -7,10 +7,7 @@ dpkg-deb, pyvips for the icons, and bash for its completion.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,30 +16,20 @@ from email.utils import format_datetime
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "linux"))
-import share as linux_share  # noqa: E402 - a script in another folder that is not a package
+sys.path[:0] = [str(HERE.parent / "linux"), str(HERE.parents[1] / "build")]
+import objects  # noqa: E402 - scripts in other folders, which are not packages
+import share as linux_share  # noqa: E402
 
 NAME = linux_share.NAME
 INSTALLED = f"/opt/{NAME}"
 SCRIPTS = ("postinst", "prerm", "postrm")
-GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?![\d.])")
 MAINTAINER = f"{NAME} packagers <packagers@{NAME}.invalid>"
 TOOL_TIMEOUT_S = 600
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the Debian package of a one-folder build.")
-    parser.add_argument(
-        "--dist",
-        type=Path,
-        default=linux_share.ROOT / "dist",
-        metavar="DIR",
-        help="folder that freeze.py wrote  [dist/]",
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the package, created if needed  [the same]")
-    parser.add_argument(
-        "--maintainer", default=MAINTAINER, metavar="NAME <ADDRESS>", help="who distributes the package"
-    )
+    parser = linux_share.parser("Makes the Debian package of a one-folder build.")
+    parser.add_argument("--maintainer", default=MAINTAINER, metavar="NAME <ADDRESS>", help="who distributes it")
     parser.add_argument("--version", help="version to use instead of the program's, to test upgrades")
     arguments = parser.parse_args()
     out = arguments.out or arguments.dist
@@ -57,10 +44,11 @@ def build(dist: Path, out: Path, maintainer: str, version: str | None = None) ->
     with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
         tree = Path(scratch) / "tree"
         _write_tree(tree, dist, maintainer, version)
+        sums = linux_share.checksums(tree, "md5")
         (tree / "DEBIAN").mkdir()
         for script in SCRIPTS:
             shutil.copy(HERE / script, tree / "DEBIAN" / script)
-        (tree / "DEBIAN" / "md5sums").write_text(_sums(tree), encoding="utf-8")
+        (tree / "DEBIAN" / "md5sums").write_text(sums, encoding="utf-8")
         (tree / "DEBIAN" / "control").write_text(_control(tree, maintainer, version, architecture), encoding="utf-8")
         linux_share.normalize(tree)
         for script in SCRIPTS:
@@ -95,6 +83,7 @@ def _write_tree(tree: Path, dist: Path, maintainer: str, version: str) -> None:
 
 def _control(tree: Path, maintainer: str, version: str, architecture: str) -> str:
     size_kib = sum((path.lstat().st_size + 1023) // 1024 for path in tree.rglob("*") if not path.is_dir())
+    needed = max(map(objects.needs_glibc, objects.objects(tree)))
     return "\n".join(
         [
             f"Package: {NAME}",
@@ -102,7 +91,7 @@ def _control(tree: Path, maintainer: str, version: str, architecture: str) -> st
             f"Architecture: {architecture}",
             f"Maintainer: {maintainer}",
             f"Installed-Size: {size_kib}",
-            f"Depends: libc6 (>= {_needed_glibc(tree)})",
+            f"Depends: libc6 (>= {'.'.join(map(str, needed))})",
             "Section: graphics",
             "Priority: optional",
             "Description: image processing service on your own machine",
@@ -116,26 +105,6 @@ def _control(tree: Path, maintainer: str, version: str, architecture: str) -> st
             "",
         ]
     )
-
-
-def _needed_glibc(tree: Path) -> str:
-    """The highest glibc version in the objects of the package. Three-part versions are skipped: all are below 2.4."""
-    versions = {(0, 0)}
-    for path in (tree / INSTALLED[1:]).rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            if content.startswith(b"\x7fELF"):
-                versions |= {(int(major), int(minor)) for major, minor in GLIBC.findall(content)}
-    return "{}.{}".format(*max(versions))
-
-
-def _sums(tree: Path) -> str:
-    lines = []
-    for path in sorted(tree.rglob("*")):
-        if path.is_file() and not path.is_symlink() and "DEBIAN" not in path.relative_to(tree).parts:
-            digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-            lines.append(f"{digest}  {path.relative_to(tree).as_posix()}\n")
-    return "".join(lines)
 
 
 def _run(*command: str) -> str:

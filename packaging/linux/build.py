@@ -5,9 +5,7 @@ The archive contains one folder, which contains `install.sh`. The same build alw
 
 from __future__ import annotations
 
-import argparse
 import gzip
-import hashlib
 import platform
 import shutil
 import sys
@@ -22,12 +20,7 @@ NAME = share.NAME
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Packs a one-folder build into an archive for any Linux.")
-    parser.add_argument(
-        "--dist", type=Path, default=share.ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
-    )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the archive, created if needed  [the same]")
-    arguments = parser.parse_args()
+    arguments = share.parser("Packs a one-folder build into an archive for any Linux.").parse_args()
     print(build(arguments.dist.resolve(), arguments.out or arguments.dist))
 
 
@@ -41,22 +34,13 @@ def build(dist: Path, out: Path) -> Path:
         share.write_share(tree / "share", dist)
         for name in ("install.sh", f"{NAME}.service"):
             shutil.copy(share.HERE / name, tree / name)
-        (tree / "SHA256SUMS").write_text(_sums(tree), encoding="utf-8")
+        (tree / "SHA256SUMS").write_text(share.checksums(tree, "sha256"), encoding="utf-8")
         share.normalize(tree)
         archive = out / f"{folder}.tar.gz"
         part = archive.with_suffix(".part")
         _pack(tree, part)
         part.replace(archive)
     return archive
-
-
-def _sums(tree: Path) -> str:
-    """Checksums of every file, as `sha256sum -c` reads them."""
-    lines = []
-    for path in sorted(tree.rglob("*")):
-        if path.is_file() and not path.is_symlink():
-            lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(tree).as_posix()}\n")
-    return "".join(lines)
 
 
 def _pack(tree: Path, archive: Path) -> None:

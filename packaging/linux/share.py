@@ -7,7 +7,9 @@ the folder that build/freeze.py wrote.
 
 from __future__ import annotations
 
+import argparse
 import gzip
+import hashlib
 import os
 import re
 import shutil
@@ -35,6 +37,27 @@ COMPLETIONS = {
     "zsh": f"zsh/vendor-completions/_{NAME}",
     "fish": f"fish/vendor_completions.d/{NAME}.fish",
 }
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The options that both packagers have."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument(
+        "--dist", type=Path, default=ROOT / "dist", metavar="DIR", help="folder that freeze.py wrote  [dist/]"
+    )
+    options.add_argument("--out", type=Path, metavar="DIR", help="folder for the result, created if needed  [the same]")
+    return options
+
+
+def checksums(tree: Path, algorithm: str) -> str:
+    """Checksums of every file, as `sha256sum -c` and dpkg read them."""
+    lines = []
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, algorithm).hexdigest()
+            lines.append(f"{digest}  {path.relative_to(tree).as_posix()}\n")
+    return "".join(lines)
 
 
 def output_folder(folder: Path) -> Path:
