@@ -34,10 +34,9 @@ from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
-from imgproc_local.storage.backup import RESTORING, content_problem
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
-from imgproc_local.storage.inspection import WORK_FOLDER
+from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLDER, content_problem
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DATABASE_FILE = "imgproc.db"
 OCR_FOLDER = "ocr"
 """In `WORK_FOLDER`, for temporary files of the text reader."""
 BYTES_PER_PIXEL = 100

@@ -28,9 +28,9 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     settings are not part of it. Exit code: 0 complete, 1 damaged or missing pictures were left out, 2 nothing was
     written.
     """
-    from imgproc_local.compose import DATABASE_FILE
     from imgproc_local.storage.backup import write_backup
     from imgproc_local.storage.database import rfc3339, utc_now
+    from imgproc_local.storage.inspection import DATABASE_FILE
 
     folder = load_config(ctx, data_dir).data_dir
     file = file.absolute()

@@ -26,14 +26,14 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.database import QUERIES
-from imgproc_local.storage.inspection import filled_folders, read_database, referenced_files
+from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, filled_folders, read_database, referenced_files
 from imgproc_local.storage.schema import SCHEMA
 from imgproc_local.storage.sessions import END_ALL
 from imgproc_local.system.files import fsync_folder, try_lock
-from imgproc_local.system.folder_lock import current_owner, require_folder
+from imgproc_local.system.folder_lock import require_folder
 
 FORMAT = 1
-DATABASE, MANIFEST, DIGEST = "imgproc.db", "manifest.json", "sha256"
+MANIFEST, DIGEST = "manifest.json", "sha256"
 STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 MAX_PASSES = 10
 """How often the database is copied at most: once, and again after jobs were deleted before their files were copied."""
@@ -42,9 +42,6 @@ COPY_BYTES = 1024 * 1024
 BLOCK_BYTES = tarfile.BLOCKSIZE
 UNFINISHED, ARCHIVE = ".imgproc-local-backup-", "archive.tar"
 """The prefix of the folder beside a backup in which it is written, and its name there."""
-RESTORING = "restore.part"
-"""The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
-
 NAME_ANOTHER = "Name another one with --data-dir."
 
 
@@ -139,7 +136,7 @@ def write_backup(folder: Path, database: Path, target: Path, program: str, at: s
             raise StorageFailed(f"The data folder {folder} has no database to back up. {NAME_ANOTHER}")
         _delete_leftovers(target.parent)
         with TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as scratch:
-            part, copy = Path(scratch, ARCHIVE), Path(scratch, DATABASE)
+            part, copy = Path(scratch, ARCHIVE), Path(scratch, DATABASE_FILE)
             with open(part, "xb", opener=_private) as file:
                 try_lock(file)
                 manifest = _fill(_Archive(file), folder, database, copy, program, at)
@@ -182,7 +179,7 @@ def _fill(archive: _Archive, folder: Path, database: Path, copy: Path, program: 
     with copy.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
-        archive.add(DATABASE, file, copy.stat().st_size)
+        archive.add(DATABASE_FILE, file, copy.stat().st_size)
     manifest = Manifest(FORMAT, program, schema, at, digest, files, left_out)
     encoded = msgspec.json.encode(manifest)
     archive.add(MANIFEST, io.BytesIO(encoded), len(encoded))
@@ -242,34 +239,13 @@ def _backup_errors(what: str) -> Iterator[None]:
 # ---- restore ----
 
 
-def content_problem(folder: Path) -> tuple[str, str] | None:
-    """Why a data folder whose database is missing or empty can't be used, and what to do: a start would delete its
-    content. None if there is none.
-
-    Raises: StorageFailed, where the folder can't be read.
-    """
-    if (folder / RESTORING).is_dir():
-        if current_owner(folder) is not None:
-            return f"A backup is being restored to the data folder {folder}.", "Wait until this has ended."
-        return f"`restore` was interrupted in the data folder {folder}.", "Run it again."
-    taken = " and ".join(filled_folders(folder))
-    advice = (
-        "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
-    )
-    problem = (
-        f"The data folder {folder} has no database {DATABASE}, or an empty one, but {taken} with content, which would"
-        " be deleted."
-    )
-    return (problem, advice) if taken else None
-
-
 def require_empty(folder: Path) -> None:
     """Raises: StorageFailed, where the folder holds a database or content that the next start may delete.
 
     The files that a killed `restore` moved into place do not count.
     """
     filled = set(filled_folders(folder)) - ({"files"} if (folder / RESTORING).is_dir() else set())
-    if (folder / DATABASE).exists() or filled:
+    if (folder / DATABASE_FILE).exists() or filled:
         raise StorageFailed(
             f"The data folder {folder} is not empty. Move it away first, or name another one with --data-dir."
         )
@@ -289,24 +265,24 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
         for leftover in (restoring, folder / "files"):
             if leftover.is_dir():
                 shutil.rmtree(leftover)
-        (folder / f"{DATABASE}-wal").unlink(missing_ok=True)
+        (folder / f"{DATABASE_FILE}-wal").unlink(missing_ok=True)
         restoring.mkdir(mode=0o700)
         try:
             with source.open("rb") as file:
                 manifest = _unpack(file, source.stat().st_size, restoring)
-            referenced = _check_database(restoring / DATABASE, manifest)
+            referenced = _check_database(restoring / DATABASE_FILE, manifest)
             # files whose jobs were deleted while the backup was written
             for sha256 in manifest.files.keys() - referenced:
                 (restoring / "files" / sha256[:2] / sha256).unlink()
             restored = {sha256: size for sha256, size in manifest.files.items() if sha256 in referenced}
-            keys = _end_sessions(restoring / DATABASE, at)
+            keys = _end_sessions(restoring / DATABASE_FILE, at)
         except BaseException:
             shutil.rmtree(restoring, ignore_errors=True)
             raise
         # the database comes last: a folder with a database is whole
         (restoring / "files").replace(folder / "files")
         fsync_folder(folder)
-        (restoring / DATABASE).replace(folder / DATABASE)
+        (restoring / DATABASE_FILE).replace(folder / DATABASE_FILE)
         fsync_folder(folder)
         shutil.rmtree(restoring)
     return msgspec.structs.replace(manifest, files=restored), keys
@@ -357,7 +333,7 @@ def _unpack(file: IO[bytes], size_bytes: int, folder: Path) -> Manifest:
             break
         if member.name == MANIFEST and member.size <= MAX_MANIFEST_BYTES:
             manifest = reader.read(member.size)
-        elif member.name == DATABASE or STORED_FILE.fullmatch(member.name):
+        elif member.name == DATABASE_FILE or STORED_FILE.fullmatch(member.name):
             sizes[member.name] = member.size
             hashes[member.name] = _unpack_file(reader, folder / member.name, member.size)
         else:
@@ -393,7 +369,7 @@ def _checked_manifest(encoded: bytes, hashes: dict[str, str], sizes: dict[str, i
             f"The backup was written by a newer version ({manifest.program}); restore it with that one."
         )
     expected = {f"files/{sha256[:2]}/{sha256}": sha256 for sha256 in manifest.files}
-    if hashes != expected | {DATABASE: manifest.database_sha256}:
+    if hashes != expected | {DATABASE_FILE: manifest.database_sha256}:
         raise _unusable("its files are not those of its manifest")
     if any(sizes[f"files/{sha256[:2]}/{sha256}"] != size for sha256, size in manifest.files.items()):
         raise _unusable("its files are not those of its manifest")

@@ -1,70 +1,132 @@
-"""The contents of a data folder, read without changing anything, also while a server is running."""
+"""Reads a data folder without changing anything, also while a server is running: its rows, its damage, its files."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 from urllib.parse import quote
 
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.blobs import STORE_FOLDERS
+from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
 from imgproc_local.storage.retention import MaxAge, Removable
-from imgproc_local.storage.schema import SCHEMA
+from imgproc_local.storage.schema import SCHEMA, STEP_FROM
+from imgproc_local.system.folder_lock import current_owner
 
 T = TypeVar("T")
 
+DATABASE_FILE = "imgproc.db"
 WORK_FOLDER = "work"
 """In the data folder, for temporary files of worker processes."""
+RESTORING = "restore.part"
+"""The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
 MAX_PICTURE_NAMES = 20_000
 """`picture_names` reads the file names of at most this many uploads, the newest ones."""
-MAX_PROBLEMS = 5
-"""The most problems of SQLite's own check that are reported."""
+MAX_PROBLEMS = 1000
+"""The most problems of SQLite's own checks that are listed. All damaged files are listed."""
+LOST_DATABASE = (
+    "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
+)
+
+Area = Literal["database", "credits", "files", "foreign"]
+"""The area `foreign` is files that belong to no job."""
 
 
-class LedgerDifference(Struct, frozen=True):
-    """An account whose balance is not `ledger_sum`, the sum of its movements in the ledger."""
+class Problem(Struct, frozen=True):
+    """`advice` is what to do about it where this is not the same for all problems of the area."""
 
-    account: str
-    balance: int
-    ledger_sum: int
+    area: Area
+    detail: str
+    advice: str | None = None
 
 
-class DatabaseReport(Struct, frozen=True):
-    """`problems` are those of SQLite's own check. If there are any, or if `schema` is not that of this program, the
-    fields after `problems` are empty.
+class Inspection(Struct, frozen=True):
+    """What is in a data folder. If there is a problem in the area `database`, or if `schema` is older than that of this
+    program, nothing else was checked. `schema` is 0 for a folder without a database.
 
-    `jobs` is the number of jobs by status; `keys` is the number of keys that are not revoked; `files` is the size in
-    bytes of each file that a row references, by content address.
+    `jobs` is their number by status, `keys` that of the keys in force; `files` and `size_bytes` count the intact files.
     """
 
     schema: int
-    problems: tuple[str, ...] = ()
-    ledger_differences: tuple[LedgerDifference, ...] = ()
+    problems: tuple[Problem, ...] = ()
     jobs: dict[str, int] = {}
     keys: int = 0
-    files: dict[str, int] = {}
+    files: int = 0
+    size_bytes: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rows and the files were checked."""
+        return self.schema == SCHEMA and not any(problem.area == "database" for problem in self.problems)
 
 
-class FilesReport(Struct, frozen=True):
-    """`sizes` is the size in bytes of each stored file, by content address. `incoming` is the number of uploads in
-    progress, or left by a killed process.
+def inspect_folder(folder: Path, *, thorough: bool) -> Inspection:
+    """Check the database, the balances, and that the files of jobs are there. With `thorough`, check each index and
+    reference of the database too, and compare each file with its SHA-256.
+
+    While a process uses the folder it may store files that no row names yet: files of no job are not looked for then.
+    Raises: StorageFailed, where the folder can't be read.
     """
+    found, expected = Inspection(0), dict[str, int]()
+    if (folder / DATABASE_FILE).is_file():
+        try:
+            found, expected = read_database(folder / DATABASE_FILE, lambda rows: _read(rows, thorough))
+        except StorageFailed as error:
+            return Inspection(0, (Problem("database", error.message),))
+    if found.schema == 0 and (unusable := content_problem(folder)):
+        return Inspection(0, (Problem("database", *unusable),))
+    if not found.is_complete:
+        return found
+    damaged = {
+        sha256: problem
+        for sha256, size_bytes in sorted(expected.items())
+        if (problem := file_problem(folder, sha256, size_bytes, compare=thorough))
+    }
+    if damaged and current_owner(folder):
+        # jobs may have been deleted meanwhile, and their files with them
+        still_referenced = read_database(folder / DATABASE_FILE, referenced_files)
+        damaged = {sha256: problem for sha256, problem in damaged.items() if sha256 in still_referenced}
+    problems = [Problem("files", f"{sha256}: {problem}") for sha256, problem in damaged.items()]
+    if not current_owner(folder):
+        problems += [Problem("foreign", f"{name} belongs to no job") for name in _foreign(folder, expected)]
+    return Inspection(
+        found.schema,
+        (*found.problems, *problems),
+        found.jobs,
+        found.keys,
+        len(expected) - len(damaged),
+        sum(size for sha256, size in expected.items() if sha256 not in damaged),
+    )
 
-    sizes: dict[str, int]
-    incoming: int
 
-
-def inspect_database(path: Path) -> DatabaseReport:
-    """What is in the database. Raises: StorageFailed where it can't be read at all."""
-    return read_database(path, _read)
+def _read(rows: sqlite3.Connection, thorough: bool) -> tuple[Inspection, dict[str, int]]:
+    schema = int(rows.execute("PRAGMA user_version").fetchone()[0])
+    check = "integrity_check" if thorough else "quick_check"
+    damage = [str(row[0]) for row in rows.execute(f"PRAGMA {check}({MAX_PROBLEMS})") if row[0] != "ok"]
+    if thorough:
+        references = rows.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+        damage += [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in references]
+    if schema not in (0, STEP_FROM, SCHEMA):
+        damage.append(f"received schema {schema}, this program expects {SCHEMA}")
+    problems = tuple(Problem("database", detail) for detail in damage)
+    if problems or schema != SCHEMA:
+        return Inspection(schema, problems), {}
+    rows.execute("BEGIN")  # one transaction: all that follows is of one moment
+    problems = tuple(
+        Problem("credits", f"the balance of {name!r} is {balance:,}, its ledger adds up to {ledger_sum:,}")
+        for name, balance, ledger_sum in rows.execute(QUERIES["ledger_differences"])
+    )
+    jobs = {row["status"]: row["jobs"] for row in rows.execute(QUERIES["jobs_by_status"])}
+    keys = int(rows.execute(QUERIES["count_keys_in_force"]).fetchone()[0])
+    return Inspection(schema, problems, jobs, keys), referenced_files(rows)
 
 
 def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
@@ -90,26 +152,6 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
     return connection
 
 
-def _read(connection: sqlite3.Connection) -> DatabaseReport:
-    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    checked = [str(row[0]) for row in connection.execute(f"PRAGMA quick_check({MAX_PROBLEMS})")]
-    problems = () if checked == ["ok"] else tuple(checked)
-    if problems or schema != SCHEMA:
-        return DatabaseReport(schema, problems)
-    # one transaction: all that follows is of one moment
-    connection.execute("BEGIN")
-    return DatabaseReport(
-        schema,
-        ledger_differences=tuple(
-            LedgerDifference(row["name"], row["balance"], row["ledger_sum"])
-            for row in connection.execute(QUERIES["ledger_differences"])
-        ),
-        jobs={row["status"]: row["jobs"] for row in connection.execute(QUERIES["jobs_by_status"])},
-        keys=int(connection.execute(QUERIES["count_keys_in_force"]).fetchone()[0]),
-        files=referenced_files(connection),
-    )
-
-
 def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
     """The size in bytes of each file that a row references, by content address."""
     return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
@@ -118,36 +160,53 @@ def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
 def removable(path: Path, age: MaxAge, now: datetime) -> Removable:
     """What the age limits would remove now. Raises: StorageFailed."""
     limits = age.limits(now)
-    return read_database(
-        path, lambda connection: Removable(*connection.execute(QUERIES["removable"], limits).fetchone())
-    )
+    return read_database(path, lambda rows: Removable(*rows.execute(QUERIES["removable"], limits).fetchone()))
 
 
 def picture_names(path: Path) -> frozenset[str]:
     """The file names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
     limit = {"limit": MAX_PICTURE_NAMES}
-    return read_database(
-        path, lambda connection: frozenset(row[0] for row in connection.execute(QUERIES["newest_names"], limit))
-    )
+    return read_database(path, lambda rows: frozenset(row[0] for row in rows.execute(QUERIES["newest_names"], limit)))
 
 
-def inspect_files(folder: Path) -> FilesReport:
-    """The stored files of the data folder. Raises: StorageFailed where it can't be read."""
-    sizes = {}
+# ---- files ----
+
+
+def file_problem(folder: Path, sha256: str, size_bytes: int, *, compare: bool) -> str | None:
+    """What is wrong with a stored file of a data folder; with `compare`, its content is compared with its SHA-256."""
+    path = folder / "files" / sha256[:2] / sha256
     try:
-        for entry in stored_entries(folder / "files"):
-            with suppress(FileNotFoundError):  # a server may delete it meanwhile
-                sizes[entry.name] = entry.stat().st_size
-        return FilesReport(sizes, len(entries(folder / "incoming")))
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return "not a regular file"
+        if status.st_size != size_bytes:
+            return f"{status.st_size:,} bytes instead of {size_bytes:,}"
+        return None if not compare or hash_file(path) == sha256 else "its content was changed"
+    except FileNotFoundError:
+        return "missing"
+    except OSError as error:
+        return f"can't be read ({error.strerror})"
+
+
+def _foreign(folder: Path, expected: dict[str, int]) -> Iterator[str]:
+    """Everything in the folders of stored and incoming files that is not an expected file in its place."""
+    try:
+        for entry in [*_entries(folder / "incoming"), *_entries(folder / "files")]:
+            if entry.parent.name != "files" or entry.is_symlink() or not entry.is_dir():
+                yield str(entry.relative_to(folder))
+                continue
+            for file in _entries(entry):
+                if file.name not in expected or file.name[:2] != entry.name:
+                    yield str(file.relative_to(folder))
     except OSError as error:
         raise StorageFailed(f"The stored files can't be read ({error.strerror}).") from error
 
 
-def stored_entries(files: Path) -> Iterator[os.DirEntry[str]]:
-    """What lies in the folders of stored files."""
-    for folder in entries(files):
-        if folder.is_dir():
-            yield from entries(Path(folder.path))
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a folder; nothing where it does not exist, or does not any more."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return list(folder.iterdir())
+    return []
 
 
 def filled_folders(folder: Path) -> list[str]:
@@ -157,14 +216,24 @@ def filled_folders(folder: Path) -> list[str]:
     """
     paths = [folder / name for name in (*STORE_FOLDERS, WORK_FOLDER)]
     try:
-        return [path.name for path in paths if path.is_symlink() or entries(path)]
+        return [path.name for path in paths if path.is_symlink() or _entries(path)]
     except OSError as error:
         raise StorageFailed(f"The data folder {folder} can't be read ({error.strerror}).") from error
 
 
-def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What lies in a folder; nothing where it does not exist."""
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as found:
-        return list(found)
+def content_problem(folder: Path) -> tuple[str, str] | None:
+    """Why a data folder whose database is missing or empty can't be used, and what to do: a start would delete its
+    content. None if there is none.
+
+    Raises: StorageFailed, where the folder can't be read.
+    """
+    if (folder / RESTORING).is_dir():
+        if current_owner(folder) is not None:
+            return f"A backup is being restored to the data folder {folder}.", "Wait until this has ended."
+        return f"`restore` was interrupted in the data folder {folder}.", "Run it again."
+    taken = " and ".join(filled_folders(folder))
+    problem = (
+        f"The data folder {folder} has no database {DATABASE_FILE}, or an empty one, but {taken} with content, which"
+        " would be deleted."
+    )
+    return (problem, LOST_DATABASE) if taken else None

@@ -19,9 +19,9 @@ from unittest import mock
 
 import httpx
 
-from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.domain.job import Job
 from imgproc_local.engine.updates import Updates
+from imgproc_local.storage.inspection import DATABASE_FILE
 from tests.bench.lists import fill
 from tests.support import pictures
 from tests.support.service import Running, running

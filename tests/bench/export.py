@@ -19,8 +19,9 @@ import time
 import zipfile
 from pathlib import Path
 
-from imgproc_local.compose import DATABASE_FILE, open_services
+from imgproc_local.compose import open_services
 from imgproc_local.domain.image import Format
+from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.bench.load import MIB, print_table, verdict
 from tests.faults.server_process import make_key, memory_bytes, reset_peak, serving

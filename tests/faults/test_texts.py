@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.storage.verification import verify
+from imgproc_local.storage.inspection import inspect_folder
 from tests.faults import disk
 from tests.faults.server_process import ServerProcess, serving
 from tests.support import pictures
@@ -64,4 +64,4 @@ def test_texts_are_written_anew_once_after_a_kill(folder: Path, key: str) -> Non
         (versions,) = rows.execute("SELECT count(*) FROM translation_versions").fetchone()
     assert paid == len(LANGUAGES)
     assert versions == 3 * len(LANGUAGES), "the first version, the edit, and the one that was written anew"
-    assert verify(folder, folder / "imgproc.db", lambda: False).problems == ()
+    assert inspect_folder(folder, thorough=True).problems == ()

@@ -18,8 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from imgproc_local.compose import DATABASE_FILE
-from imgproc_local.storage.verification import verify
+from imgproc_local.storage.inspection import inspect_folder
 from tests.faults import disk
 from tests.faults.fleet import Fleet, finish_and_check
 from tests.faults.server_process import SOURCE, START_TIMEOUT_S, ServerProcess, make_key
@@ -59,7 +58,7 @@ def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple
             server.kill()
             fleet.root = None
             counts["at a change" if reached else "at a time"] += 1
-        found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
+        found = inspect_folder(folder, thorough=True).problems
         damage = [problem for problem in found if problem.area != "foreign"]
         assert not damage, damage
     counts["stages given up"] += finish_and_check(fleet, folder, key, program)

@@ -26,8 +26,7 @@ from typing import Any
 
 import httpx
 
-from imgproc_local.compose import DATABASE_FILE
-from imgproc_local.storage.verification import verify
+from imgproc_local.storage.inspection import inspect_folder
 from tests.faults import disk
 from tests.faults.fleet import Fleet, wait_queue_empty
 from tests.faults.server_process import ROOT, SOURCE, ServerProcess, clean_environment
@@ -93,7 +92,7 @@ def choose_cuts(kinds: list[Kind], count: int, rng: random.Random) -> list[int]:
 
 def check_image(folder: Path, accepted: list[str], finals: dict[str, dict[str, Any]]) -> None:
     """Assert every invariant of a folder after a cut, before and after a server has worked on it."""
-    found = verify(folder, folder / DATABASE_FILE, lambda: False).problems
+    found = inspect_folder(folder, thorough=True).problems
     damage = [problem for problem in found if problem.area != "foreign"]
     assert not damage, damage
     with running(folder) as service:

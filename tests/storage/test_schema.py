@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.compose import DATABASE_FILE, open_store
+from imgproc_local.compose import open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Status
 from imgproc_local.storage import schema
 from imgproc_local.storage.database import open_database
+from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.job_filters import JobFilters
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.schema import SCHEMA, STEP_FROM

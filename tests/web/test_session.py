@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.compose import DATABASE_FILE
+from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.sessions import LINK_VALID_S, SESSION_VALID_S
 from imgproc_local.web.guard import is_own_host
 from tests.support.service import Running, running

@@ -19,12 +19,11 @@ from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, arc
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.probe import detect, opened
-from imgproc_local.compose import DATABASE_FILE
 from imgproc_local.domain.errors import UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
-from imgproc_local.storage.inspection import WORK_FOLDER
+from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
 
 log = logging.getLogger(__name__)
 

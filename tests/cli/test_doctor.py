@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from imgproc_local.cli.doctor.installation import installation
+from imgproc_local.cli.installation import installation
 from imgproc_local.codecs.quality import ssimulacra2
-from imgproc_local.storage import inspection
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.support import pictures
@@ -33,11 +30,6 @@ def checks(program: Program, exit_code: int = 0, **settings: object) -> dict[str
         assert check["state"] in ("ok", "warning", "problem")
         assert check["state"] != "problem" or check["advice"], "a problem needs advice"
     return {check["name"]: check for check in document["checks"]}
-
-
-def change(program: Program, statement: str) -> None:
-    with closing(sqlite3.connect(program.data / "imgproc.db")) as connection, connection:
-        connection.execute(statement)
 
 
 def listing(folder: Path) -> dict[str, bytes]:
@@ -62,8 +54,7 @@ def store_a_job(program: Program) -> None:
 
 def test_a_missing_folder_is_no_problem_and_is_not_created(program: Program) -> None:
     found = checks(program)
-    for name in ("scoring", "jpeg", "webp"):  # warnings where the C extensions are not built
-        found.pop(name)
+    found.pop("encoders")  # a warning where the C extensions are not built
     assert {check["state"] for check in found.values()} == {"ok"}
     assert "does not exist yet" in found["data folder"]["detail"]
     assert not program.data.exists()
@@ -103,59 +94,6 @@ def test_a_running_server_is_reported_with_its_address(program: Program) -> None
         assert str(server.pid) in found["server"]["detail"]
 
 
-def test_a_balance_that_differs_from_its_ledger_is_a_problem(program: Program) -> None:
-    program.in_process_json("credits", "grant", 5)
-    change(program, "UPDATE accounts SET balance = balance + 1")
-    assert checks(program, exit_code=1)["credits"]["state"] == "problem"
-
-
-def test_a_missing_file_is_a_problem_and_a_leftover_one_a_warning(program: Program) -> None:
-    store_a_job(program)
-    files = [path for path in (program.data / "files").rglob("*") if path.is_file()]
-    assert files
-    spare = program.data / "files" / "00"
-    spare.mkdir(exist_ok=True)
-    (spare / ("00" * 32)).write_bytes(b"left over")
-    assert checks(program)["files"]["state"] == "warning"
-    files[0].unlink()
-    assert checks(program, exit_code=1)["files"]["state"] == "problem"
-
-
-def test_a_file_that_a_server_deletes_during_the_check_is_no_problem(
-    program: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store_a_job(program)
-    deleted = program.data / "files" / "00" / ("00" * 32)
-    deleted.parent.mkdir(exist_ok=True)
-    listed = inspection.stored_entries
-
-    def deleted_once_listed(files: Path) -> Iterator[os.DirEntry[str]]:
-        deleted.write_bytes(b"of a deleted job")
-        found = list(listed(files))
-        assert deleted.name in [entry.name for entry in found]
-        deleted.unlink()
-        yield from found
-
-    monkeypatch.setattr(inspection, "stored_entries", deleted_once_listed)
-    found = checks(program)
-    assert (found["database"]["state"], found["files"]["state"]) == ("ok", "ok")
-
-
-@pytest.mark.parametrize("bytes_preserved", [0, 5000])
-def test_a_damaged_database_is_a_problem(program: Program, bytes_preserved: int) -> None:
-    program.in_process_json("credits", "grant", 5)
-    path = program.data / "imgproc.db"
-    path.write_bytes(path.read_bytes()[:bytes_preserved] + os.urandom(40_000))
-    assert checks(program, exit_code=1)["database"]["state"] == "problem"
-
-
-def test_a_database_with_a_newer_schema_is_a_problem(program: Program) -> None:
-    program.in_process_json("credits", "grant", 5)
-    change(program, "PRAGMA user_version = 99")
-    found = checks(program, exit_code=1)
-    assert "99" in found["database"]["detail"]
-
-
 def test_an_invalid_setting_is_a_problem_and_the_installation_is_still_checked(program: Program) -> None:
     found = checks(program, exit_code=1, port=99999)
     assert found["settings"]["state"] == "problem"
@@ -186,8 +124,8 @@ def test_a_frozen_program_gets_no_advice_to_use_pip_or_a_compiler(monkeypatch: p
     monkeypatch.setitem(sys.modules, "pyvips", None)
     for frozen in (False, True):
         advised = {check.name: check.advice for check in installation(frozen=frozen) if check.advice}
-        assert {"sqlite", "libvips", "pillow", "scoring"} <= set(advised)
-        words = " ".join(advised[name] or "" for name in ("sqlite", "libvips", "pillow", "scoring"))
+        assert {"sqlite", "libvips", "pillow", "encoders"} <= set(advised)
+        words = " ".join(advised[name] or "" for name in ("sqlite", "libvips", "pillow", "encoders"))
         assert ("pip install" in words) != frozen
         assert ("compiler" in words) != frozen
         assert ("Download imgproc-local again" in words) == frozen
