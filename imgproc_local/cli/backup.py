@@ -30,11 +30,10 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     """
     from imgproc_local.storage.backup import write_backup
     from imgproc_local.storage.database import rfc3339, utc_now
-    from imgproc_local.storage.inspection import DATABASE_FILE
 
     folder = load_config(ctx, data_dir).data_dir
     file = file.absolute()
-    manifest = write_backup(folder, folder / DATABASE_FILE, file, __version__, rfc3339(utc_now()))
+    manifest = write_backup(folder, file, __version__, rfc3339(utc_now()))
     with open_audit_log(folder):
         audit("data.backup", files=len(manifest.files), by="command")
     if as_json:

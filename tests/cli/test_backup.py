@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import io
 import json
 import os
 import random
 import shutil
 import sqlite3
 import stat
-import subprocess
 import sys
 import tarfile
 import threading
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +21,7 @@ import httpx
 import pytest
 
 from imgproc_local.storage import backup
+from imgproc_local.system.file_lock import try_lock
 from imgproc_local.system.folder_lock import FolderLock, Owner
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
@@ -89,8 +88,8 @@ def test_a_backup_is_private_and_other_programs_can_unpack_it(archive: Path, dat
         assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     with tarfile.open(archive) as tar:
         names = tar.getnames()
-    assert names[-3:] == ["imgproc.db", "manifest.json", "sha256"]
-    assert len(names) == 3 + len(disk.stored_files(data))
+    assert names[-2:] == ["imgproc.db", "manifest.json"]
+    assert len(names) == 2 + len(disk.stored_files(data))
     assert sorted(path.name for path in archive.parent.iterdir()) == ["backup.tar", "data"]
 
 
@@ -144,16 +143,21 @@ def flip(position: int) -> Callable[[bytes], bytes]:
 
 
 def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
-    archive: Path, program: Program, tmp_path: Path
+    archive: Path, data: Path, program: Program, tmp_path: Path
 ) -> None:
     content = archive.read_bytes()
+    with tarfile.open(archive) as tar:
+        members = {member.name: member for member in tar.getmembers()}
+    manifest = members["manifest.json"].offset_data
     rng = random.Random(1)
-    positions = [*range(0, 600, 100), *(rng.randrange(len(content)) for _ in range(25)), -1, -600, -1100, -1600]
-    changes: list[Callable[[bytes], bytes]] = [flip(position % len(content)) for position in positions]
-    cuts = [0, 1, 511, 512, len(content) - 1, len(content) - 512, len(content) - 1024, len(content) - 2048]
-    cuts += [rng.randrange(len(content)) for _ in range(8)]
+    positions = [*range(0, 500, 100), content.index(b'"database_sha256":"') + 25, manifest]
+    positions += [member.offset_data + rng.randrange(member.size) for name, member in members.items() if "/" in name]
+    positions += [members["imgproc.db"].offset_data + rng.randrange(members["imgproc.db"].size) for _ in range(5)]
+    changes: list[Callable[[bytes], bytes]] = [flip(position) for position in positions]
+    cuts = [0, 1, 511, 512, manifest - 512, manifest, manifest + 1]
+    cuts += [rng.randrange(manifest) for _ in range(8)]
     changes += [lambda whole, end=end: whole[:end] for end in cuts]
-    changes += [lambda whole: whole + b"\0", lambda whole: whole + whole, lambda _: b"not a backup" * 1000]
+    changes += [lambda _: b"not a backup" * 1000]
     target = tmp_path / "target"
     damaged = tmp_path / "damaged.tar"
     for number, change in enumerate(changes):
@@ -165,14 +169,60 @@ def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
 
 
-def test_an_archive_that_leads_out_of_the_folder_is_refused(program: Program, tmp_path: Path) -> None:
-    for name in ("../outside", "/tmp/outside", "files/../../outside", "files/aa/" + "b" * 64):
-        content = backup._header(name, 0)
-        content += backup._last_member(hashlib.sha256(content).hexdigest())
-        (tmp_path / "bad.tar").write_bytes(content)
-        result = program.in_process("restore", tmp_path / "bad.tar")
-        assert result.exit_code == 2
-        assert "not a backup" in result.stderr
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, tarfile.REGTYPE) for name in ("../outside", "/tmp/outside", "files/../../outside")),
+        ("files/aa/" + "b" * 64, tarfile.REGTYPE),
+        *(("files/aa/" + "a" * 64, kind) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.GNUTYPE_SPARSE)),
+        ("imgproc.db", tarfile.DIRTYPE),
+        ("imgproc.db", tarfile.XHDTYPE),
+    ],
+)
+def test_an_archive_with_anything_but_files_of_a_backup_is_refused(
+    program: Program, tmp_path: Path, name: str, kind: bytes
+) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+    (tmp_path / "bad.tar").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    result = program.in_process("restore", tmp_path / "bad.tar")
+    assert result.exit_code == 2
+    assert "not a backup" in result.stderr
+    assert [path.name for path in program.data.iterdir()] == ["owner.lock"]
+
+
+def test_a_backup_of_0_1_0_is_restored(archive: Path, program: Program, tmp_path: Path) -> None:
+    """It has a digest as its last member, and the database of the schema before."""
+    old, database = tmp_path / "old.tar", tmp_path / "old.db"
+    with tarfile.open(archive) as tar:
+        parts = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+    database.write_bytes(parts["imgproc.db"])
+    with closing(sqlite3.connect(database)) as rows:
+        for statement in SCHEMA_7:
+            rows.execute(statement)
+    parts["imgproc.db"] = database.read_bytes()
+    digest = hashlib.sha256(parts["imgproc.db"]).hexdigest()
+    manifest = json.loads(parts["manifest.json"]) | {"schema": 7, "database_sha256": digest}
+    parts |= {"manifest.json": json.dumps(manifest).encode(), "sha256": b"0" * 64 + b"\n"}
+    with tarfile.open(old, "w", format=tarfile.GNU_FORMAT) as target:
+        for name, content in parts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            target.addfile(member, io.BytesIO(content))
+    restored = tmp_path / "target"
+    assert program.in_process("restore", old, "--data-dir", restored).exit_code == 0
+    assert verified(program, restored)
+
+
+SCHEMA_7 = (
+    "DROP VIEW files",
+    "DROP VIEW job_status",
+    "DROP INDEX stages_waiting",
+    "CREATE INDEX stages_pending ON stages (id)",
+    "CREATE INDEX stages_by_client ON stages (id)",
+    "PRAGMA user_version = 7",
+)
+"""Turns a database back into one with the parts that the step from schema 7 needs."""
 
 
 def test_a_folder_in_use_and_an_existing_file_are_refused(archive: Path, data: Path, program: Program) -> None:
@@ -261,46 +311,26 @@ def test_a_backup_without_space_leaves_nothing(
     def full(*_: object) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(backup, "_last_member", full)
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
     result = program.in_process("backup", tmp_path / "backup.tar")
     assert result.exit_code == 2
     assert "No space left" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no FIFOs")
 def test_a_backup_deletes_what_a_killed_one_left_and_nothing_of_a_running_one(
     data: Path, program: Program, tmp_path: Path
 ) -> None:
-    stored = next(iter(disk.stored_files(data).values()))
-    content = stored.read_bytes()
-    stored.unlink()
-    os.mkfifo(stored)
-    with program.start("backup", tmp_path / "killed.tar") as running:
-        try:
-            writer = writer_of(stored, running)
-            stored.unlink()
-            stored.write_bytes(content)
-            before = set(tmp_path.iterdir())
-            assert program.in_process("backup", tmp_path / "second.tar").exit_code == 0
-            assert set(tmp_path.iterdir()) == before | {tmp_path / "second.tar"}
-        finally:
-            running.kill()
-    os.close(writer)
+    killed, unfinished = (tmp_path / f"{backup.UNFINISHED}{name}" for name in ("killed", "running"))
+    for folder in (killed, unfinished):
+        folder.mkdir()
+        (folder / backup.ARCHIVE).write_bytes(b"half")
+    with (unfinished / backup.ARCHIVE).open("rb") as file:
+        assert try_lock(file)
+        assert program.in_process("backup", tmp_path / "second.tar").exit_code == 0
+        assert (killed.exists(), unfinished.exists()) == (False, True)
     assert program.in_process("backup", tmp_path / "third.tar").exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "second.tar", "third.tar"]
-
-
-def writer_of(fifo: Path, reader: subprocess.Popen[str]) -> int:
-    """The FIFO opened for writing, once the process `reader` has it open: the process waits for content then."""
-    while True:
-        assert reader.poll() is None, reader.communicate()
-        try:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # no process has it open
-                raise
-        time.sleep(0.01)
 
 
 def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, program: Program, tmp_path: Path) -> None:
