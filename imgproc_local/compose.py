@@ -41,7 +41,6 @@ from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
-from imgproc_local.storage.thumbnails import ThumbnailFiles
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.memory import machine_memory_bytes
@@ -435,9 +434,7 @@ async def open_services(
             )
             await engine.start()
             models = model_tasks(config, analyzer.unload_model)
-            stored_thumbnails = ThumbnailFiles(blobs)
-            await asyncio.to_thread(stored_thumbnails.sweep, await jobs.referenced_files())
-            thumbnails = Thumbnails(workers, blobs, stored_thumbnails)
+            thumbnails = Thumbnails(workers, blobs, jobs)
             upkeep = asyncio.create_task(
                 run_upkeep(Retention(store.database), blobs, max_age(config), clock, engine.reset_account_changes)
             )

@@ -33,7 +33,6 @@ from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageState, Status, StoredFile
 from imgproc_local.domain.plan import Operation
-from imgproc_local.storage.thumbnails import THUMBNAIL_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +119,7 @@ async def thumbnail_of_image(request: Request[Any, Any, Any], image_id: str, acc
     """
     services: Services = request.app.state.services
     job = await services.jobs.by_image(image_id.lower(), account_id)
-    etag = f'"{job.original.sha256}-thumbnail-{THUMBNAIL_VERSION}"'
+    etag = f'"{job.original.sha256}-thumbnail"'
     headers = {"ETag": etag, "Cache-Control": "private, max-age=31536000, immutable"}
     if _is_current(request, etag):
         return Response(None, status_code=304, headers=headers)

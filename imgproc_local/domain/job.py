@@ -83,6 +83,7 @@ class JobDetails(Struct, frozen=True):
     """What the request asked for, and the properties of the upload.
 
     `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
+    `thumbnail` is None until it was asked for.
     """
 
     project_name: str
@@ -90,6 +91,7 @@ class JobDetails(Struct, frozen=True):
     info: ImageInfo
     max_width_px: int | None = None
     max_height_px: int | None = None
+    thumbnail: StoredFile | None = None
 
 
 class JobTotals(Struct, frozen=True):

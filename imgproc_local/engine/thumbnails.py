@@ -1,4 +1,4 @@
-"""Makes thumbnails of uploads in worker processes, each once, a few at the same time."""
+"""Makes the thumbnails of uploads in worker processes, when they are asked for, and stores them like results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from imgproc_local.domain.errors import (
     StageCancelled,
     StageFailed,
     StageTimedOut,
+    StorageFailed,
 )
 from imgproc_local.domain.job import Job
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.engine.workers import WorkerError, Workers
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.thumbnails import MAX_THUMBNAIL_BYTES, ThumbnailFiles
+from imgproc_local.storage.jobs import Jobs
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -34,34 +35,38 @@ MAX_REMEMBERED_FAILURES, RETRY_AFTER_S = 1000, 600.0
 
 
 class Thumbnails:
-    """The thumbnails of the uploads in `blobs`; `files` stores them."""
+    """The thumbnails of the uploads of `jobs`, stored in `blobs`."""
 
-    def __init__(self, workers: Workers, blobs: Blobs, files: ThumbnailFiles, at_once: int = AT_ONCE) -> None:
+    def __init__(self, workers: Workers, blobs: Blobs, jobs: Jobs) -> None:
         self._workers = workers
         self._blobs = blobs
-        self._files = files
-        self._executor = started_threads(at_once, "imgproc-thumbnails")
+        self._jobs = jobs
+        self._executor = started_threads(AT_ONCE, "imgproc-thumbnails")
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._tokens: set[CancellationToken] = set()
         self._failures: dict[str, tuple[float, str]] = {}
         self._closed = False
 
     async def get(self, job: Job) -> bytes:
-        """The thumbnail of the job's upload as WebP. Concurrent calls for the same upload make it once.
+        """The thumbnail of the job's upload as WebP. Concurrent calls for the same job make it once.
 
         Raises: NotFound, if the upload was removed or is damaged; BrokenImage, if no thumbnail can be made of it;
             ServiceStopping; StorageFailed, also if no worker can be started.
         """
-        sha256 = job.original.sha256
         if job.original.expired:
             raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
-        making = self._making.get(sha256)
-        if making is None:
-            stored = await asyncio.to_thread(self._files.read, sha256)
-            if stored is not None:
-                return stored
-            making = self._making.get(sha256) or self._begin(job)
-        return await asyncio.shield(making)  # the cancellation of one request must not cancel the others
+        if (stored := await self._read(job)) is not None:
+            return stored
+        if self._closed:
+            raise ServiceStopping
+        task = self._making.get(job.id)
+        if task is None:
+            failed_s, message = self._failures.get(job.id, (0.0, ""))
+            if message and time.monotonic() < failed_s + RETRY_AFTER_S:
+                raise BrokenImage(message)
+            task = self._making[job.id] = asyncio.create_task(self._make(job.id), name="thumbnail")
+            task.add_done_callback(lambda done: self._ended(job.id, done))
+        return await asyncio.shield(task)  # the cancellation of one request must not cancel the others
 
     def close(self) -> None:
         """Stop making thumbnails; requests for them raise ServiceStopping."""
@@ -70,49 +75,57 @@ class Thumbnails:
             token.cancel()
         self._executor.shutdown(wait=False)
 
-    def _begin(self, job: Job) -> asyncio.Task[bytes]:
-        sha256 = job.original.sha256
-        if self._closed:
-            raise ServiceStopping
-        failed_s, message = self._failures.get(sha256, (0.0, ""))
-        if message and time.monotonic() < failed_s + RETRY_AFTER_S:
-            raise BrokenImage(message)
-        task = asyncio.create_task(self._make(job), name="thumbnail")
-        self._making[sha256] = task
+    def _ended(self, job_id: str, task: asyncio.Task[bytes]) -> None:
+        del self._making[job_id]
+        if not task.cancelled():
+            task.exception()  # retrieved, or asyncio logs it if all requests were cancelled
 
-        def ended(_: asyncio.Task[bytes]) -> None:
-            del self._making[sha256]
-            if not task.cancelled():
-                task.exception()  # retrieved, or asyncio logs it if all requests were cancelled
+    async def _read(self, job: Job) -> bytes | None:
+        """The stored thumbnail; None if there is none, or it is damaged."""
+        assert job.details is not None
+        file = job.details.thumbnail
+        if file is None or await self._blobs.damage(file.sha256, file.size_bytes) is not None:
+            return None
+        try:
+            return await asyncio.to_thread(self._blobs.path(file.sha256).read_bytes)
+        except OSError:  # deleted with its job since it was compared
+            return None
 
-        task.add_done_callback(ended)
-        return task
-
-    async def _make(self, job: Job) -> bytes:
-        sha256 = job.original.sha256
-        damage = await self._blobs.damage(sha256, job.original.size_bytes)
+    async def _make(self, job_id: str) -> bytes:
+        job = await self._jobs.get(job_id)
+        if (stored := await self._read(job)) is not None:  # another request had it made meanwhile
+            return stored
+        damage = await self._blobs.damage(job.original.sha256, job.original.size_bytes)
         if damage is not None:
-            log.error("The file %s of a job is %s in the data folder", sha256, damage)
+            log.error("The file %s of a job is %s in the data folder", job.original.sha256, damage)
             raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
         if self._closed:  # the executor accepts no more work
             raise ServiceStopping
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, job)
+            webp = await asyncio.get_running_loop().run_in_executor(self._executor, self._run, job)
         except StageCancelled:
             raise ServiceStopping from None
-        except StageTimedOut as error:
-            reason: Exception = error
-            message = f"No thumbnail can be made of this picture within {TIMEOUT_S:g} seconds."
-        except (BadImage, StageFailed) as error:
-            reason, message = error, error.message
-        except WorkerError as error:
-            log.error("No thumbnail could be made of a picture:\n%s", error)
-            reason, message = error, "No thumbnail can be made of this picture: it caused an unexpected error."
-        self._remember(sha256, message)
-        raise BrokenImage(message) from reason
+        except (BadImage, StageFailed, StageTimedOut, WorkerError) as error:
+            message = _failure(error)
+            self._failures[job_id] = time.monotonic(), message
+            if len(self._failures) > MAX_REMEMBERED_FAILURES:
+                del self._failures[next(iter(self._failures))]
+            raise BrokenImage(message) from error
+        try:
+            await self._store(job_id, webp)
+        except StorageFailed as error:  # it is made again at the next request
+            log.warning("A thumbnail can't be stored: %s", error.message)
+        return webp
+
+    async def _store(self, job_id: str, webp: bytes) -> None:
+        with self._blobs.incoming() as incoming:
+            await asyncio.to_thread(incoming.write, webp)
+            async with self._blobs.stored(incoming) as blob:
+                if not await self._jobs.record_thumbnail(job_id, blob.sha256, blob.size_bytes):
+                    raise NotFound("This picture was removed meanwhile.")
 
     def _run(self, job: Job) -> bytes:
-        """Make and store one thumbnail. Runs on a thread of the executor."""
+        """Make one thumbnail. Runs on a thread of the executor."""
         assert job.details is not None
         token = CancellationToken(TIMEOUT_S)
         self._tokens.add(token)
@@ -121,16 +134,16 @@ class Thumbnails:
                 raise StageCancelled("The service is stopping.")
             path = os.fsencode(self._blobs.path(job.original.sha256))
             source = ThumbnailSource(path, job.details.info)
-            webp = self._workers.run(make_thumbnail, source, job.details.info, token.check).webp
+            return self._workers.run(make_thumbnail, source, job.details.info, token.check).webp
         finally:
             self._tokens.discard(token)
-        if len(webp) > MAX_THUMBNAIL_BYTES:
-            raise StageFailed("The process that made the thumbnail sent more bytes than a thumbnail has.")
-        self._files.write(job.original.sha256, webp)
-        return webp
 
-    def _remember(self, sha256: str, message: str) -> None:
-        self._failures.pop(sha256, None)
-        self._failures[sha256] = time.monotonic(), message
-        if len(self._failures) > MAX_REMEMBERED_FAILURES:
-            del self._failures[next(iter(self._failures))]
+
+def _failure(error: Exception) -> str:
+    """Why no thumbnail can be made of a picture."""
+    if isinstance(error, StageTimedOut):
+        return f"No thumbnail can be made of this picture within {TIMEOUT_S:g} seconds."
+    if isinstance(error, (BadImage, StageFailed)):
+        return error.message
+    log.error("No thumbnail could be made of a picture:\n%s", error)
+    return "No thumbnail can be made of this picture: it caused an unexpected error."

@@ -39,7 +39,7 @@ MAX_REMEMBERED = 20_000
 Damage = Literal["missing", "damaged"]
 
 
-STORE_FOLDERS = ("files", "thumbnails", "incoming")
+STORE_FOLDERS = ("files", "incoming")
 """The folders in a data folder whose content belongs to the database: what no row names is deleted."""
 
 
@@ -105,14 +105,12 @@ class WorkerFile:
 
 
 class Blobs:
-    """The files below `folder`. `is_referenced` says whether a row of the database references an address.
-
-    `on_removed` is called on the event loop with the address of each deleted file, after its thumbnail was deleted too.
-    """
+    """The files below `folder`. `is_referenced` says whether a row of the database references an address."""
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
-        self._files, self.thumbnail_folder, self.incoming_folder = (folder / name for name in STORE_FOLDERS)
-        self.on_removed: Callable[[str], None] = lambda _: None
+        self._files, self.incoming_folder = (folder / name for name in STORE_FOLDERS)
+        self._older_thumbnails = folder / "thumbnails"
+        """Where version 0.1.0 stored thumbnails, which are made again when they are asked for."""
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
         self._to_remove: set[str] = set()
@@ -126,10 +124,6 @@ class Blobs:
 
     def path(self, sha256: str) -> Path:
         return self._files / sha256[:2] / sha256
-
-    def thumbnail_path(self, sha256: str) -> Path:
-        """Where the thumbnail of a file is stored (`thumbnails.py`). It is removed with the file."""
-        return self.thumbnail_folder / f"{sha256}.webp"
 
     def incoming(self) -> Incoming:
         return Incoming(self.incoming_folder)
@@ -233,11 +227,8 @@ class Blobs:
                     continue
                 try:
                     self.path(sha256).unlink(missing_ok=True)
-                    self.thumbnail_path(sha256).unlink(missing_ok=True)
                 except OSError as error:  # on Windows, a file that is being downloaded
                     log.warning("A file can't be deleted now; the next start deletes it: %s", error.strerror)
-                else:
-                    self.on_removed(sha256)
 
     def sweep(self, referenced: set[str]) -> int:
         """Delete what a killed process left, and return the number of files. Call it before uploads are accepted.
@@ -245,6 +236,7 @@ class Blobs:
         Folders, which this program did not make, are left: they must not prevent a start.
         """
         removed = 0
+        shutil.rmtree(self._older_thumbnails, ignore_errors=True)
         with storage_errors():
             incoming = [file for file in self.incoming_folder.glob("*.part") if not file.is_dir()]
             leftovers = [file for file in self.on_disk() if file.name not in referenced]

@@ -117,8 +117,14 @@ def _to_job(row: Row) -> Job:
             info=info,
             max_width_px=row["max_width_px"],
             max_height_px=row["max_height_px"],
+            thumbnail=_thumbnail(row),
         ),
     )
+
+
+def _thumbnail(row: Row) -> StoredFile | None:
+    sha256, size_bytes = row["thumbnail_sha256"], row["thumbnail_size"]
+    return None if sha256 is None else StoredFile(sha256, size_bytes, Format.WEBP)
 
 
 class ClaimedStage(Struct, frozen=True):

@@ -290,6 +290,12 @@ class Jobs:
             await tx.run("delete_context", {"job_id": job_id})
         return await read_job(tx, job_id)
 
+    async def record_thumbnail(self, job_id: str, sha256: str, size_bytes: int) -> bool:
+        """Store the thumbnail of a job, which the blobs already hold; False where the upload has been removed."""
+        async with self._database.transaction() as tx:
+            values = {"job_id": job_id, "sha256": sha256, "size": size_bytes}
+            return await tx.value("set_thumbnail", values) is not None
+
     async def requeue(self, job: Job, stage: StageName) -> None:
         """Put a stage back into the queue after an orderly stop, or because the disk had no space for its result.
 

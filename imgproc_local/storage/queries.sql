@@ -288,6 +288,10 @@ RETURNING price, account_id;
 UPDATE stages SET state = 'pending', attempts = attempts - 1
 WHERE job_id = :job_id AND name = :name AND state = 'running';
 
+-- name: set_thumbnail
+UPDATE jobs SET thumbnail_sha256 = :sha256, thumbnail_size = :size
+WHERE id = :job_id AND original_removed_at IS NULL RETURNING id;
+
 -- name: delete_context
 DELETE FROM contexts WHERE job_id = :job_id;
 

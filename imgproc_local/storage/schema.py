@@ -16,6 +16,8 @@ SCHEMA = 8
 STEP_FROM = 7
 """The schema of version 0.1.0, which is updated."""
 STEP = """
+ALTER TABLE jobs ADD COLUMN thumbnail_sha256 TEXT;
+ALTER TABLE jobs ADD COLUMN thumbnail_size INTEGER;
 DROP INDEX stages_pending;
 DROP INDEX stages_by_client;
 """

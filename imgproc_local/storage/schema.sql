@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS projects (
 ) STRICT;
 
 -- A removed file is deleted before its job, because of its age. The row keeps its address and size. NULL is no maximum
--- width or height of the results.
+-- width or height of the results, and no thumbnail: it is made when it is asked for.
 CREATE TABLE IF NOT EXISTS jobs (
     id                   TEXT PRIMARY KEY,
     image_id             TEXT NOT NULL UNIQUE,
@@ -62,12 +62,15 @@ CREATE TABLE IF NOT EXISTS jobs (
     idempotency_key      TEXT,
     fingerprint          TEXT NOT NULL,
     max_width_px         INTEGER,
-    max_height_px        INTEGER
+    max_height_px        INTEGER,
+    thumbnail_sha256     TEXT,
+    thumbnail_size       INTEGER
 ) STRICT;
 -- The sizes are in the indexes, so that the totals of an account are read from them.
 CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id, original_size);
 CREATE INDEX IF NOT EXISTS jobs_by_project ON jobs (project_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_original ON jobs (original_sha256);
+CREATE INDEX IF NOT EXISTS jobs_by_thumbnail ON jobs (thumbnail_sha256) WHERE thumbnail_sha256 IS NOT NULL;
 CREATE INDEX IF NOT EXISTS jobs_by_idempotency_key ON jobs (account_id, idempotency_key, id)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS jobs_by_age ON jobs (created_at);
@@ -119,9 +122,12 @@ SELECT id, (
     FROM stages WHERE stages.job_id = jobs.id)
 FROM jobs;
 
--- The files that rows reference. One file can have several rows.
+-- The files that rows reference. One file can have several rows. A thumbnail is removed with the original.
 CREATE VIEW IF NOT EXISTS files (job_id, kind, sha256, size) AS
 SELECT id, 'original', original_sha256, original_size FROM jobs WHERE original_removed_at IS NULL
+UNION ALL
+SELECT id, 'original', thumbnail_sha256, thumbnail_size FROM jobs
+WHERE thumbnail_sha256 IS NOT NULL AND original_removed_at IS NULL
 UNION ALL
 SELECT job_id, 'result', output_sha256, output_size FROM stages
 WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL;

@@ -102,6 +102,7 @@ def _check_files(folder: Path, rows: sqlite3.Connection) -> None:
         row[0]: row[1]
         for row in rows.execute(
             """SELECT original_sha256, original_size FROM jobs
+            UNION SELECT thumbnail_sha256, thumbnail_size FROM jobs WHERE thumbnail_sha256 IS NOT NULL
             UNION SELECT output_sha256, output_size FROM stages WHERE output_sha256 IS NOT NULL"""
         )
     }

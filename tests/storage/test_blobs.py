@@ -83,7 +83,9 @@ async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs:
         assert blobs.path(sha256).read_bytes() == b"shared"
 
 
-async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(blobs: Blobs, references: References) -> None:
+async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(
+    blobs: Blobs, references: References, tmp_path: Path
+) -> None:
     async with put(blobs, b"referenced") as referenced:
         pass
     async with put(blobs, b"left"):
@@ -91,7 +93,11 @@ async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(blobs: Blobs
     (blobs.incoming_folder / "half.part").write_bytes(b"half")
     (blobs.incoming_folder / "folder.part").mkdir()
     (blobs.path(referenced.sha256).parent / "folder").mkdir()
+    older_thumbnails = tmp_path / "thumbnails"
+    older_thumbnails.mkdir()
+    (older_thumbnails / "of-0.1.0.webp").touch()
     assert blobs.sweep({referenced.sha256}) == 2
+    assert not older_thumbnails.exists()
     assert [file.name for file in blobs.on_disk()] == [referenced.sha256]
 
 

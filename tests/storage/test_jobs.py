@@ -333,3 +333,19 @@ async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) ->
 async def test_jobs_of_one_instant_list_in_the_order_of_their_submission(store: Store) -> None:
     jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
     assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]
+
+
+async def test_a_thumbnail_is_a_file_of_its_job_until_the_upload_is_removed(store: Store) -> None:
+    job = await store.submit(sha256="b" * 64)
+    await store.finish()
+    assert await store.jobs.record_thumbnail(job.id, "c" * 64, 7)
+    details = (await store.jobs.get(job.id)).details
+    assert details is not None
+    assert details.thumbnail == StoredFile("c" * 64, 7, Format.WEBP)
+    assert "c" * 64 in await store.jobs.referenced_files()
+    retention, age = Retention(store.database), MaxAge(originals=timedelta(days=1))
+    store.now += timedelta(days=2)
+    assert (await retention.removable(age)).size_bytes == 7, "the result is the same file as the upload"
+    await retention.remove(age)
+    assert "c" * 64 not in await store.jobs.referenced_files()
+    assert not await store.jobs.record_thumbnail(job.id, "c" * 64, 7)

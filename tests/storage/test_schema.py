@@ -70,7 +70,8 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
     try:
         after = set(dump(old))
         assert f"user_version {SCHEMA}" in after
-        assert [row for row in rows if row not in after] == []
+        # rows of jobs have got columns
+        assert [row for row in rows if not row.startswith('INSERT INTO "jobs"') and row not in after] == []
         jobs = Jobs(database, 10)
         for job_id, (_, status) in JOBS.items():
             assert [job.id for job in await jobs.page("a", 10, JobFilters((status,)))] == [job_id]
