@@ -1,5 +1,7 @@
 """All that the program knows of a language, from its file `xx.toml`. A new language is a new file, and a line in
 `domain/languages.py`.
+
+Patterns are Python regular expressions, matched without regard to case; texts have ' in place of ’.
 """
 
 from __future__ import annotations
@@ -51,17 +53,39 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     slug_kind: dict[str, str] = {}
 
 
+class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
+    """What does not belong in an alt text, and the words that say nothing without others (`generic`). Only English has
+    it, because a model describes a picture in English and translates that text."""
+
+    guesses: tuple[str, ...]
+    moods: tuple[str, ...]
+    camera: tuple[str, ...]
+    addresses: tuple[str, ...]
+    references: tuple[str, ...]
+    generic: str
+
+
 class LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The file of one language.
 
-    `letters` are those besides a to z, empty for scripts whose letters are not listed. `function_words` are articles,
-    prepositions, conjunctions and similar words; file names omit `stop_words`, too.
+    `function_words` are articles, prepositions, conjunctions and similar words; file names omit `stop_words`, too.
+    `openers` are beginnings that say that this is a picture, or address the reader, instead of describing the content;
+    `closers` are the same at the end of a text, for languages that put "picture of" last. `removable_openers` are
+    removed, because the rest is a correct text without them. In languages with cases this is not so: German "Bild eines
+    Hauses" would leave a genitive. `labels` are removed together with the colon that follows them. `dangling` are words
+    that never end a sentence. `refusals` say that a model describes nothing.
     """
 
+    openers: tuple[str, ...]
+    labels: tuple[str, ...]
+    dangling: str
+    refusals: tuple[str, ...]
     phrases: Phrases
-    letters: str = ""
     function_words: str = ""
     stop_words: str = ""
+    removable_openers: tuple[str, ...] = ()
+    closers: tuple[str, ...] = ()
+    judgement: Judgement | None = None
 
 
 @cache

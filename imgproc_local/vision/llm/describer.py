@@ -28,10 +28,15 @@ from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.facts.image_of_text import is_image_of_readable_text
+from imgproc_local.vision.llm.checks import (
+    ColourQuantiles,
+    TextHistory,
+    alt_text_problem,
+    colour_quantiles,
+    filename_problem,
+    misquotation,
+)
 from imgproc_local.vision.llm.cleanup import clean_answer
-from imgproc_local.vision.llm.duplicate_text import ColourQuantiles, TextHistory, colour_quantiles
-from imgproc_local.vision.llm.lint import alt_text_problem, filename_problem
-from imgproc_local.vision.llm.misquotation import misquotation
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
     Answer,

@@ -17,10 +17,10 @@ from PIL import Image, ImageDraw
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.system.child import limit_this_process
-from imgproc_local.vision.llm.lint import repeats_itself
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
 from imgproc_local.vision.llm.reference import compare_with_reference
+from imgproc_local.vision.llm.repetition import repeats_itself
 from imgproc_local.vision.llm.selftest import TIMEOUT_S, SelfTestResult
 from imgproc_local.vision.models.model import VisionModel
 

@@ -9,6 +9,8 @@ still used, but a text of a wrong language is published as if it were in the req
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 from imgproc_local.domain.languages import LANGUAGES
@@ -23,6 +25,16 @@ MIN_WORDS = 2
 """The minimum number of different words. A single word exists in many languages, and may be a name."""
 MIN_SHARE_OF_SCRIPT = 0.8
 """The share of the letters of a text that must be in one script; the others may be in quoted names."""
+CERTAIN, PROBABLE = 0.99, 0.9
+"""A text is certainly in a language that has at least the first probability. It is in another language if the requested
+one has less than 1 − `CERTAIN` and another one more than `PROBABLE`."""
+PART_WORDS = 5
+"""A part of a text is in another language if this many words in a row are."""
+
+_RELATED = (("da", "nb", "nn"), ("cs", "sk"), ("hr", "sl"))
+"""Languages that share the probability of a short text in one of them."""
+UNSPACED = frozenset(("ja", "zh", "th"))
+"""Languages that are written without spaces between words."""
 
 
 _SCRIPTS = {
@@ -87,6 +99,7 @@ _MARATHI = re.compile(
 )
 _NEPALI = re.compile(r"(?<!\S)(छ|छन्|मा|गर्दै|भएको|मेरो|हाम्रो)(?![^\s,।.])|हरू|ेको(?![^\s,।.])")
 """Words and letters of the languages in Devanagari script. A text with those of Marathi or Nepali is not Hindi."""
+_LETTERS_NOT_IN_ARABIC = re.compile("[پچژگکیےٹڈں]")
 _URDU = re.compile("[ٹڈڑےں]")
 _PERSIAN = re.compile(r"[پچژگ]|[کی](?!\w)|(?<!\w)(در|از|با|است)(?!\w)")
 _ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|إلى|عند|أمام)(?!\w)|[ةأإى]")
@@ -138,17 +151,72 @@ def letters_by_script(text: str) -> dict[str, int]:
     return counts | {"other": len(letters) - sum(counts.values())}
 
 
-def has_foreign_letters(text: str, language_code: str) -> bool:
-    """Whether `text` has a letter that `language_code` does not use; False for languages without a list of letters."""
-    used = language_table(language_code).letters
-    return used != "" and any(not char.isascii() and char not in used for char in _letters(text.lower()))
-
-
 def is_readable(text: str, language_code: str) -> bool:
     """Whether all letters of `text` are in Latin, which all readers know, or in a script of `language_code`."""
     scripts = ("latin", *_SCRIPTS_OF.get(language_code, ()))
     letters = _letters(text)
     return bool(letters) and all(any(_SCRIPTS[name].match(char) for name in scripts) for char in letters)
+
+
+def is_other_language(words: Sequence[str], language: str) -> bool:
+    """Whether `words` are clearly not in `language`, by script, characters or n-grams."""
+    scripts = scripts_of(language)
+    counts: Counter[str] = Counter()
+    for word in words:
+        for script, count in letters_by_script(word).items():
+            # a Chinese character is a syllable or a word, so a Latin word counts as two characters at most
+            counts[script] += min(count, 2) if script == "latin" and language in ("ja", "ko", "zh") else count
+    in_script = sum(counts[script] for script in scripts)
+    own = [word for word in words if any(letters_by_script(word)[script] for script in scripts)]
+    # up to half of the letters may be in another script, as in names, if the other words are in the language
+    is_mixed = scripts == ("latin",) and in_script < MIN_SHARE_OF_SCRIPT * counts.total()
+    if in_script < 0.5 * counts.total() or (is_mixed and probability_of(language, own) < PROBABLE):
+        return True
+    match language:
+        case "ja":
+            return counts["han"] >= 8 and not counts["kana"]
+        case "ko":
+            return counts["han"] > counts["hangul"]
+        case "zh":
+            return counts["kana"] > 2 or detect_language("".join(words)) == "zh-hant"
+        case "ar":
+            return sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1
+        case "hi":
+            return detect_language(" ".join(words)) in ("mr", "ne")
+    if scripts[0] not in ("latin", "cyrillic"):
+        return False
+    if len(words) < MIN_WORDS:
+        return False
+    found = probabilities(" ".join(words), scripts[0])
+    related = (sum(found.get(code, 0) for code in group) for group in _RELATED)
+    rival = max(*(found[code] for code in found if code), *related)
+    # small models often answer in English, which is recognised sooner
+    is_english = language != "en" and found[language] < 0.2 and found.get("en", 0) > 0.5
+    return is_english or (found[language] < 1 - CERTAIN and rival > PROBABLE) or _has_rival_part(words, language)
+
+
+def probability_of(language_code: str, words: Sequence[str]) -> float:
+    """The probability (0 to 1) that `words` are in a language; 0 if most of their letters are in another script."""
+    counts = letters_by_script(" ".join(words))
+    script = max(counts, key=lambda name: counts[name])
+    is_scored = script in ("latin", "cyrillic") and script in scripts_of(language_code)
+    return probabilities(" ".join(words), script)[language_code] if is_scored else 0.0
+
+
+def _has_rival_part(words: Sequence[str], language: str) -> bool:
+    """Whether `PART_WORDS` words in a row, with function words among them, are in another language."""
+    own = function_words(language)
+    for start in range(len(words) - PART_WORDS + 1):
+        part = words[start : start + PART_WORDS]
+        # words with capitals may be names, such as "Plaza de la Constitución"
+        if sum(word.islower() for word in part) < PART_WORDS - 1:
+            continue
+        for rival in LANGUAGES:
+            if sum(word in function_words(rival) and word not in own for word in part) > 1:
+                found = probabilities(" ".join(part), scripts_of(language)[0])
+                if found[language] < 1 - CERTAIN and found.get(rival, 0) > PROBABLE:
+                    return True
+    return False
 
 
 def _letters(text: str) -> str:

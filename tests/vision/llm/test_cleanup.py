@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from imgproc_local.vision.llm.checks import alt_text_problem
 from imgproc_local.vision.llm.cleanup import clean_answer
-from imgproc_local.vision.llm.lint import alt_text_problem
 from imgproc_local.vision.llm.prompt import Answer
 
 

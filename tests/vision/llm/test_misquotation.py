@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.llm.misquotation import misquotation
+from imgproc_local.vision.llm.checks import misquotation
 from imgproc_local.vision.llm.prompt import NO_NOTES, picture_notes
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
