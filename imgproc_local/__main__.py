@@ -23,6 +23,10 @@ def main() -> None:
         from imgproc_local.codecs.jpeg import repack
 
         repack.run_child()
+    elif sys.argv[1:2] == ["model-test"]:
+        from imgproc_local.vision.llm import selftest_child
+
+        selftest_child.run(int(sys.argv[2]))
     elif sys.argv[1:2] == ["archive-cluster"]:
         from imgproc_local.archive import cluster_process
 

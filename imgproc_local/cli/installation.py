@@ -1,4 +1,4 @@
-"""The checks of `doctor` that need no settings: the program, its libraries and the processor."""
+"""The checks of `doctor` that need no settings: the program and its libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ OLDEST_SQLITE = (3, 37, 0)
 def installation(*, frozen: bool) -> Iterator[Check]:
     """Check the program and its libraries. `frozen` is true in a PyInstaller build: pip can't change its libraries."""
     from imgproc_local import __version__
-    from imgproc_local.vision.llm.cpu import processor_problem
 
     def advice(for_python: str) -> str:
         return "Download imgproc-local again and replace this installation." if frozen else for_python
@@ -35,11 +34,6 @@ def installation(*, frozen: bool) -> Iterator[Check]:
     yield _extensions(
         advice("Install a C compiler and Python's headers, then install imgproc-local again with all its packages.")
     )
-    if problem := processor_problem():
-        without = "Without a vision model, pictures are described from metadata."
-        yield Check("processor", "warning", problem, without)
-    else:
-        yield Check("processor", "ok", f"{platform.machine()}, can run vision models")
 
 
 def _libvips(advice: str) -> Check:

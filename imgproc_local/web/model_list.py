@@ -83,7 +83,6 @@ class Models(Struct, frozen=True):
 def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     """The models of this program and `offered`, those of other programs. Reads files, and asks the program in use."""
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
-    from imgproc_local.vision.llm.cpu import processor_problem
     from imgproc_local.vision.llm.selftest import llama_is_installed
     from imgproc_local.vision.management.listing import (
         INSTALLED,
@@ -104,7 +103,7 @@ def read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
         installed = installed_models(store, config.model)
     except ModelUnusable as error:
         folder_problem = error.message
-    runtime_problem = processor_problem() if llama_is_installed() else NOT_INSTALLED
+    runtime_problem = None if llama_is_installed() else NOT_INSTALLED
     usable = usable_memory_bytes()
     fitting = [name for name, entry in known.items() if _fits(entry.memory_mb * 1_000_000, usable)]
 

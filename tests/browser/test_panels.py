@@ -55,7 +55,6 @@ def self_test(monkeypatch: pytest.MonkeyPatch) -> SelfTest:
     test = SelfTest()
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
     monkeypatch.setattr(selftest, "require_self_test", test)
-    monkeypatch.setattr("imgproc_local.vision.llm.cpu.processor_problem", lambda: None)
     return test
 
 

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from imgproc_local.system.piped_child import ChildEnded, PipedChild
 from tests.faults.server_process import ROOT, clean_environment, make_key, serving
 from tests.support import pictures
 
@@ -216,20 +218,21 @@ def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
 def test_the_self_test_of_a_model_is_air_gapped_like_its_parent() -> None:
     script = (
         f"{BEFORE}air_gap.block_sockets = lambda: None\n"
+        "import os, msgspec\n"
         "from imgproc_local.vision.llm import selftest_child as child\n"
         "child.run_self_test = lambda model: child.SelfTestResult(refused(socket.getaddrinfo, 'example.com', 443))\n"
-        "from imgproc_local.cli import main\n"
-        'main(["models", "self-test", \'{"name": "a", "text_path": "t", "mmproj_path": "m"}\'])\n'
+        "child.run(os.getppid())\n"
     )
     for air_gapped in (True, False):
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=ROOT,
-            env=clean_environment(**({"air_gapped": "true"} if air_gapped else {})),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert (done.returncode == 0) == air_gapped, done.stderr
-        assert ("air_gapped is true" in done.stdout) == air_gapped
+        environment = clean_environment(**({"air_gapped": "true"} if air_gapped else {}))
+        child = PipedChild([sys.executable, "-c", script], environment)
+        child.send(msgspec.msgpack.encode({"name": "a", "text_path": "t", "mmproj_path": "m"}))
+        try:
+            answer = child.receive(60)
+            assert answer is not None
+            assert air_gapped
+            assert b"air_gapped is true" in answer
+        except ChildEnded:
+            assert not air_gapped
+        finally:
+            child.kill()

@@ -312,22 +312,6 @@ def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
     click.echo(f"Removed {name}.")
 
 
-@command.command("self-test", hidden=True)
-@click.argument("model", metavar="JSON")
-def self_test_child(model: str) -> None:
-    """Test a model in this child process, which llama.cpp may crash, and print the result as JSON."""
-    import msgspec
-
-    from imgproc_local.system.air_gap import enable_if_inherited
-
-    enable_if_inherited()
-    from imgproc_local.vision.llm.selftest_child import run_self_test
-    from imgproc_local.vision.models.model import VisionModel
-
-    vision_model = msgspec.json.decode(model, type=VisionModel, dec_hook=lambda _, value: Path(value))
-    click.echo(msgspec.json.encode(run_self_test(vision_model)).decode())
-
-
 def _model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
     """The models folder. With `may_be_new`, the folder that the setting `models_dir` names need not exist yet."""
     from imgproc_local.compose import model_store

@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 from imgproc_local.domain.errors import ModelUnusable, how_to_install
-from imgproc_local.vision.llm.cpu import processor_problem
 
 SPIN_COUNT = "1000"
 """The value of GOMP_SPINCOUNT: how often an idle thread of libgomp polls before it sleeps. This takes microseconds."""
@@ -39,8 +38,6 @@ class Bindings:
         spec = importlib.util.find_spec("llama_cpp")
         if spec is None or spec.submodule_search_locations is None:
             raise ModelUnusable(NOT_INSTALLED)
-        if problem := processor_problem():
-            raise ModelUnusable(problem)
         # libgomp reads GOMP_SPINCOUNT when it is loaded. By default its idle threads poll for a long time; if other
         # work, such as the codecs, occupies a core, this delays the threads that compute: 30 s instead of 0.3 s were
         # measured

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+
+import psutil
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm.bindings import bindings
-from imgproc_local.vision.llm.cores import physical_cores
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import VisionModel
@@ -329,6 +333,23 @@ class Llama:
         if self._context:
             flag = ctypes.addressof(self._interruption.flag)
             self._llama.llama_set_abort_callback(self._context, self._bindings.abort_callback, flag)
+
+
+def physical_cores() -> int:
+    """The number of physical cores that this process may use, without efficiency cores where the system tells them
+    apart.
+
+    Every operation of llama.cpp waits for its slowest thread, so an efficiency core or the second thread of a core
+    slows all others down. In a hybrid processor of Intel only performance cores have a second thread.
+    """
+    physical, logical = psutil.cpu_count(logical=False) or 1, psutil.cpu_count() or 1
+    cores = logical - physical or physical
+    if sys.platform == "darwin":
+        # the performance cores of Apple silicon. Source: Apple, "Determining system capabilities"
+        listed = subprocess.run(["sysctl", "-n", "hw.perflevel0.physicalcpu"], capture_output=True, check=False)  # noqa: S607
+        cores = int(listed.stdout or cores)
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
+    return max(1, min(cores, allowed))
 
 
 def batch_tokens(model: VisionModel) -> int:

@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
-from imgproc_local.vision.llm.cpu import processor_problem
 from imgproc_local.vision.llm.selftest import known_problem, llama_is_installed, passed_self_test
 from imgproc_local.vision.models.model import LoopbackModel, loopback_model
 from imgproc_local.vision.models.store import NO_MODEL, ModelStore
@@ -49,6 +48,4 @@ def model_status(
         return ModelStatus(name, error.message)
     if not llama_is_installed():
         return ModelStatus(name, NOT_INSTALLED)
-    if problem := processor_problem():
-        return ModelStatus(name, problem)
     return ModelStatus(name, known_problem(model), passed_self_test(model))

@@ -1,7 +1,7 @@
 """The models folder: one subfolder per installed model, on any drive.
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
-    NAME/selftest-….json                                      its test results on this machine
+    NAME/selftest.json                                        its test result on this machine
     ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
     in-use.json                                               the name of the selected model
     loopback-problem.json                                     why a model in another program failed

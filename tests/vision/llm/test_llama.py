@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, NO_NOTES, language_prompt, parse_answer
@@ -21,6 +23,7 @@ from imgproc_local.vision.llm.stop import Interruption, StopWatcher
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
+from tests.support.reference import compare_with_reference
 
 SUFFIXES = [language_prompt(language) for language in tiny.LANGUAGES]
 
@@ -371,3 +374,24 @@ def test_numpy_is_not_loaded() -> None:
         "bindings()\nsys.exit('numpy' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_an_answer_in_several_languages_is_that_of_one_alone(llama: Llama) -> None:
+    llama.prefill(scene_pixels(1), NO_NOTES, SUFFIXES, never_stop)
+    answer = llama.generate_tokens(SUFFIXES, never_stop)[-1]
+    compared = compare_with_reference(llama.weights, scene_pixels(1), SUFFIXES[-1], answer)
+    assert (compared.prefix_end, compared.first_difference) == (llama.prefix_end, None)
+
+
+@pytest.mark.parametrize(
+    ("physical", "logical", "allowed", "threads"),
+    [(4, 8, 8, 4), (4, 4, 4, 4), (10, 12, 12, 2), (4, 8, 2, 2), (None, None, 1, 1)],
+)
+def test_a_model_computes_on_physical_cores_without_efficiency_cores(
+    monkeypatch: pytest.MonkeyPatch, physical: int | None, logical: int | None, allowed: int, threads: int
+) -> None:
+    monkeypatch.setattr(
+        llama_module.psutil, "cpu_count", lambda logical=True, counts=(physical, logical): counts[logical]
+    )
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(allowed)), raising=False)
+    assert llama_module.physical_cores() == threads

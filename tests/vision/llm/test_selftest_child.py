@@ -1,20 +1,18 @@
-"""The checks of the self-test, with the tiny model: a blind model and wrong positions write fluent text."""
+"""The checks of the self-test, with the tiny model: a blind model writes fluent text, too."""
 
 from __future__ import annotations
 
 import math
 import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.vision.llm import reference, selftest_child
-from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.selftest_child import describe_test_pictures, run_self_test
+from imgproc_local.vision.llm import selftest_child
+from imgproc_local.vision.llm.selftest_child import run_self_test
 from imgproc_local.vision.models.model import VisionModel
 from tests.support import tiny
 
@@ -63,18 +61,11 @@ def shuffled(seed: int) -> Callable[[bytes], bytes]:
     return shuffle
 
 
-def problem(model: VisionModel) -> str:
-    with pytest.raises(ModelUnusable) as caught:
-        describe_test_pictures(model)
-    return caught.value.message
-
-
 def test_a_working_model_passes() -> None:
-    describe_test_pictures(tiny.tiny_model())
+    assert run_self_test(tiny.tiny_model()).problem is None
 
 
-def test_a_model_with_a_blind_projector_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest_child, "limit_this_process", lambda _: None)
+def test_a_model_with_a_blind_projector_is_found(tmp_path: Path) -> None:
     message = run_self_test(with_projector(tmp_path, zeroed)).problem or ""
     assert message.startswith("it does not see the pictures: expected different texts for a blue circle and a red")
     assert "for both. Either its vision encoder (mmproj) was made for another text model" in message
@@ -82,58 +73,9 @@ def test_a_model_with_a_blind_projector_is_found(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_projector_of_another_model_is_found(tmp_path: Path, seed: int) -> None:
-    message = problem(with_projector(tmp_path, shuffled(seed)))
+    message = run_self_test(with_projector(tmp_path, shuffled(seed))).problem or ""
     assert "expected" in message
     assert "vision encoder (mmproj) was made for another text model" in message
-
-
-def test_a_wrong_position_after_the_picture_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    prefill = Llama.prefill
-
-    def shifted(self: Llama, *arguments: Any) -> None:
-        prefill(self, *arguments)
-        self.prefix_end += 18
-
-    # llama.cpp refuses wrong positions for the tiny model, but not for models with M-RoPE
-    generate_at_right_position = Llama.generate_tokens
-
-    def generate(self: Llama, *arguments: Any) -> list[list[int]]:
-        self.prefix_end -= 18
-        answers = generate_at_right_position(self, *arguments)
-        self.prefix_end += 18
-        return answers
-
-    monkeypatch.setattr(Llama, "prefill", shifted)
-    monkeypatch.setattr(Llama, "generate_tokens", generate)
-    message = problem(tiny.tiny_model())
-    assert message.startswith("the position of the text after the picture is wrong: expected ")
-    assert "Install the version of llama-cpp-python" in message
-
-
-def test_languages_that_disturb_each_other_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = Llama._generate_together
-
-    def mixed_up(self: Llama, suffixes: Sequence[str], *arguments: Any) -> list[list[int]]:
-        return together(self, suffixes, *arguments)[::-1]
-
-    monkeypatch.setattr(Llama, "_generate_together", mixed_up)
-    message = problem(tiny.tiny_model())
-    assert "with several languages at once it writes something else" in message
-    assert "Ein" in message.partition("expected")[2].partition("received")[0]
-
-
-def test_equally_probable_tokens_are_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = Llama._generate_together
-
-    def one_token_replaced(self: Llama, *arguments: Any) -> list[list[int]]:
-        answers = together(self, *arguments)
-        answers[-1][8] = answers[-1][7]
-        return answers
-
-    monkeypatch.setattr(Llama, "_generate_together", one_token_replaced)
-    assert "writes something else" in problem(tiny.tiny_model())
-    monkeypatch.setattr(reference, "MAX_TIE_LOGITS", float("inf"))
-    describe_test_pictures(tiny.tiny_model())
 
 
 CIRCLE, SQUARE = "A blue circle on white.", "A red square on white."

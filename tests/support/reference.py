@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision.llm.cores import physical_cores
-from imgproc_local.vision.llm.llama import batch_tokens, make_context
+from imgproc_local.vision.llm.llama import batch_tokens, make_context, physical_cores
 from imgproc_local.vision.llm.prompt import NO_NOTES
 from imgproc_local.vision.llm.weights import Weights
 
