@@ -15,6 +15,7 @@ from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models import catalogue
 from imgproc_local.vision.models.catalogue import Entry
+from imgproc_local.vision.models.fetch import file_size, partial_path
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr import model_files
@@ -176,14 +177,7 @@ def _downloaded_bytes(store: ModelStore, entry: Entry | None) -> int:
     if entry is None:
         return 0
     names = [file.sha256 for file in (entry.text, entry.mmproj) if file.sha256]
-    return sum(_size(store.partial_folder / name) for name in names)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+    return sum(file_size(partial_path(store.partial_folder, name)) for name in names)
 
 
 def _free_bytes(folder: Path) -> int:

@@ -62,7 +62,7 @@ class TaskBody(Struct, frozen=True):
 
 
 class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths on the machine of the service: two GGUF files, a folder, or a tar archive.
+    """Absolute paths on the machine of the service: two GGUF files, or a folder with them.
 
     `name` is None for the name in the model's manifest or in the catalogue.
     """

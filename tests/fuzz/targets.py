@@ -179,8 +179,7 @@ def fuzz_multipart(data: bytes) -> None:
 
 def fuzz_gguf(data: bytes) -> None:
     _GGUF.write_bytes(data)
-    header = gguf.read_header(_GGUF)
-    gguf.check_pair(header, header)
+    gguf.read_header(_GGUF)
 
 
 _RUNNER = asyncio.Runner()

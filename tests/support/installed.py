@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from imgproc_local.vision.models.install import ImportOptions, import_model
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
-from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.model import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, VisionModel
 from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.support.gguf_files import write_pair
 

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -69,8 +68,7 @@ def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
     monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
-    monkeypatch.setattr("huggingface_hub.file_download.time", SimpleNamespace(sleep=lambda _: None))
-    monkeypatch.setattr("imgproc_local.vision.models.hub.RETRY_PAUSE_S", 0)
+    monkeypatch.setattr("imgproc_local.vision.models.fetch.RETRY_PAUSE_S", 0)
     service.services.models._failures.clear()
     hub.cut_after.clear()
     hub.requests.clear()
@@ -166,8 +164,7 @@ def test_a_model_is_installed_used_and_removed(page: httpx.Client, service: Runn
 
 
 def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imgproc_local.vision.models.hub.CHUNK_BYTES", 16)
-    half = 16 * 40
+    half = 640
     hub.cut_after[:] = [half, *[0] * 20]
     page.post("/local/models/known/install")
     assert "Try again to resume the download" in ended(page)["failures"]["known"]

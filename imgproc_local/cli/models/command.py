@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.cli.progress import TransferProgress
     from imgproc_local.config import Config
     from imgproc_local.vision.models.catalogue import Entry
-    from imgproc_local.vision.models.manifest import Manifest
-    from imgproc_local.vision.models.model import VisionModel
+    from imgproc_local.vision.models.model import Manifest, VisionModel
     from imgproc_local.vision.models.store import ModelStore
 
 
@@ -108,7 +107,7 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     """
     from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import SettingInvalid
-    from imgproc_local.vision.models.download import pull_model, pull_to
+    from imgproc_local.vision.models.pull import pull_model, pull_to
     from imgproc_local.vision.ocr import model_files
 
     config = load_config(ctx, data_dir)
@@ -180,8 +179,8 @@ def import_(
 ) -> None:
     """Install a model from files on this machine.
 
-    PATH is its two GGUF files in any order, a folder with them, or a tar archive (also .tar.gz). `models pull --to DIR`
-    creates such a folder. For `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
+    PATH is its two GGUF files in any order, or a folder with them; `models pull --to DIR` creates such a folder. For
+    `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
     from imgproc_local.cli.models import ocr
     from imgproc_local.vision.models.catalogue import read_catalogue

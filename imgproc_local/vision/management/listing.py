@@ -18,8 +18,7 @@ from imgproc_local.vision.llm.selftest import known_problem, passed_self_test
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from imgproc_local.vision.loopback.server import ModelServer
 from imgproc_local.vision.models.catalogue import Entry
-from imgproc_local.vision.models.manifest import Manifest
-from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, VisionModel, loopback_model
+from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, Manifest, VisionModel, loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr import model_files
 

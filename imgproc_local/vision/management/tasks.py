@@ -1,7 +1,7 @@
 """Installs, imports and tests models on a thread of the service, one at a time.
 
 An installation that was cancelled or broken off leaves what it has downloaded in the models folder; the next one of the
-same model resumes it, also after a restart of the service (`vision/models/download.py`).
+same model resumes it, also after a restart of the service (`vision/models/fetch.py`).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class ModelTasks:
 
         Raises: ModelUnusable, if it can't start, such as because another task runs; ServiceStopping, after `close`.
         """
-        from imgproc_local.vision.models.download import pull_model
+        from imgproc_local.vision.models.pull import pull_model
 
         self._models.require_not_installed(name)
         sizes = {entry.text.file: entry.text.size_bytes, entry.mmproj.file: entry.mmproj.size_bytes}

@@ -1,9 +1,9 @@
-"""Reads the headers of GGUF files: the architecture, whether a file is complete, and whether two belong together.
+"""Reads the headers of GGUF files: what kind of model they hold. Whether two belong together, the self-test finds out.
 
 The header is not trusted: every count and length is checked against a limit and against the size of the file before it
 is used, so reading a hostile file takes little memory and time.
 
-Source: the GGUF specification, version 3 (ggml-org/ggml, docs/gguf.md); block sizes from ggml's type table.
+Source: the GGUF specification, version 3 (ggml-org/ggml, docs/gguf.md).
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 PROJECTOR_ARCHITECTURE = "clip"
 
-USED_KEYS = ("general.architecture", "general.alignment", "split.count", "clip.has_vision_encoder")
-USED_SUFFIX = ".embedding_length"
-"""The metadata that is used: these keys, and those that end in this."""
+USED_KEYS = ("general.architecture", "split.count", "clip.has_vision_encoder")
+"""The metadata that is used."""
 MAX_ENTRIES = 20_000
 """Limit for the number of metadata entries and for the number of tensors. Large models have about a thousand."""
 MAX_ARRAY = 8_000_000
@@ -33,39 +32,16 @@ MAX_STRINGS = 2_000_000
 MAX_KEY_BYTES = 4096
 MAX_STRING_BYTES = 65_536
 """Limit for the text of a used key; other text is skipped."""
-MAX_DIMENSIONS = 4
-MAX_ALIGNMENT = 1024 * 1024
-DEFAULT_ALIGNMENT = 32
-
 # the types of metadata values, those of numbers with their format in the module struct
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
 
-_BLOCKS = {
-    # tensor type: elements per block, bytes per block
-    **{0: (1, 4), 1: (1, 2), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2)},
-    **{2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34), 39: (32, 17), 40: (64, 36), 41: (128, 18)},
-    **{10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210), 34: (256, 54), 35: (256, 66)},
-    **{16: (256, 66), 17: (256, 74), 18: (256, 98), 19: (256, 50), 20: (32, 18), 21: (256, 110), 22: (256, 82)},
-    **{23: (256, 136), 29: (256, 56)},
-}
-"""The storage of each tensor type. Types that are missing here because they are newer than this table count as empty;
-the self-test finds out whether llama.cpp supports them."""
-
 
 class Header(Struct, frozen=True):
-    """The header of a GGUF file.
-
-    `embedding_length` is the width of a text model's embeddings, None if not stated.
-    `has_vision_encoder` is only False if the file says so. `widths` are the sizes of all dimensions of all tensors of a
-    projector; empty for other files.
-    """
+    """The header of a GGUF file. `has_vision_encoder` is only False if the file says so."""
 
     architecture: str
-    tensor_count: int
-    embedding_length: int | None = None
     has_vision_encoder: bool = True
-    widths: frozenset[int] = frozenset()
 
     @property
     def is_projector(self) -> bool:
@@ -74,9 +50,9 @@ class Header(Struct, frozen=True):
 
 
 def read_header(path: Path, name_in_errors: str | None = None) -> Header:
-    """The header of the file at `path`, which is checked to be long enough for all its tensors.
+    """The header of the file at `path`.
 
-    `name_in_errors` is the file name for messages. Raises: ModelUnusable, if the file is no complete GGUF file.
+    `name_in_errors` is the file name for messages. Raises: ModelUnusable, if the file is no GGUF file.
     """
     name = name_in_errors or path.name
     try:
@@ -86,21 +62,6 @@ def read_header(path: Path, name_in_errors: str | None = None) -> Header:
             return _Reader(name, file, os.fstat(file.fileno()).st_size).header()
     except OSError as error:
         raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error
-
-
-def check_pair(text: Header, projector: Header) -> None:
-    """Check that the projector's embeddings have the width that the text model expects.
-
-    Raises: ModelUnusable, if they have another width or the projector is not for pictures.
-    """
-    if not projector.has_vision_encoder:
-        raise ModelUnusable("The mmproj file has no vision encoder, so it is not for pictures.")
-    width = text.embedding_length
-    if width is not None and width not in projector.widths:
-        raise ModelUnusable(
-            f"The text model and the vision encoder don't belong together: the text model ({text.architecture}) expects"
-            f" embeddings of {width} numbers, and the vision encoder has none of that size."
-        )
 
 
 class _Reader:
@@ -120,11 +81,11 @@ class _Reader:
             raise ModelUnusable(
                 f"{self._name} can't be used: expected a little-endian GGUF file of version 2 or 3; it is {actual}."
             )
-        tensor_count = self._count(MAX_ENTRIES, "tensors")
+        self._count(MAX_ENTRIES, "tensors")
         metadata: dict[str, object] = {}
         for _ in range(self._count(MAX_ENTRIES, "metadata entries")):
             key = self._string(MAX_KEY_BYTES)
-            used = key in USED_KEYS or key.endswith(USED_SUFFIX)
+            used = key in USED_KEYS
             value = self._value(self._number("<I"), used)
             if used:
                 metadata[key] = value
@@ -135,45 +96,7 @@ class _Reader:
             raise ModelUnusable(
                 f"{self._name} is one part of a split model. Join the parts with `llama-gguf-split --merge` first."
             )
-        widths = self._check_tensors(tensor_count, metadata.get("general.alignment", DEFAULT_ALIGNMENT))
-        length = metadata.get(f"{architecture}.embedding_length")
-        projector = architecture == PROJECTOR_ARCHITECTURE
-        return Header(
-            architecture=architecture,
-            tensor_count=tensor_count,
-            embedding_length=length if type(length) is int else None,
-            has_vision_encoder=metadata.get("clip.has_vision_encoder", True) is not False,
-            widths=frozenset(widths) if projector else frozenset(),
-        )
-
-    def _check_tensors(self, tensor_count: int, alignment: object) -> set[int]:
-        """Read the entries of all tensors, and check that each tensor ends inside the file.
-
-        Returns the sizes of all dimensions. Raises: ModelUnusable.
-        """
-        if type(alignment) is not int or not 0 < alignment <= MAX_ALIGNMENT:
-            raise self._damaged(f"the alignment {alignment!r}")
-        widths: set[int] = set()
-        end = 0
-        for _ in range(tensor_count):
-            self._string(MAX_KEY_BYTES)
-            dimensions = self._number("<I")
-            if dimensions > MAX_DIMENSIONS:
-                raise self._damaged(f"a tensor of {dimensions} dimensions")
-            elements = 1
-            for _ in range(dimensions):
-                size = self._number("<Q")
-                elements *= size
-                widths.add(size)
-            block_elements, block_bytes = _BLOCKS.get(self._number("<I"), (1, 0))
-            end = max(end, self._number("<Q") + elements // block_elements * block_bytes)
-        # the tensors' offsets count from the first multiple of the alignment after the header
-        data_start = -(-self._offset // alignment) * alignment
-        if tensor_count and data_start + end > self._size:
-            raise ModelUnusable(
-                f"{self._name} is truncated: it has {self._size:,} bytes, and its tensors end at {data_start + end:,}."
-            )
-        return widths
+        return Header(architecture, metadata.get("clip.has_vision_encoder", True) is not False)
 
     def _value(self, kind: int, used: bool) -> object:
         """Read a value of the type `kind`. Arrays, and strings that are not `used`, are skipped: None."""

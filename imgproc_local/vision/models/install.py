@@ -1,30 +1,56 @@
-"""Installs a model: checks its two files, tests the model, and moves it into the models folder by one rename.
+"""Installs a model from files: checks them, tests the model, and moves it into the models folder by one rename.
 
 The checks are: the GGUF headers; whether the two files belong together; their SHA-256 sums, if the user, a manifest or
-the catalogue states them; and last the self-test, whether the model works on this machine.
+the catalogue states them; and last the self-test, whether the model works on this machine. A file that the user names
+may have any name: its first bytes tell its type. In a folder, only `MANIFEST_FILE` and names that end in .gguf are
+read.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.vision.models.catalogue import CatalogueFile, Entry, check_name
-from imgproc_local.vision.models.files import Progress, translate_disk_errors, write_json
-from imgproc_local.vision.models.gguf import check_pair, read_header
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, ModelFile
-from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.models.sources import StagedFile, Staging
+from imgproc_local.vision.models.catalogue import Entry, ImageTokens, check_name
+from imgproc_local.vision.models.files import (
+    CHUNK_BYTES,
+    Progress,
+    require_free_space,
+    translate_disk_errors,
+    write_json,
+)
+from imgproc_local.vision.models.gguf import read_header
+from imgproc_local.vision.models.model import (
+    MANIFEST_FILE,
+    MMPROJ_FILE,
+    TEXT_MODEL_FILE,
+    ChatFormat,
+    Manifest,
+    ModelFile,
+    VisionModel,
+)
 from imgproc_local.vision.models.store import ModelStore
+
+MAX_MANIFEST_BYTES = 65_536
 
 SelfTest = Callable[[VisionModel], None]
 """A function that tests a model on this machine and stores the result beside the model's files.
 
 It raises ModelUnusable if the model does not work."""
+
+
+class StagedFile(Struct, frozen=True):
+    """A copied or downloaded GGUF file at `path`. `original` has the name that it had before."""
+
+    path: Path
+    original: ModelFile
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
@@ -45,7 +71,7 @@ def import_model(
     self_test: SelfTest,
     progress: Progress,
 ) -> Manifest:
-    """Install the model in `sources`: two GGUF files, a folder, or a tar archive (also .tar.gz). Returns its manifest.
+    """Install the model in `sources`: two GGUF files, or a folder with them. Returns its manifest.
 
     Raises:
         ModelUnusable: the sources are not one complete model, a SHA-256 differs, or the model does not work.
@@ -54,15 +80,78 @@ def import_model(
     if options.name is not None:
         _require_valid_name(options.name)
         models.require_not_installed(options.name)
+    paths = [path for source in sources for path in _files_of(source)]
+    supplied = next((_read_manifest(path) for path in paths if path.name == MANIFEST_FILE), None)
+    paths = [path for path in paths if path.name != MANIFEST_FILE]
+    for path in paths:
+        read_header(path)  # so that a damaged file is rejected before it is copied, which takes long
+    if len(paths) > 2:
+        names = ", ".join(path.name for path in paths)
+        raise ModelUnusable(
+            f"A vision model is two GGUF files; more were given: {names}. Name the two that belong to it."
+        )
     with models.locked(), models.staging_folder() as staged:
-        staging = Staging(staged, progress)
-        staging.add(sources)
-        text, mmproj = identify_pair(staging.files)
+        files = [_copy(path, staged / f"source-{number}.gguf", progress) for number, path in enumerate(paths)]
+        text, mmproj = identify_pair(files)
         _require_given_hashes(options.sha256, (text.original, mmproj.original))
-        manifest = _manifest(text.original, mmproj.original, staging.manifest, options, catalogue)
+        manifest = _manifest(text.original, mmproj.original, supplied, options, catalogue)
         models.require_not_installed(manifest.name)
         test_and_publish(models, staged, manifest, (text.path, mmproj.path), self_test)
     return manifest
+
+
+def _files_of(source: Path) -> list[Path]:
+    """The GGUF files and the manifest in a folder, sorted; a file itself. Raises: ModelUnusable."""
+    if not source.is_dir():
+        if source.exists() and not source.is_file():
+            raise ModelUnusable(f"{source.name} is not a regular file.")
+        return [source]
+    try:
+        # names that begin with "._" are files in which macOS stores attributes on foreign drives
+        names = sorted(path for path in source.iterdir() if path.is_file() and not path.name.startswith("._"))
+    except OSError as error:
+        raise ModelUnusable(f"{source.name} can't be read ({error.strerror}).") from error
+    return [path for path in names if path.suffix.lower() == ".gguf" or path.name == MANIFEST_FILE]
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        with path.open("rb") as file:
+            manifest = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=Manifest)
+        msgspec.convert(manifest.chat.image_tokens, ImageTokens)  # only to check its range
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: {error}.") from error
+    except OSError as error:
+        raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
+    return manifest
+
+
+def _copy(source: Path, target: Path, progress: Progress) -> StagedFile:
+    """Copy a file to `target` while it is hashed. Raises: ModelUnusable, StorageFailed."""
+    digest, done = hashlib.sha256(), 0
+    try:
+        file = source.open("rb")
+    except OSError as error:
+        raise ModelUnusable(f"{source.name} can't be read ({error.strerror}).") from error
+    with file, translate_disk_errors(target.parent.parent):
+        size_bytes = os.fstat(file.fileno()).st_size
+        require_free_space(target.parent, size_bytes)
+        with target.open("xb") as out:
+            while chunk := _read_chunk(file, source.name):
+                out.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                progress(f"copying {source.name}", done, size_bytes)
+            out.flush()
+            os.fsync(out.fileno())
+    return StagedFile(target, ModelFile(source.name, done, digest.hexdigest()))
+
+
+def _read_chunk(file: IO[bytes], name: str) -> bytes:
+    try:
+        return file.read(CHUNK_BYTES)
+    except OSError as error:
+        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error
 
 
 def test_and_publish(
@@ -89,21 +178,21 @@ def test_and_publish(
 def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
     """The text model and the vision encoder among `files`, according to their GGUF headers.
 
-    Raises: ModelUnusable, if there is not one of each or they don't belong together.
+    Raises: ModelUnusable, if there is not one of each.
     """
     headers = [(file, read_header(file.path, file.original.file)) for file in files]
-    texts = [(file, header) for file, header in headers if not header.is_projector]
-    projectors = [(file, header) for file, header in headers if header.is_projector]
+    texts = [file for file, header in headers if not header.is_projector]
+    projectors = [file for file, header in headers if header.is_projector]
     if len(texts) != 1 or len(projectors) != 1:
-        given = [f"{file.original.file} (a text model)" for file, _ in texts]
-        given += [f"{file.original.file} (a vision encoder)" for file, _ in projectors]
+        given = [f"{file.original.file} (a text model)" for file in texts]
+        given += [f"{file.original.file} (a vision encoder)" for file in projectors]
         raise ModelUnusable(
             "A vision model is one text model and the vision encoder (mmproj) made for it, two GGUF files;"
             f" given: {', '.join(given) or 'none'}."
         )
-    (text, text_header), (mmproj, mmproj_header) = texts[0], projectors[0]
-    check_pair(text_header, mmproj_header)
-    return text, mmproj
+    if not all(header.has_vision_encoder for _, header in headers):
+        raise ModelUnusable("The mmproj file has no vision encoder, so it is not for pictures.")
+    return texts[0], projectors[0]
 
 
 def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, commit: str = "") -> Manifest:
@@ -118,15 +207,6 @@ def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, com
         languages=entry.languages,
         memory_mb=entry.memory_mb,
     )
-
-
-def _require_hash(file: ModelFile, expected: str, stated_by: str) -> None:
-    """Raises: ModelUnusable, if the SHA-256 of `file` is not `expected`, unless that is ""."""
-    if expected and file.sha256 != expected:
-        raise ModelUnusable(
-            f"{file.file} is not the file that {stated_by} names: expected the SHA-256 {expected},"
-            f" received {file.sha256}."
-        )
 
 
 def _require_valid_name(name: str) -> None:
@@ -162,14 +242,13 @@ def _manifest(
         raise ModelUnusable("These files are not in the catalogue, so the model has no name. Give it one with --name.")
     _require_valid_name(name)
     entry = catalogue.get(name)
-    for file, in_manifest, in_catalogue in (
-        (text, supplied.text if supplied else None, entry.text if entry else None),
-        (mmproj, supplied.mmproj if supplied else None, entry.mmproj if entry else None),
-    ):
-        if in_manifest:
-            _require_hash(file, in_manifest.sha256, f"its {MANIFEST_FILE}")
-        if in_catalogue:
-            _require_hash(file, in_catalogue.sha256, f"the catalogue's {name!r}")
+    for source, stated_by in ((supplied, f"its {MANIFEST_FILE}"), (entry, f"the catalogue's {name!r}")):
+        for file, expected in ((text, source and source.text), (mmproj, source and source.mmproj)):
+            if expected and expected.sha256 not in ("", file.sha256):
+                raise ModelUnusable(
+                    f"{file.file} is not the file that {stated_by} names: expected the SHA-256 {expected.sha256},"
+                    f" received {file.sha256}."
+                )
     entry = entry or (catalogue[listed_as] if listed_as else None)
     if supplied:
         manifest = msgspec.structs.replace(supplied, name=name, text=text, mmproj=mmproj)
@@ -177,25 +256,12 @@ def _manifest(
         manifest = manifest_of(name, entry, text, mmproj)
     else:
         manifest = Manifest(name=name, text=text, mmproj=mmproj)
-    chat = manifest.chat
-    if options.template is not None:
-        chat = msgspec.structs.replace(chat, template=options.template)
-    if options.image_tokens is not None:
-        chat = msgspec.structs.replace(chat, image_tokens=options.image_tokens)
-    if options.answer_opening is not None:
-        chat = msgspec.structs.replace(chat, answer_opening=options.answer_opening)
-    return msgspec.structs.replace(manifest, chat=chat)
+    given = {field: getattr(options, field) for field in ChatFormat.__struct_fields__}
+    changes = {field: value for field, value in given.items() if value is not None}
+    return msgspec.structs.replace(manifest, chat=msgspec.structs.replace(manifest.chat, **changes))
 
 
 def _name_in_catalogue(text: ModelFile, mmproj: ModelFile, catalogue: Mapping[str, Entry]) -> str | None:
     """The name of the catalogue entry that has exactly these files; None if there is none."""
-
-    def has_same_sum(file: ModelFile, listed: CatalogueFile) -> bool:
-        return bool(listed.sha256) and listed.sha256 == file.sha256
-
-    names = (
-        name
-        for name, entry in catalogue.items()
-        if has_same_sum(text, entry.text) and has_same_sum(mmproj, entry.mmproj)
-    )
-    return next(names, None)
+    sums = (text.sha256, mmproj.sha256)
+    return next((name for name, entry in catalogue.items() if (entry.text.sha256, entry.mmproj.sha256) == sums), None)

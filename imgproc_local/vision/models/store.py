@@ -33,9 +33,12 @@ from imgproc_local.vision.models.files import (
     translate_disk_errors,
     write_json,
 )
-from imgproc_local.vision.models.manifest import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
 from imgproc_local.vision.models.model import (
+    MANIFEST_FILE,
+    MMPROJ_FILE,
+    TEXT_MODEL_FILE,
     AnyModel,
+    Manifest,
     VisionModel,
     loopback_model,
 )

@@ -188,7 +188,7 @@ function Import({ data, actions }) {
     <section aria-labelledby="import-title" class="group">
       <h3 id="import-title">Import from files</h3>
       <form class="sheet import-form" onSubmit=${submit}>
-        <p id=${hint} class="hint">Two GGUF files that belong together (the text model and its mmproj), a folder with them, or a tar archive.
+        <p id=${hint} class="hint">Two GGUF files that belong together (the text model and its mmproj), or a folder with them.
           ${" "}The paths are on the machine on which the service runs; nothing is downloaded. On a connected machine,
           ${" "}<code>imgproc-local models pull NAME --to FOLDER</code> makes such a folder.</p>
         <label class="field"><span>Paths, one per line</span>

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.vision.models.manifest import MMPROJ_FILE, TEXT_MODEL_FILE
-from imgproc_local.vision.models.model import ChatFormat, loopback_model
+from imgproc_local.vision.models.model import MMPROJ_FILE, TEXT_MODEL_FILE, ChatFormat, loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import text_model, write_pair
 from tests.support.installed import check_folder, ignore_progress, import_files, install
