@@ -1,10 +1,9 @@
 """Scores the languages of a short text by its words and n-grams, with a table of weights.
 
-The table, `ngrams.bin`, is the result of `models/language/train.py`; the README beside it names the sources and their
-licences. It holds one linear classifier for each script. A feature is a word or an n-gram of up to five letters, where
-a space marks either end of a word, and has one weight for each language. All languages that the table does not
-distinguish are one further class, which also contains names. The table is loaded for the first text, in about 5 ms, and
-occupies 3 MB.
+`models/language/README.md` says how the table, `ngrams.bin`, was made, and names its sources and their licences. It
+holds one linear classifier for each script. A feature is a word or an n-gram of up to five letters, where a space marks
+either end of a word, and has one weight for each language. All languages that the table does not distinguish are one
+further class, which also contains names. The table is loaded for the first text, in about 5 ms, and occupies 3 MB.
 """
 
 from __future__ import annotations
