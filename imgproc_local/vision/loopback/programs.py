@@ -1,15 +1,13 @@
-"""The three programs whose models are used, and how their HTTP interfaces differ.
+"""The three programs whose models are used, and what is sent to them and read from their answers.
 
-LM Studio and llama-server have OpenAI's chat interface. Ollama's own interface is used instead of its copy of OpenAI's,
-because only it can turn thinking off and set the size of the context. All three constrain the answer to a
-JSON schema.
+All have OpenAI's chat interface. Ollama's own is used instead of its copy of it, because only that can turn thinking
+off and set the size of the context. All three constrain the answer to a JSON schema.
 
 Sources: docs.ollama.com/openapi.yaml; lmstudio.ai/docs/api/rest-api; llama.cpp, tools/server/README.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -37,6 +35,50 @@ ANSWER_SCHEMA: dict[str, Any] = {
 """The JSON of an answer as a JSON schema."""
 
 
+class Program(Struct, frozen=True):
+    """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
+
+    `start` and `larger_context` are instructions for messages, without the final full stop. `details_path` is where
+    Ollama, which has an interface of its own, reports what its list of models omits.
+    """
+
+    title: str
+    usual_url: str
+    start: str
+    larger_context: str
+    list_path: str
+    chat_path: str = "/v1/chat/completions"
+    details_path: str = ""
+
+
+PROGRAMS = {
+    "ollama": Program(
+        "Ollama",
+        "http://127.0.0.1:11434",
+        "Start Ollama, or run `ollama serve`",
+        f"Choose a model with a context of at least {CONTEXT_TOKENS} tokens",
+        "/api/tags",
+        "/api/chat",
+        "/api/show",
+    ),
+    "lmstudio": Program(
+        "LM Studio",
+        "http://127.0.0.1:1234",
+        "Start its server in LM Studio, or run `lms server start`",
+        f"Load the model in LM Studio with a context length of at least {CONTEXT_TOKENS}",
+        "/api/v0/models",
+    ),
+    "llama-server": Program(
+        "llama-server",
+        "http://127.0.0.1:8080",
+        "Start llama-server with `--mmproj`",
+        f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
+        "/v1/models",
+    ),
+}
+"""The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""
+
+
 class Prompt(Struct, frozen=True):
     """The prompt of one request: the texts before and after the picture, and the picture as a PNG file in Base64."""
 
@@ -44,6 +86,38 @@ class Prompt(Struct, frozen=True):
     picture: str
     after: str
     seed: int | None = None
+
+
+def chat_request(program: Program, model: str, prompt: Prompt) -> dict[str, Any]:
+    """The body of a request for one answer."""
+    sampling: dict[str, Any] = {"temperature": 0}
+    if prompt.seed is not None:
+        sampling = {"temperature": TEMPERATURE, "seed": prompt.seed}
+    if program.details_path:
+        # Ollama puts the pictures of a message before its text
+        content = "\n".join(part for part in (prompt.before, prompt.after) if part)
+        return {
+            "model": model,
+            "messages": [{"role": "user", "content": content, "images": [prompt.picture]}],
+            "format": ANSWER_SCHEMA,
+            "think": False,
+            "stream": False,
+            "options": {"num_predict": MAX_ANSWER_TOKENS, "num_ctx": CONTEXT_TOKENS, **sampling},
+        }
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{prompt.picture}"}}
+    before, after = ([{"type": "text", "text": text}] if text else [] for text in (prompt.before, prompt.after))
+    schema = {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA}
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": [*before, picture, *after]}],
+        "response_format": {"type": "json_schema", "json_schema": schema},
+        "max_tokens": MAX_ANSWER_TOKENS,
+        "stream": False,
+        # which of these two turns thinking off depends on the program and on the chat template of the model
+        "reasoning_effort": "none",
+        "chat_template_kwargs": {"enable_thinking": False},
+        **sampling,
+    }
 
 
 class ListedModel(Struct, frozen=True):
@@ -59,78 +133,44 @@ class ListedModel(Struct, frozen=True):
     in_cloud: bool = False
 
 
-class ModelOutput(Struct, frozen=True):
-    """What a model wrote: its answer, and the thoughts that the program separated from it.
+class _Details(Struct, frozen=True):
+    """What the programs report of a model; each uses some of these fields. `type` is LM Studio's."""
 
-    `model` is the model that wrote it, "" if the program does not say.
-    """
-
-    text: str
-    thoughts: str = ""
-    model: str = ""
-
-
-class Program(Struct, frozen=True):
-    """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
-
-    `start` and `larger_context` are instructions for messages, without the final full stop. `parse_list` and
-    `parse_answer` raise msgspec.DecodeError if the response has another structure. `details_path` is where Ollama
-    reports what its list of models omits.
-    """
-
-    title: str
-    usual_url: str
-    start: str
-    larger_context: str
-    list_path: str
-    parse_list: Callable[[bytes], list[ListedModel]]
-    chat_path: str
-    chat_request: Callable[[str, Prompt], dict[str, Any]]
-    parse_answer: Callable[[bytes], ModelOutput]
-    details_path: str = ""
-
-
-# ---- Ollama ----
-
-
-class _OllamaModel(Struct, frozen=True):
-    name: str
+    id: str = ""
+    name: str = ""
+    type: str = ""
     size: int = 0
     remote_host: str = ""
     capabilities: list[str] | None = None
 
-
-class _OllamaList(Struct, frozen=True):
-    models: list[_OllamaModel]
-
-
-class OllamaDetails(Struct, frozen=True):
-    """The response of Ollama's `/api/show`."""
-
-    capabilities: list[str] | None = None
-    remote_host: str = ""
+    def listed(self, name: str) -> ListedModel:
+        can_see = self.type == "vlm" if self.type else None
+        if self.capabilities is not None:
+            can_see = not {"vision", "multimodal"}.isdisjoint(self.capabilities)
+        return ListedModel(name, can_see, self.size, is_cloud_model(name) or bool(self.remote_host))
 
 
-class _OllamaMessage(Struct, frozen=True):
-    content: str = ""
-    thinking: str = ""
+class _Models(Struct, frozen=True):
+    """Ollama's list is `models`; in OpenAI's form it is `data`, to which llama-server adds `models` with details."""
+
+    data: list[_Details] | None = None
+    models: list[_Details] | None = None
 
 
-class _OllamaAnswer(Struct, frozen=True):
-    message: _OllamaMessage
+def parse_models(body: bytes) -> list[ListedModel]:
+    """The list of models of any of the programs. Raises: msgspec.MsgspecError, if it is no such list."""
+    answer = msgspec.json.decode(body, type=_Models)
+    details = {model.name: model for model in answer.models or ()}
+    if answer.data is not None:
+        return [details.get(model.id, model).listed(model.id) for model in answer.data]
+    if answer.models is None:
+        raise msgspec.ValidationError("expected a list of models")
+    return [model.listed(model.name) for model in answer.models]
 
 
-def _ollama_list(body: bytes) -> list[ListedModel]:
-    models = msgspec.json.decode(body, type=_OllamaList).models
-    return [
-        ListedModel(
-            model.name,
-            None if model.capabilities is None else "vision" in model.capabilities,
-            model.size,
-            is_cloud_model(model.name) or bool(model.remote_host),
-        )
-        for model in models
-    ]
+def parse_details(body: bytes, name: str) -> ListedModel:
+    """The response of Ollama's `/api/show` about the model `name`. Raises: msgspec.MsgspecError."""
+    return msgspec.json.decode(body, type=_Details).listed(name)
 
 
 def is_cloud_model(name: str) -> bool:
@@ -142,106 +182,42 @@ def is_cloud_model(name: str) -> bool:
     return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
 
 
-def _ollama_request(model: str, prompt: Prompt) -> dict[str, Any]:
-    options: dict[str, Any] = {"temperature": 0, "num_predict": MAX_ANSWER_TOKENS, "num_ctx": CONTEXT_TOKENS}
-    if prompt.seed is not None:
-        options |= {"temperature": TEMPERATURE, "seed": prompt.seed}
-    # Ollama puts the pictures of a message before its text
-    content = "\n".join(part for part in (prompt.before, prompt.after) if part)
-    return {
-        "model": model,
-        "messages": [{"role": "user", "content": content, "images": [prompt.picture]}],
-        "format": ANSWER_SCHEMA,
-        "think": False,
-        "stream": False,
-        "options": options,
-    }
-
-
-def _ollama_answer(body: bytes) -> ModelOutput:
-    message = msgspec.json.decode(body, type=_OllamaAnswer).message
-    return ModelOutput(message.content, message.thinking)
-
-
-# ---- LM Studio and llama-server ----
-
-
-class _OpenAIMessage(Struct, frozen=True):
+class _Message(Struct, frozen=True):
     content: str | None = None
+    thinking: str | None = None
     reasoning_content: str | None = None
 
 
-class _OpenAIChoice(Struct, frozen=True):
-    message: _OpenAIMessage
+class _Choice(Struct, frozen=True):
+    message: _Message
 
 
-class _OpenAIAnswer(Struct, frozen=True):
-    choices: list[_OpenAIChoice]
+class _Chat(Struct, frozen=True):
+    """Ollama's answer is `message`, OpenAI's the first of `choices`."""
+
+    message: _Message | None = None
+    choices: list[_Choice] = []
     model: str = ""
 
 
-class _LMStudioModel(Struct, frozen=True):
-    id: str
-    type: str = ""
+class ModelOutput(Struct, frozen=True):
+    """What a model wrote: its answer, and the thoughts that the program separated from it.
+
+    `model` is the model that wrote it, "" if the program does not say.
+    """
+
+    text: str
+    thoughts: str
+    model: str
 
 
-class _LMStudioList(Struct, frozen=True):
-    data: list[_LMStudioModel]
-
-
-class _LlamaServerModel(Struct, frozen=True):
-    id: str
-
-
-class _LlamaServerDetails(Struct, frozen=True):
-    name: str = ""
-    capabilities: list[str] | None = None
-
-
-class _LlamaServerList(Struct, frozen=True):
-    data: list[_LlamaServerModel]
-    models: list[_LlamaServerDetails] = []
-
-
-def _lmstudio_list(body: bytes) -> list[ListedModel]:
-    models = msgspec.json.decode(body, type=_LMStudioList).data
-    return [ListedModel(model.id, model.type == "vlm" if model.type else None) for model in models]
-
-
-def _llama_server_list(body: bytes) -> list[ListedModel]:
-    listed = msgspec.json.decode(body, type=_LlamaServerList)
-    capabilities = {model.name: model.capabilities for model in listed.models}
-    return [
-        ListedModel(model.id, None if (known := capabilities.get(model.id)) is None else "multimodal" in known)
-        for model in listed.data
-    ]
-
-
-def _openai_request(model: str, prompt: Prompt) -> dict[str, Any]:
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{prompt.picture}"}}
-    before, after = ([{"type": "text", "text": text}] if text else [] for text in (prompt.before, prompt.after))
-    seed = {} if prompt.seed is None else {"seed": prompt.seed}
-    return {
-        "model": model,
-        "messages": [{"role": "user", "content": [*before, picture, *after]}],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA},
-        },
-        "max_tokens": MAX_ANSWER_TOKENS,
-        "temperature": 0 if prompt.seed is None else TEMPERATURE,
-        "stream": False,
-        # which of these two turns thinking off depends on the program and on the chat template of the model
-        "reasoning_effort": "none",
-        "chat_template_kwargs": {"enable_thinking": False},
-        **seed,
-    }
-
-
-def _openai_answer(body: bytes) -> ModelOutput:
-    answer = msgspec.json.decode(body, type=_OpenAIAnswer)
-    message = answer.choices[0].message if answer.choices else _OpenAIMessage()
-    return ModelOutput(message.content or "", message.reasoning_content or "", answer.model)
+def parse_answer(body: bytes) -> ModelOutput:
+    """What the model wrote. Raises: msgspec.MsgspecError, if the response has another form."""
+    chat = msgspec.json.decode(body, type=_Chat)
+    message = chat.message or (chat.choices[0].message if chat.choices else None)
+    if message is None:
+        raise msgspec.ValidationError("expected a message")
+    return ModelOutput(message.content or "", message.thinking or message.reasoning_content or "", chat.model)
 
 
 def is_same_model(asked: str, answered: str) -> bool:
@@ -250,42 +226,3 @@ def is_same_model(asked: str, answered: str) -> bool:
     Source: lmstudio-ai/lmstudio-bug-tracker, issue 619: LM Studio answers with another model that is loaded.
     """
     return answered in ("", asked) or answered.startswith((f"{asked}:", f"{asked}@"))
-
-
-PROGRAMS = {
-    "ollama": Program(
-        title="Ollama",
-        usual_url="http://127.0.0.1:11434",
-        start="Start Ollama, or run `ollama serve`",
-        larger_context=f"Choose a model with a context of at least {CONTEXT_TOKENS} tokens",
-        list_path="/api/tags",
-        parse_list=_ollama_list,
-        chat_path="/api/chat",
-        chat_request=_ollama_request,
-        parse_answer=_ollama_answer,
-        details_path="/api/show",
-    ),
-    "lmstudio": Program(
-        title="LM Studio",
-        usual_url="http://127.0.0.1:1234",
-        start="Start its server in LM Studio, or run `lms server start`",
-        larger_context=f"Load the model in LM Studio with a context length of at least {CONTEXT_TOKENS}",
-        list_path="/api/v0/models",
-        parse_list=_lmstudio_list,
-        chat_path="/v1/chat/completions",
-        chat_request=_openai_request,
-        parse_answer=_openai_answer,
-    ),
-    "llama-server": Program(
-        title="llama-server",
-        usual_url="http://127.0.0.1:8080",
-        start="Start llama-server with `--mmproj`",
-        larger_context=f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
-        list_path="/v1/models",
-        parse_list=_llama_server_list,
-        chat_path="/v1/chat/completions",
-        chat_request=_openai_request,
-        parse_answer=_openai_answer,
-    ),
-}
-"""The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""

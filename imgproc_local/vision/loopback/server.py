@@ -9,32 +9,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.loopback.address import Address
-from imgproc_local.vision.loopback.client import (
-    Reply,
-    ResponseTimeout,
-    ResponseTooLarge,
-    Unreachable,
-    request,
-)
+from imgproc_local.vision.loopback.client import Reply, ResponseTimeout, ResponseTooLarge, Unreachable, request
 from imgproc_local.vision.loopback.programs import (
     ListedModel,
-    OllamaDetails,
     Program,
     Prompt,
+    chat_request,
     is_cloud_model,
     is_same_model,
+    parse_answer,
+    parse_details,
+    parse_models,
 )
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 LIST_TIMEOUT_S = 2.0
 """The limit for listing the models of a program and their details, all requests together."""
@@ -77,19 +74,15 @@ class ModelServer:
     def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
         deadline = time.monotonic() + LIST_TIMEOUT_S
-        models: list[ListedModel] = self._decode(
-            self._get_information(self.program.list_path, None, deadline, check_stop), self.program.parse_list
-        )
+        models = self._decode(self._list(self.program.list_path, None, deadline, check_stop), parse_models)
         if not self.program.details_path:
             return models
-        models_with_details = []
-        for count, model in enumerate(models):
-            unknown = model.can_see is None and not model.in_cloud
-            if unknown and count < MAX_DETAILS and time.monotonic() < deadline:
-                models_with_details.append(self._with_details(model, deadline, check_stop))
-            else:
-                models_with_details.append(model)
-        return models_with_details
+        return [
+            self._details(model.name, deadline, check_stop)
+            if model.can_see is None and not model.in_cloud and count < MAX_DETAILS and time.monotonic() < deadline
+            else model
+            for count, model in enumerate(models)
+        ]
 
     def require(self, name: str, check_stop: CheckStop = lambda: None) -> None:
         """Check that the program has the model `name` on this machine, and does not report that it can't see pictures.
@@ -97,18 +90,21 @@ class ModelServer:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         title = self.program.title
-        if self.program.details_path:
-            self._require_not_in_cloud(ListedModel(name, in_cloud=is_cloud_model(name)))
-            model = self._with_details(ListedModel(name), time.monotonic() + LIST_TIMEOUT_S, check_stop)
-            self._require_not_in_cloud(model)
+        if not self.program.details_path:
+            model = next((model for model in self.models(check_stop) if model.name == name), None)
+            if model is None:
+                raise self._missing(name)
+        elif is_cloud_model(name):
+            model = ListedModel(name, in_cloud=True)
         else:
-            models = self.models(check_stop)
-            listed = next((model for model in models if model.name == name), None)
-            if listed is None:
-                raise ModelUnusable(self._missing(name))
-            model = listed
+            model = self._details(name, time.monotonic() + LIST_TIMEOUT_S, check_stop)
+        if model.in_cloud:
+            raise ModelUnusable(
+                f"{name} runs in the cloud of {title}: pictures would leave this machine. Choose a model that runs on"
+                " this machine."
+            )
         if model.can_see is False:
-            raise ModelUnusable(_cannot_see(title, name))
+            raise self._cannot_see(name)
 
     def answer(self, model: str, prompt: Prompt, timeout_s: float, check_stop: CheckStop) -> str:
         """The JSON object that the model wrote, incomplete if the model reached the limit of tokens.
@@ -117,7 +113,7 @@ class ModelServer:
         """
         title = self.program.title
         deadline = time.monotonic() + timeout_s
-        document = self.program.chat_request(model, prompt)
+        document = chat_request(self.program, model, prompt)
         while True:
             left_s = max(0.1, deadline - time.monotonic())
             reply = self._request(self.program.chat_path, document, left_s, MAX_ANSWER_BYTES, check_stop)
@@ -126,65 +122,45 @@ class ModelServer:
                 break
             _sleep(LOADING_POLL_S, check_stop)
         self._raise_for_error(reply, model)
-        written = self._decode(reply, self.program.parse_answer)
+        written = self._decode(reply, parse_answer)
         if not is_same_model(model, written.model):
             raise ModelUnusable(
                 f"{title} answered with the model {_quote(written.model)} instead of {model}. Load {model} in {title}."
             )
         text = written.text.rpartition("</think>")[2]
-        if "{" in text:
-            if (written.thoughts or text != written.text) and not self._is_thinking_logged:
-                log.warning(
-                    "%s in %s thinks before it answers, although it was asked not to: this takes time.", model, title
-                )
-                self._is_thinking_logged = True
-            return self._json_in(text[text.index("{") :], model)
-        if written.thoughts or "<think>" in written.text:
+        has_thoughts = bool(written.thoughts) or "<think>" in written.text
+        if "{" not in text:
+            what = "its thoughts and no answer" if has_thoughts else f"text instead of JSON ({_quote(text)})"
             raise InvalidAnswer(
-                f"{model} in {title} wrote its thoughts and no answer, although it was asked not to think. Choose a"
-                " model or a build of it that does not think."
+                f"{model} in {title} wrote {what if has_thoughts or text.strip() else 'nothing'}."
+                f" {self.program.larger_context}; or update {title}, or choose a model that does not think."
             )
-        if not text.strip():
-            raise InvalidAnswer(
-                f"{model} in {title} wrote nothing. Its context may be too small for the picture:"
-                f" {self.program.larger_context[0].lower()}{self.program.larger_context[1:]}."
+        if has_thoughts and not self._is_thinking_logged:
+            log.warning(
+                "%s in %s thinks before it answers, although it was asked not to: this takes time.", model, title
             )
-        raise InvalidAnswer(
-            f"{model} in {title} wrote text instead of JSON ({_quote(text)}). Update {title}, or choose another model."
-        )
+            self._is_thinking_logged = True
+        return self._json_in(text[text.index("{") :], model)
 
     def _json_in(self, text: str, model: str) -> str:
         """The JSON object at the start of `text`, without what follows it; unchanged if it has no end."""
-        title, end = self.program.title, text.rfind("}") + 1
-        if not end:
-            return text
+        end = text.rfind("}") + 1
         try:
-            msgspec.json.decode(text[:end].encode(), type=dict[str, Any])
+            if end:
+                msgspec.json.decode(text[:end].encode(), type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            title = self.program.title
             raise InvalidAnswer(
                 f"{model} in {title} wrote malformed JSON ({_quote(text)}). Update {title}, or choose another model."
             ) from None
-        return text[:end]
+        return text[:end] if end else text
 
-    def _with_details(self, model: ListedModel, deadline: float, check_stop: CheckStop) -> ListedModel:
-        """`model` with its details from Ollama."""
-        reply = self._get_information(
-            self.program.details_path, {"model": model.name}, deadline, check_stop, model.name
-        )
-        details = self._decode(reply, lambda body: msgspec.json.decode(body, type=OllamaDetails))
-        can_see = None if details.capabilities is None else "vision" in details.capabilities
-        return replace(model, can_see=can_see, in_cloud=bool(details.remote_host))
+    def _details(self, name: str, deadline: float, check_stop: CheckStop) -> ListedModel:
+        """What Ollama says of a model."""
+        reply = self._list(self.program.details_path, {"model": name}, deadline, check_stop, name)
+        return self._decode(reply, lambda body: parse_details(body, name))
 
-    def _require_not_in_cloud(self, model: ListedModel) -> None:
-        if model.in_cloud:
-            raise ModelUnusable(
-                f"{model.name} runs in the cloud of {self.program.title}: pictures would leave this machine. Choose a"
-                " model that runs on this machine."
-            )
-
-    def _get_information(
-        self, path: str, document: Any, deadline: float, check_stop: CheckStop, model: str = ""
-    ) -> Reply:
+    def _list(self, path: str, document: Any, deadline: float, check_stop: CheckStop, model: str = "") -> Reply:
         """The successful response to a request for information."""
         try:
             left_s = max(0.1, deadline - time.monotonic())
@@ -214,7 +190,7 @@ class ModelServer:
                 " another model."
             ) from None
 
-    def _decode(self, reply: Reply, parse: Callable[[bytes], Any]) -> Any:
+    def _decode(self, reply: Reply, parse: Callable[[bytes], T]) -> T:
         title = self.program.title
         try:
             return parse(reply.body)
@@ -224,10 +200,16 @@ class ModelServer:
                 " setting program_url if another program uses this port."
             ) from None
 
-    def _missing(self, model: str) -> str:
-        return (
+    def _missing(self, model: str) -> ModelUnusable:
+        return ModelUnusable(
             f"{self.program.title} has no model {model!r}. `imgproc-local models list` shows its models that can see"
             " pictures."
+        )
+
+    def _cannot_see(self, model: str) -> ModelUnusable:
+        return ModelUnusable(
+            f"{model} in {self.program.title} can't see pictures. Choose a vision model, with its vision encoder"
+            " (mmproj)."
         )
 
     def _raise_for_error(self, reply: Reply, model: str) -> None:
@@ -236,36 +218,34 @@ class ModelServer:
         message = _error_message(reply.body)
         if status < 300 and not message:
             return
-        lowered = message.lower()
         detail = f" ({_quote(message)})" if message else ""
-        if status in (401, 403) or "api token is required" in lowered:
+
+        def says(*words: str) -> bool:
+            return any(word in message.lower() for word in words)
+
+        if status in (401, 403) or says("api token is required"):
             raise ModelUnusable(
                 f"{title} at {self.address.url} refused the request{detail}. imgproc-local sends no key: turn off the"
                 f" authentication of {title}."
             )
-        if any(words in lowered for words in ("image input", "not support image", "support vision", "multimodal")):
-            raise ModelUnusable(_cannot_see(title, model))
-        # the last is LM Studio's wording
-        if any(words in lowered for words in ("context size", "context length", "context the overflows")):
+        if says("image input", "not support image", "support vision", "multimodal"):
+            raise self._cannot_see(model)
+        if says("context size", "context length", "context the overflows"):  # the last is LM Studio's wording
             raise ModelUnusable(
                 f"The context of {model} in {title} is too small for a picture and the instructions{detail}."
                 f" {self.program.larger_context}."
             )
-        unknown_model = ("not found", "model identifier", "no models loaded")
-        if model and (status == 404 or any(words in lowered for words in unknown_model)):
-            raise ModelUnusable(self._missing(model))
-        if 300 <= status < 400:
-            raise ModelUnusable(
-                f"{title} at {self.address.url} sent a redirect. Redirects are not followed: change the setting"
-                " program_url."
-            )
-        if status == 503:
-            raise ModelUnusable(f"{title} is still loading the model, or is busy{detail}. Try again later.")
-        raise ModelUnusable(f"{title} failed with status {status}{detail}. Its log may say why.")
-
-
-def _cannot_see(title: str, model: str) -> str:
-    return f"{model} in {title} can't see pictures. Choose a vision model, with its vision encoder (mmproj)."
+        if model and (status == 404 or says("not found", "model identifier", "no models loaded")):
+            raise self._missing(model)
+        advice = {
+            503: "It is still loading the model, or is busy. Try again later.",
+            **dict.fromkeys(
+                range(300, 400), "It is a redirect, which is not followed: change the setting program_url."
+            ),
+        }
+        raise ModelUnusable(
+            f"{title} failed with status {status}{detail}. {advice.get(status, 'Its log may say why.')}"
+        )
 
 
 def _error_message(body: bytes) -> str:
