@@ -78,9 +78,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 chooses a free one")] = 8484
-    tls_cert: Annotated[
-        str, Meta(description="PEM file of the certificate for TLS and its key, without a password; empty is no TLS")
-    ] = ""
+    tls_cert: Annotated[str, Meta(description="PEM file of the certificate for TLS and its key; empty is no TLS")] = ""
     behind_proxy: Annotated[
         str,
         Meta(description="addresses or networks, separated by commas, of proxies whose forwarded headers are trusted"),

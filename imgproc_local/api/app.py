@@ -10,24 +10,10 @@ from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 
-from imgproc_local.api import (
-    credits,
-    errors,
-    events,
-    exports,
-    health,
-    images,
-    jobs,
-    languages,
-    metrics,
-    openapi,
-    projects,
-    translations,
-)
+from imgproc_local.api import errors, openapi, service
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers, refuse_trailing_slash
 from imgproc_local.api.cors import CrossOrigin
 from imgproc_local.api.entry import Entry
-from imgproc_local.api.metrics import RequestCounts
 from imgproc_local.api.uploads import Uploads
 from imgproc_local.compose import Services
 
@@ -38,42 +24,15 @@ def make_app(
     services: Services, page: Sequence[ControllerRouterHandler] = (), monotonic: Callable[[], float] = time.monotonic
 ) -> Litestar:
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
-    api = Router(
-        path=PREFIX,
-        route_handlers=[
-            languages.languages,
-            images.analyze,
-            images.optimize,
-            images.convert,
-            images.process,
-            images.original,
-            images.thumbnail,
-            images.optimized,
-            images.converted,
-            translations.edit_translation,
-            translations.undo_translation,
-            translations.redo_translation,
-            translations.regenerate_translation,
-            jobs.list_jobs,
-            jobs.get_job,
-            jobs.delete_job,
-            events.job_events,
-            events.account_events,
-            projects.list_projects,
-            exports.export,
-            credits.balance,
-            credits.afford,
-            openapi.document,
-        ],
-    )
-    counts = RequestCounts()
+    api = Router(path=PREFIX, route_handlers=openapi.HANDLERS)
+    counts = service.RequestCounts()
     app = Litestar(
-        route_handlers=[api, health.healthz, metrics.metrics, *page],
+        route_handlers=[api, *openapi.OUTSIDE, *page],
         state=State(
             {
                 "services": services,
                 "rate_limiter": RateLimiter(monotonic),
-                "heartbeat": health.Heartbeat(),
+                "heartbeat": service.Heartbeat(),
                 "uploads": Uploads(),
                 "open_streams": Counter(),
                 "request_counts": counts,

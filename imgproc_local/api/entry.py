@@ -11,8 +11,8 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from imgproc_local.api.bodies import ErrorBody
-from imgproc_local.api.metrics import UNMATCHED, RequestCounts
 from imgproc_local.api.proxy import apply_forwarded, is_refused
+from imgproc_local.api.service import UNMATCHED, RequestCounts
 from imgproc_local.domain.addresses import Network
 from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.system.audit import audit, request_id

@@ -21,9 +21,9 @@ from litestar.enums import HttpMethod
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from imgproc_local.api.auth import authenticated_key, require_key
-from imgproc_local.api.bodies import DeletedJob
-from imgproc_local.api.requests import get
+from imgproc_local.api.auth import authenticated_key
+from imgproc_local.api.bodies import AccountEvent, DeletedJob, StatusEvent
+from imgproc_local.api.operations import get
 from imgproc_local.api.wire import INCLUDE, job_body, snapshot, totals_data
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
@@ -50,7 +50,19 @@ PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
 
 
-@get("/jobs/{job_id:str}/events", guards=[require_key])
+@get(
+    "/jobs/{job_id:str}/events",
+    "jobs",
+    "Server-Sent Events of a job (local addition)",
+    {
+        200: {
+            "description": "a stream of events (Server-Sent Events in the HTML standard): one per change, the first"
+            " at once, until the job is final; the schema is that of one event",
+            "content": {"text/event-stream": {"schema": StatusEvent}},
+        },
+        404: "no such job in this account",
+    },
+)
 async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
     services: Services = request.app.state.services
     account_id = authenticated_key(request).account_id
@@ -58,7 +70,18 @@ async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> 
     return _stream(request, _job_events(services, job_id.lower(), account_id))
 
 
-@get("/events", guards=[require_key])
+@get(
+    "/events",
+    "jobs",
+    "Server-Sent Events of all jobs of the account (local addition)",
+    {
+        200: {
+            "description": "a stream of events (Server-Sent Events in the HTML standard): a snapshot and totals at"
+            " once, then the changes of any job; the schema is that of one event",
+            "content": {"text/event-stream": {"schema": AccountEvent}},
+        },
+    },
+)
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
     return _stream(request, _account_events(request.app.state.services, authenticated_key(request).account_id))
 

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from datetime import datetime
 from email.utils import format_datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 from urllib.parse import quote
 
-from litestar import Request, Response, post
+from litestar import Request, Response
 from litestar.datastructures import ETag
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from litestar.response import File
+from litestar.types import AnyCallable
 
-from imgproc_local.api.auth import authenticated_key, require_key
-from imgproc_local.api.bodies import DispatchBody
-from imgproc_local.api.requests import (
+from imgproc_local.api.auth import authenticated_key
+from imgproc_local.api.bodies import DispatchBody, ErrorBody, NotReadyBody
+from imgproc_local.api.operations import (
+    DISPOSITION,
+    IDEMPOTENCY_KEY,
+    IF_NONE_MATCH,
+    PREFER,
+    PREFERENCE_APPLIED,
+    file_content,
     get,
+    header,
+    links,
+    post,
+)
+from imgproc_local.api.requests import (
     ignored_fields,
     preference_applied,
     read_idempotency_key,
@@ -32,7 +46,7 @@ from imgproc_local.domain.errors import FileNotReady, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageState, Status, StoredFile
-from imgproc_local.domain.plan import Operation
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 
 log = logging.getLogger(__name__)
 
@@ -40,22 +54,73 @@ Variant = Literal["original", "optimized", "converted"]
 Disposition = Literal["attachment", "inline"]
 
 
-@post("/images/analyze", status_code=202, guards=[require_key])
+def _upload(operation: Operation, summary: str) -> Callable[[AnyCallable], HTTPRouteHandler]:
+    """Registers a handler of uploads."""
+    accepted = ", ".join(file_format.value for file_format in ACCEPTED_FORMATS[operation])
+    headers = {"Location": header("path of the job"), "X-Project-Id": header("ULID of the project of the job")}
+    return post(
+        f"/images/{operation.value}",
+        "images",
+        summary,
+        {
+            202: {
+                "description": "dispatched; poll the job",
+                "headers": headers | PREFERENCE_APPLIED,
+                "content": {"application/json": {"schema": DispatchBody}},
+                "links": links("job_id", "get_job", "job_events", "delete_job"),
+            },
+            402: "the balance does not cover it",
+            408: "the upload paused for too long, or was too slow",
+            409: "the Idempotency-Key was sent with another body",
+            413: "more bytes than one image may have",
+            422: "a field is invalid, or the image can't be used",
+        },
+        PREFER,
+        IDEMPOTENCY_KEY,
+        description=f"The type is detected from the bytes; accepted: {accepted}.",
+        form=operation,
+    )
+
+
+def _download(variant: Variant, summary: str) -> Callable[[AnyCallable], HTTPRouteHandler]:
+    """Registers a handler that answers with a file."""
+    return get(
+        f"/images/{{image_id:str}}/{variant}",
+        "images",
+        summary,
+        {
+            200: {
+                "description": "the file; its Content-Type is that of the image, never application/octet-stream",
+                "headers": DISPOSITION | {"ETag": header("SHA-256 of the file, in quotation marks")},
+                "content": file_content("image/*"),
+            },
+            304: "If-None-Match names the file's ETag",
+            404: (
+                {"title": "NoFileBody", "oneOf": [ErrorBody, NotReadyBody]},
+                "with `message`: no such image, or its file was removed or is damaged; with `error`: its stage is not"
+                " done",
+            ),
+        },
+        IF_NONE_MATCH,
+    )
+
+
+@_upload(Operation.ANALYZE, "SEO file name and alt text per language")
 async def analyze(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
     return await _dispatch(request, Operation.ANALYZE)
 
 
-@post("/images/optimize", status_code=202, guards=[require_key])
+@_upload(Operation.OPTIMIZE, "A smaller file that looks the same")
 async def optimize(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
     return await _dispatch(request, Operation.OPTIMIZE)
 
 
-@post("/images/convert", status_code=202, guards=[require_key])
+@_upload(Operation.CONVERT, "The image in WebP or AVIF")
 async def convert(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
     return await _dispatch(request, Operation.CONVERT)
 
 
-@post("/images/process", status_code=202, guards=[require_key])
+@_upload(Operation.PROCESS, "Analyze, optimize and convert in one call")
 async def process(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
     return await _dispatch(request, Operation.PROCESS)
 
@@ -91,22 +156,37 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     )
 
 
-@get("/images/{image_id:str}/original", guards=[require_key])
+@_download("original", "The upload as it was received (local addition)")
 async def original(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
     return await file_of_image(request, image_id, authenticated_key(request).account_id, "original")
 
 
-@get("/images/{image_id:str}/optimized", guards=[require_key])
+@_download("optimized", "The optimized file")
 async def optimized(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
     return await file_of_image(request, image_id, authenticated_key(request).account_id, "optimized")
 
 
-@get("/images/{image_id:str}/converted", guards=[require_key])
+@_download("converted", "The converted file (local addition)")
 async def converted(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
     return await file_of_image(request, image_id, authenticated_key(request).account_id, "converted")
 
 
-@get("/images/{image_id:str}/thumbnail", guards=[require_key])
+@get(
+    "/images/{image_id:str}/thumbnail",
+    "images",
+    "The upload as WebP of at most 512 pixels on each side (local addition)",
+    {
+        200: {
+            "description": "the thumbnail; its Content-Type is image/webp, never application/octet-stream",
+            "headers": {"ETag": header("changes with the content")},
+            "content": file_content("image/webp"),
+        },
+        304: "If-None-Match names the thumbnail's ETag",
+        404: "no such image in this account, or its upload was removed",
+        422: "no thumbnail can be made: the picture is damaged",
+    },
+    IF_NONE_MATCH,
+)
 async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) -> Response[bytes | None]:
     return await thumbnail_of_image(request, image_id, authenticated_key(request).account_id)
 

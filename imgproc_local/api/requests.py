@@ -5,14 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from litestar import Request, route
+from litestar import Request
 from litestar.datastructures import Headers
-from litestar.enums import HttpMethod
 
 from imgproc_local.api.uploads import Fields, MultipartForm
 from imgproc_local.domain.errors import InvalidRequest
@@ -42,9 +40,6 @@ ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 MAX_IDEMPOTENCY_KEY = 255
 MAX_WAIT_S = 60
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
-
-get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
-"""Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
 
 # ---- form fields ----
@@ -131,7 +126,7 @@ def _maximum(fields: Fields, name: str, errors: dict[str, list[str]]) -> int | N
     text = _last(fields, name)
     if not text:
         return None
-    return read_integer({name: text}, name, errors, minimum=1, maximum=MAX_SIDE_PX)
+    return read_integer(text, name, errors, minimum=1, maximum=MAX_SIDE_PX)
 
 
 def _last(fields: Fields, name: str) -> str:
@@ -212,43 +207,74 @@ def preference_applied(wait_s: int | None) -> dict[str, str]:
     return {} if wait_s is None else {"Preference-Applied": f"wait={wait_s}"}
 
 
-def read_query(request: Request[Any, Any, Any]) -> dict[str, str]:
-    """The query parameters. Values of the same name are joined by commas: a list may be sent either way, and a single
-    value that was sent twice is invalid.
+class Parameters:
+    """The query parameters of a request. What is wrong with one is collected; `require_valid` raises it all."""
+
+    def __init__(self, request: Request[Any, Any, Any]) -> None:
+        self._query = request.query_params
+        self._errors: dict[str, list[str]] = {}
+
+    def require_valid(self) -> None:
+        """Raises: InvalidRequest, if one of the parameters that were read is invalid."""
+        if self._errors:
+            raise InvalidRequest(self._errors)
+
+    def words(self, name: str, known: Sequence[T]) -> list[T]:
+        """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""
+        values = self._query.getall(name, [])
+        words = [word.strip() for value in values for word in value.split(",")]
+        if not set(words) <= set(known):
+            self._refuse(name, f"a list of {', '.join(known)}, separated by commas")
+        return [word for word in known if word in words]
+
+    def integer(self, name: str, minimum: int, maximum: int, default: int | None = None) -> int:
+        """An integer from `minimum` to `maximum`. Without a default, the parameter is required."""
+        text = self._text(name)
+        if text is None:
+            if default is None and name not in self._errors:
+                self._refuse(name, f"an integer from {minimum} to {maximum}")
+            return minimum if default is None else default
+        return read_integer(text, name, self._errors, minimum=minimum, maximum=maximum)
+
+    def only_true(self, name: str) -> bool:
+        """Whether a filter that can only be switched on was sent."""
+        text = self._text(name)
+        if text not in (None, "true"):
+            self._refuse(name, "true or not sent")
+        return text is not None
+
+    def ulid(self, name: str) -> str | None:
+        text = self._text(name)
+        if text is not None and not ULID.fullmatch(text):
+            self._refuse(name, "a ULID of 26 characters")
+        return text and text.lower()
+
+    def language(self, name: str) -> str | None:
+        text = self._text(name)
+        if text is not None and text.lower() not in LANGUAGES:
+            self._refuse(name, "an ISO 639-1 code that GET /languages lists")
+        return text and text.lower()
+
+    def format(self, name: str) -> Format:
+        return read_format(self._text(name) or "", self._errors)
+
+    def _text(self, name: str) -> str | None:
+        """The value of a parameter that may be sent once; None if it was not sent."""
+        values = self._query.getall(name, [])
+        if len(values) > 1:
+            self._refuse(name, "sent once")
+        return values[0] if len(values) == 1 else None
+
+    def _refuse(self, name: str, expected: str) -> None:
+        received = " and ".join(_shown(value) for value in self._query.getall(name, [])[:MAX_IGNORED_SHOWN]) or "none"
+        self._errors[name] = [f"{name} must be {expected}; received {received}."]
+
+
+def read_integer(text: str, name: str, errors: dict[str, list[str]], *, minimum: int, maximum: int) -> int:
+    """The integer in `text`. If it is malformed or out of range, that is reported in `errors`, and the
+    result is `minimum`.
     """
-    query = request.query_params
-    return {name: ",".join(query.getall(name)) for name in query}
-
-
-def read_list(query: Mapping[str, str], name: str, known: Sequence[T], errors: dict[str, list[str]]) -> list[T]:
-    """The words of `known` that the parameter `name` lists. If it has any other, that is reported in `errors`."""
-    words = [word.strip() for word in query[name].split(",")] if name in query else []
-    if not set(words) <= set(known):
-        errors[name] = [
-            f"{name} must be a list of {', '.join(known)}, separated by commas; received {query[name][:40]!r}."
-        ]
-    return [word for word in known if word in words]
-
-
-def read_integer(
-    values: Mapping[str, str],
-    name: str,
-    errors: dict[str, list[str]],
-    *,
-    minimum: int,
-    maximum: int,
-    default: int | None = None,
-) -> int:
-    """The integer `name`. If it is malformed, out of range, or missing without a default, that is reported in `errors`,
-    and `minimum` is returned.
-    """
-    expected = f"{name} must be an integer from {minimum} to {maximum}"
-    if name not in values:
-        if default is None:
-            errors[name] = [f"{expected}; it is required and was not sent."]
-        return minimum if default is None else default
-    text = values[name]
     if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
-        errors[name] = [f"{expected}; received {text[:40]!r}."]
+        errors[name] = [f"{name} must be an integer from {minimum} to {maximum}; received {_shown(text)}."]
         return minimum
     return int(text)

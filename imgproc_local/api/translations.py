@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from litestar import Request, Response, patch, post
+from litestar import Request, Response
 from litestar.params import FromPath
 from msgspec import UNSET
 
-from imgproc_local.api.auth import authenticated_key, require_key
+from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.bodies import EditedTranslationBody, TranslationEdit
 from imgproc_local.api.json_body import read_json
+from imgproc_local.api.operations import PREFER, PREFERENCE_APPLIED, Described, patch, post
 from imgproc_local.api.requests import preference_applied, read_wait_s
 from imgproc_local.api.wire import edited_translation_body
 from imgproc_local.compose import Services
@@ -22,10 +23,24 @@ from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
 
 PATH = "/images/{image_id:str}/translations/{language_code:str}"
+NO_TEXT = "no such image in this account, or it has no text in this language (yet)"
+CHANGED: dict[int, Described] = {200: (EditedTranslationBody, "the text as it is now"), 404: NO_TEXT}
+NO_VERSION: dict[int, Described] = {409: "there is no such version; nothing was changed"}
 EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
 
 
-@patch(PATH, guards=[require_key])
+@patch(
+    PATH,
+    "translations",
+    "Edit an alt text or file name by hand (local addition)",
+    CHANGED
+    | {
+        408: "the body was not received in time",
+        413: "the body has more than 16 KiB",
+        422: "a field is invalid, or none was sent",
+    },
+    body=TranslationEdit,
+)
 async def edit_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
@@ -37,7 +52,7 @@ async def edit_translation(
     return _body(edited, text.language_code)
 
 
-@post(f"{PATH}/undo", status_code=200, guards=[require_key])
+@post(f"{PATH}/undo", "translations", "Restore the version before a change (local addition)", CHANGED | NO_VERSION)
 async def undo_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
@@ -46,7 +61,7 @@ async def undo_translation(
     return _body(await services.engine.texts.undo(job.id, text.language_code), text.language_code)
 
 
-@post(f"{PATH}/redo", status_code=200, guards=[require_key])
+@post(f"{PATH}/redo", "translations", "Repeat a change that was undone (local addition)", CHANGED | NO_VERSION)
 async def redo_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> EditedTranslationBody:
@@ -55,7 +70,19 @@ async def redo_translation(
     return _body(await services.engine.texts.redo(job.id, text.language_code), text.language_code)
 
 
-@post(f"{PATH}/regenerate", status_code=202, guards=[require_key])
+@post(
+    f"{PATH}/regenerate",
+    "translations",
+    "Have one text written anew (local addition)",
+    {
+        202: (EditedTranslationBody, "the text as it is now", PREFERENCE_APPLIED),
+        402: "the balance does not cover it",
+        404: NO_TEXT,
+        409: "the uploaded picture was removed because of its age",
+    },
+    PREFER,
+    description="It costs as much as analyze for one language. The credits are given back if it fails.",
+)
 async def regenerate_translation(
     request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
 ) -> Response[EditedTranslationBody]:

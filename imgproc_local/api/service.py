@@ -1,10 +1,12 @@
-"""`GET /metrics`: counts and states for Prometheus, in its text format.
+"""What the service says about itself: its languages, whether it works, and its counts and states for Prometheus.
 
 Source: the Prometheus documentation, "Exposition formats", version 0.0.4.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
@@ -15,11 +17,92 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.api.auth import require_key
+from imgproc_local.api.bodies import ErrorBody, HealthBody, LanguagesBody
+from imgproc_local.api.operations import get
 from imgproc_local.api.proxy import TRUSTED_PROXY
-from imgproc_local.api.requests import get
+from imgproc_local.api.wire import language_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
+from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.engine.stage import BOUNDS_S, StageDurations
+
+
+@get(
+    "/languages",
+    "service",
+    "The languages that texts can be written in",
+    {200: (LanguagesBody, "every language")},
+    guard=None,
+)
+async def languages() -> LanguagesBody:
+    return LanguagesBody([language_body(language) for language in LANGUAGES.values()])
+
+
+# ---- health ----
+
+BEAT_EVERY_S = 1.0
+"""How long a test write that succeeded counts for later requests. They need no key, so they could cause many writes."""
+BEAT_TIMEOUT_S = 5.0
+"""A test write that takes longer has failed."""
+
+
+class Heartbeat:
+    """Writes to the data folder for a test, and remembers when it last did and whether that failed."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._begun_at_s = -BEAT_EVERY_S
+        self._failure: str | None = None
+
+    async def beat(self, services: Services) -> None:
+        """Make a test write unless the last one still counts. Raises: StorageFailed, where it failed or took too long.
+
+        Requests that wait while another's test write fails get its failure too, instead of making one each.
+        """
+        asked_at_s = time.monotonic()
+        async with self._lock:
+            fresh = self._failure is None and asked_at_s - self._begun_at_s < BEAT_EVERY_S
+            if not fresh and self._begun_at_s < asked_at_s:
+                self._begun_at_s = time.monotonic()
+                self._failure = await self._write(services)
+            if self._failure is not None:
+                raise StorageFailed(self._failure)
+
+    async def _write(self, services: Services) -> str | None:
+        """Why the data folder can't be written; None where it can."""
+        try:
+            async with asyncio.timeout(BEAT_TIMEOUT_S):
+                await services.jobs.check_writable()
+                # on a full disk the database file can still have free pages
+                await asyncio.to_thread(services.blobs.check_writable)
+        except TimeoutError:
+            return f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds."
+        except StorageFailed as error:
+            return error.message
+        return None
+
+
+@get(
+    "/healthz",
+    "service",
+    "Whether the service works (local addition, outside /api/v1)",
+    {
+        200: (HealthBody, "the service works"),
+        503: "the data folder can't be written, or some stages are not processed",
+    },
+    guard=None,
+)
+async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
+    services: Services = request.app.state.services
+    heartbeat: Heartbeat = request.app.state.heartbeat
+    if (problem := services.engine.problem) is not None:
+        return Response(ErrorBody(problem), status_code=503)
+    await heartbeat.beat(services)
+    return Response(HealthBody("ok"))
+
+
+# ---- metrics ----
 
 MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"
@@ -58,7 +141,20 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
         await require_key(connection, handler)
 
 
-@get("/metrics", guards=[require_loopback_or_key])
+@get(
+    "/metrics",
+    "service",
+    "Counts and states for Prometheus (local addition, outside /api/v1)",
+    {
+        200: {
+            "description": "the text format of Prometheus",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+    description="A client on the service's machine needs no key.",
+    security=[{}, {"bearer": []}, {"apiKey": []}],
+    guard=require_loopback_or_key,
+)
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     services: Services = request.app.state.services
     counts: RequestCounts = request.app.state.request_counts
