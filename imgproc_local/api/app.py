@@ -12,7 +12,6 @@ from litestar.types import ControllerRouterHandler
 
 from imgproc_local.api import errors, openapi, service
 from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers, refuse_trailing_slash
-from imgproc_local.api.cors import CrossOrigin
 from imgproc_local.api.entry import Entry
 from imgproc_local.api.uploads import Uploads
 from imgproc_local.compose import Services
@@ -46,8 +45,7 @@ def make_app(
         request_max_body_size=None,  # `read_form` and `read_json` limit the bodies that they read
         debug=False,
     )
-    handler = CrossOrigin(app.asgi_handler, services.config.allowed_origins, PREFIX)
-    app.asgi_handler = Entry(handler, services.config.trusted_proxies, counts)
+    app.asgi_handler = Entry(app.asgi_handler, services.config, counts)
     return app
 
 

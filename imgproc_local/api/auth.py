@@ -24,6 +24,8 @@ from imgproc_local.storage.accounts import ApiKey
 WINDOW_S = 60.0
 STATE_KEY = "imgproc_rate_limit"
 """The key in `scope["state"]` under which `require_key` stores the RateLimitResult of a request."""
+TRUSTED_PROXY = "imgproc_trusted_proxy"
+"""Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
 UNLIMITED_REMAINING = 1_000_000
 """The `X-RateLimit-Remaining` of a key without a limit. At 0, clients would pause."""
 

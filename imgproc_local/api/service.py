@@ -16,10 +16,9 @@ from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from imgproc_local.api.auth import require_key
+from imgproc_local.api.auth import TRUSTED_PROXY, require_key
 from imgproc_local.api.bodies import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.api.operations import get
-from imgproc_local.api.proxy import TRUSTED_PROXY
 from imgproc_local.api.wire import language_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name

@@ -22,7 +22,7 @@ from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 
-from imgproc_local.api.proxy import TRUSTED_PROXY
+from imgproc_local.api.auth import TRUSTED_PROXY
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
 from imgproc_local.storage.sessions import PageSession
