@@ -12,7 +12,7 @@ from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.bodies import AffordBody, Balance, BalanceBody, JobBody, JobsBody, ProjectsBody
 from imgproc_local.api.operations import delete, get, query
 from imgproc_local.api.requests import Parameters, preference_applied, read_wait_s
-from imgproc_local.api.wire import INCLUDE, afford_body, job_body, jobs_body, projects_body, status_word, status_words
+from imgproc_local.api.wire import INCLUDE, data_body, job_body, jobs_body, status_word, status_words
 from imgproc_local.compose import Services
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -132,7 +132,7 @@ async def delete_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> 
 @get("/projects", "account", "The account's projects by name (local addition)", {200: (ProjectsBody, "every project")})
 async def list_projects(request: Request[Any, Any, Any]) -> ProjectsBody:
     services: Services = request.app.state.services
-    return projects_body(await services.jobs.projects(authenticated_key(request).account_id))
+    return data_body(await services.jobs.projects(authenticated_key(request).account_id), ProjectsBody)
 
 
 @get("/credits/balance", "account", "The credit balance", {200: (BalanceBody, "the balance")})
@@ -162,4 +162,4 @@ async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     parameters.format("format")
     parameters.require_valid()
     current = await services.store.credits.balance(authenticated_key(request).account_id)
-    return afford_body(services.engine.affordability(images, languages, current))
+    return data_body(services.engine.affordability(images, languages, current), AffordBody)

@@ -22,9 +22,9 @@ from litestar.params import FromPath
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key
-from imgproc_local.api.bodies import AccountEvent, DeletedJob, StatusEvent
+from imgproc_local.api.bodies import AccountEvent, DeletedJob, Snapshot, StatusEvent, Totals
 from imgproc_local.api.operations import get
-from imgproc_local.api.wire import INCLUDE, job_body, snapshot, totals_data
+from imgproc_local.api.wire import INCLUDE, as_body, job_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
 from imgproc_local.engine.updates import Changes
@@ -134,7 +134,7 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
     """The events of the account until the service stops."""
     with services.engine.account_changes(account_id) as subscription:
         totals = await services.jobs.totals(account_id)
-        yield _event("snapshot", snapshot(totals)) + _event("totals", totals_data(totals))
+        yield _event("snapshot", Snapshot(totals.unfinished, totals.total)) + _event("totals", as_body(totals, Totals))
         next_totals_s = time.monotonic() + TOTALS_EVERY_S
         are_totals_stale = False
         while True:
@@ -149,7 +149,7 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
                 before, totals = totals, await services.jobs.totals(account_id)
                 took_s, are_totals_stale = time.monotonic() - began_s, False
                 next_totals_s = began_s + max(TOTALS_EVERY_S, took_s / TOTALS_SHARE)
-                events += _event("totals", totals_data(totals)) if totals != before else b""
+                events += _event("totals", as_body(totals, Totals)) if totals != before else b""
             yield events
             if changes.changed:
                 await asyncio.sleep(PAUSE_S)

@@ -19,7 +19,7 @@ from litestar.handlers import BaseRouteHandler
 from imgproc_local.api.auth import TRUSTED_PROXY, require_key
 from imgproc_local.api.bodies import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.api.operations import get
-from imgproc_local.api.wire import language_body
+from imgproc_local.api.wire import data_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
 from imgproc_local.domain.errors import StorageFailed
@@ -35,7 +35,7 @@ from imgproc_local.engine.stage import BOUNDS_S, StageDurations
     guard=None,
 )
 async def languages() -> LanguagesBody:
-    return LanguagesBody([language_body(language) for language in LANGUAGES.values()])
+    return data_body(list(LANGUAGES.values()), LanguagesBody)
 
 
 # ---- health ----

@@ -7,43 +7,35 @@ values of `Status`; `SET_B` has the word of set B for each. See "Status" in the 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
+import msgspec
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from imgproc_local.api.bodies import (
-    Afford,
-    AffordBody,
     DetailsBody,
     Dispatch,
     DispatchBody,
     EditedTranslation,
     EditedTranslationBody,
     ExportIncompleteBody,
-    ExportPreview,
     ExportPreviewBody,
     ImageBody,
     JobBody,
     JobData,
     JobsBody,
-    LanguageBody,
-    MissingFileBody,
-    NeededTextBody,
-    ProjectBody,
     ProjectNameBody,
-    ProjectsBody,
-    Snapshot,
     StageErrorBody,
     TextStateBody,
-    Totals,
     TranslationBody,
 )
-from imgproc_local.domain.export import ExportProblems, MissingFile, NeededText
+from imgproc_local.domain.export import ExportProblems
 from imgproc_local.domain.image import Format, compression_percentage
-from imgproc_local.domain.job import Job, JobDetails, JobTotals, Project, StageState, Status
-from imgproc_local.domain.languages import Language
-from imgproc_local.domain.plan import Affordability
+from imgproc_local.domain.job import Job, JobDetails, StageState, Status
 from imgproc_local.domain.result import TextState, Translation
+
+T = TypeVar("T")
 
 StatusSet = Literal["A", "B"]
 
@@ -69,32 +61,30 @@ MAX_LISTED_PROBLEMS = 20
 """An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
 
 
+def as_body(value: Any, body: type[T]) -> T:
+    """The body with the fields of `value`, which has attributes of the same names."""
+    return msgspec.convert(value, body, from_attributes=True)
+
+
+def data_body(value: Any, body: type[T]) -> T:
+    """A body whose only field is `data`."""
+    return as_body({"data": value}, body)
+
+
 def export_preview_body(images: int, files: int, size_bytes: int, problems: ExportProblems) -> ExportPreviewBody:
-    return ExportPreviewBody(
-        ExportPreview(images, files, size_bytes, _needed_texts(problems.needs_text), _missing_files(problems.missing))
-    )
+    preview = {"images": images, "files": files, "bytes": size_bytes}
+    return data_body(preview | {"needs_text": problems.needs_text, "missing": problems.missing}, ExportPreviewBody)
 
 
 def export_incomplete_body(message: str, problems: ExportProblems) -> ExportIncompleteBody:
-    return ExportIncompleteBody(
-        message,
-        len(problems.needs_text),
-        _needed_texts(problems.needs_text[:MAX_LISTED_PROBLEMS]),
-        len(problems.missing),
-        _missing_files(problems.missing[:MAX_LISTED_PROBLEMS]),
-    )
-
-
-def _needed_texts(listed: Sequence[NeededText]) -> list[NeededTextBody]:
-    return [NeededTextBody(text.image_id, text.original_filename, list(text.languages)) for text in listed]
-
-
-def _missing_files(listed: Sequence[MissingFile]) -> list[MissingFileBody]:
-    return [MissingFileBody(file.image_id, file.original_filename, file.variant, file.reason) for file in listed]
-
-
-def afford_body(checked: Affordability) -> AffordBody:
-    return AffordBody(Afford(checked.can_afford, checked.required, checked.balance, checked.shortfall))
+    body = {
+        "message": message,
+        "needs_text_total": len(problems.needs_text),
+        "needs_text": problems.needs_text[:MAX_LISTED_PROBLEMS],
+        "missing_total": len(problems.missing),
+        "missing": problems.missing[:MAX_LISTED_PROBLEMS],
+    }
+    return as_body(body, ExportIncompleteBody)
 
 
 def status_word(status: Status, status_set: StatusSet) -> str:
@@ -104,10 +94,6 @@ def status_word(status: Status, status_set: StatusSet) -> str:
 def status_words(status_set: StatusSet) -> list[str]:
     """The words of a status set, in the order in which a job can have them."""
     return list(dict.fromkeys(status_word(status, status_set) for status in Status))
-
-
-def language_body(language: Language) -> LanguageBody:
-    return LanguageBody(language.code, language.name, language.native_name)
 
 
 DISPATCHED = {
@@ -126,30 +112,9 @@ def dispatch_body(job: Job, status: Status, status_set: StatusSet, note: str) ->
     return DispatchBody(Dispatch(job.id, status_word(status, status_set), message))
 
 
-def translation_body(translation: Translation) -> TranslationBody:
-    return TranslationBody(
-        language_code=translation.language_code,
-        seo_filename=translation.seo_filename,
-        seo_alt_text=translation.seo_alt_text,
-        source=translation.source.value,
-        needs_text=translation.needs_text,
-    )
-
-
 def edited_translation_body(translation: Translation, state: TextState) -> EditedTranslationBody:
-    body = translation_body(translation)
     return EditedTranslationBody(
-        EditedTranslation(
-            body.language_code,
-            body.seo_filename,
-            body.seo_alt_text,
-            body.source,
-            body.needs_text,
-            state.can_undo,
-            state.can_redo,
-            state.regenerating,
-            state.error,
-        )
+        EditedTranslation(**asdict(as_body(translation, TranslationBody)), **asdict(as_body(state, TextStateBody)))
     )
 
 
@@ -167,10 +132,7 @@ def _details(job: Job, details: JobDetails) -> DetailsBody:
         optimized_format=job.optimized.format.value if job.optimized else None,
         max_width_px=details.max_width_px,
         max_height_px=details.max_height_px,
-        texts={
-            code: TextStateBody(state.can_undo, state.can_redo, state.regenerating, state.error)
-            for code, state in job.text_states.items()
-        },
+        texts={code: as_body(state, TextStateBody) for code, state in job.text_states.items()},
     )
 
 
@@ -196,7 +158,7 @@ def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ())
             compression_percentage=(
                 compression_percentage(job.original.size_bytes, optimized.size_bytes) if optimized else None
             ),
-            translations=[translation_body(translation) for translation in job.translations],
+            translations=[as_body(translation, TranslationBody) for translation in job.translations],
             removed=[kind.value for kind in job.removed] if "removed" in include else UNSET,
             details=_details(job, job.details) if "details" in include and job.details else UNSET,
         ),
@@ -212,17 +174,3 @@ def jobs_body(
     jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet, include: Collection[Include] = ()
 ) -> JobsBody:
     return JobsBody([job_data(job, status_set, include) for job in jobs], next_cursor)
-
-
-def projects_body(projects: Sequence[Project]) -> ProjectsBody:
-    return ProjectsBody([ProjectBody(project.id, project.name, project.pictures) for project in projects])
-
-
-def snapshot(totals: JobTotals) -> Snapshot:
-    return Snapshot(totals.unfinished, totals.total)
-
-
-def totals_data(totals: JobTotals) -> Totals:
-    return Totals(
-        totals.waiting, totals.running, totals.finished, totals.failed, totals.original_bytes, totals.saved_bytes
-    )

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from imgproc_local.api.bodies import TranslationBody
-from imgproc_local.api.wire import StatusSet, status_word, translation_body
+from imgproc_local.api.wire import StatusSet, as_body, status_word
 from imgproc_local.batch.alt_table import alt_rows
 from imgproc_local.batch.alt_table import csv_bytes as csv_of_rows
 from imgproc_local.batch.files import ResultFile
@@ -106,7 +106,7 @@ def _entry(outcome: Outcome, status_set: StatusSet, out: Path) -> ImageEntry:
         compression_percentage=(
             compression_percentage(record.size_bytes, record.optimized.size_bytes) if record.optimized else None
         ),
-        translations=[translation_body(translation) for translation in record.translations],
+        translations=[as_body(translation, TranslationBody) for translation in record.translations],
         removed=list(record.removed),
         optimized_file=_path(record.optimized, out),
         converted_file=_path(record.converted, out),
