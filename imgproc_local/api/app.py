@@ -1,22 +1,58 @@
-"""The ASGI application. Whoever serves it opens `services` before and closes them afterwards."""
+"""The ASGI application, and what happens to every request before and after its handler.
+
+Whoever serves it opens `services` before and closes them afterwards.
+
+Invariants: `X-Forwarded-*` are read only on connections from a trusted proxy, because any client can send them.
+Only paths of the API get CORS headers, never the local page. No answer allows credentials, and the API reads no
+cookies: a page of an allowed origin needs an API key like every other client. Litestar's own CORS middleware would
+apply to all paths, and does not answer browsers that ask for access to a private network.
+Sources: Fetch Standard, "CORS protocol"; W3C, "Private Network Access".
+"""
 
 from __future__ import annotations
 
+import re
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import msgspec
 from litestar import Litestar, Router
-from litestar.datastructures import State
-from litestar.types import ControllerRouterHandler
+from litestar.datastructures import Headers, State
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from imgproc_local.api import errors, openapi, service
-from imgproc_local.api.auth import RateLimiter, add_rate_limit_headers, refuse_trailing_slash
-from imgproc_local.api.entry import Entry
+from imgproc_local.api.auth import TRUSTED_PROXY, RateLimiter, add_rate_limit_headers, refuse_trailing_slash
+from imgproc_local.api.bodies import ErrorBody
 from imgproc_local.api.uploads import Uploads
 from imgproc_local.compose import Services
+from imgproc_local.config import Config
+from imgproc_local.domain.addresses import is_in, parse_address
+from imgproc_local.storage.accounts import ApiKey
+from imgproc_local.system.audit import audit, request_id
 
 PREFIX = "/api/v1"
+REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+"""A client's `X-Request-Id` that is well-formed. Any other is replaced, because request ids are written to logs."""
+MESSAGE_BYPASSED = "This service is behind a proxy, which gives it TLS. Send the request to the proxy."
+PREFLIGHT_HEADERS = [
+    (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
+    (
+        b"access-control-allow-headers",
+        b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer, X-API-Key, X-Request-Id",
+    ),
+    (b"access-control-max-age", b"600"),
+]
+"""What a page may send, and for how many seconds a browser remembers that."""
+EXPOSED_HEADERS = (
+    b"Allow, Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate, X-Error-Code,"
+    b" X-Project-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id, X-Total-Count"
+)
+"""The headers of an answer that a page may read, besides those that it may always read."""
 
 
 def make_app(
@@ -54,3 +90,88 @@ def end_requests(app: Litestar) -> None:
     app.state.services.engine.end_waits()
     app.state.services.exporter.end()
     app.state.uploads.end()
+
+
+class Entry:
+    """Wraps the ASGI application `app`."""
+
+    def __init__(self, app: ASGIApp, config: Config, counts: service.RequestCounts) -> None:
+        self._proxies = config.trusted_proxies
+        self._origins = {origin.encode() for origin in config.allowed_origins}
+        self._counts = counts
+        trusted = [str(network) for network in self._proxies]
+        self._app: Any = ProxyHeadersMiddleware(app, trusted) if trusted else app  # type: ignore[arg-type]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await self._app(scope, receive, send)
+            return
+        identifier = _request_id(scope)
+        token = request_id.set(identifier)
+        headers = [(b"x-request-id", identifier.encode()), (b"x-content-type-options", b"nosniff")]
+        cors = self._cors_headers(scope) if self._origins and scope["path"].startswith(f"{PREFIX}/") else []
+
+        async def send_observed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *headers, *cors]
+                self._observe(scope, message["status"])
+            await send(message)
+
+        try:
+            if self._is_bypassed(scope):
+                await _answer(send_observed, 403, msgspec.json.encode(ErrorBody(MESSAGE_BYPASSED)))
+            elif PREFLIGHT_HEADERS[0] in cors:
+                await _answer(send_observed, 204)
+            else:
+                await self._app(scope, receive, send_observed)
+        finally:
+            request_id.reset(token)
+
+    def _is_bypassed(self, scope: Any) -> bool:
+        """Whether a request avoids the proxy: it comes from another machine, without TLS, to a service behind a proxy.
+
+        Marks the requests that come from a trusted proxy.
+        """
+        address = parse_address(scope["client"][0]) if self._proxies and scope["client"] else None
+        if address is not None:
+            scope["client"] = (str(address), scope["client"][1])  # IPv4 that is mapped to IPv6 is IPv4
+            if is_in(str(address), self._proxies):
+                scope["state"][TRUSTED_PROXY] = True
+                return False
+        return bool(self._proxies) and scope["scheme"] != "https" and not (address and address.is_loopback)
+
+    def _cors_headers(self, scope: HTTPScope) -> list[tuple[bytes, bytes]]:
+        """The headers that let a page of an allowed origin read the answer; in a preflight, what it may send."""
+        sent = Headers(scope["headers"])
+        if len(sent.getall("origin", [])) != 1 or sent["origin"].encode() not in self._origins:
+            return [(b"vary", b"Origin")]
+        headers = [(b"vary", b"Origin"), (b"access-control-allow-origin", sent["origin"].encode())]
+        if scope["method"] != "OPTIONS" or "access-control-request-method" not in sent:
+            return [*headers, (b"access-control-expose-headers", EXPOSED_HEADERS)]
+        if sent.get("access-control-request-private-network") == "true":
+            headers.append((b"access-control-allow-private-network", b"true"))
+        return headers + PREFLIGHT_HEADERS
+
+    def _observe(self, scope: HTTPScope, status: int) -> None:
+        """Count the request, and write the use of a key to the audit log."""
+        route = scope.get("path_template") or service.UNMATCHED
+        self._counts.add(scope["method"], route, status)
+        key = scope.get("user")
+        if isinstance(key, ApiKey):
+            client = scope["client"][0] if scope["client"] else None
+            audit("key.use", key=key.id, account=key.account_id, method=scope["method"], route=route, status=status,
+                  client=client)  # fmt: skip
+
+
+def _request_id(scope: Scope) -> str:
+    """The client's `X-Request-Id` if it is well-formed, else a new one."""
+    sent = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    if len(sent) == 1 and REQUEST_ID.fullmatch(sent[0]):
+        return sent[0].decode()
+    return secrets.token_hex(8)
+
+
+async def _answer(send: Send, status: int, body: bytes = b"") -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))] if body else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

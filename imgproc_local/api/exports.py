@@ -15,8 +15,7 @@ from litestar.types import Receive, Send
 from imgproc_local.api.auth import authenticated_key, require_key
 from imgproc_local.api.bodies import ExportPreviewBody
 from imgproc_local.api.images import content_disposition
-from imgproc_local.api.json_body import read_json
-from imgproc_local.api.requests import ULID
+from imgproc_local.api.requests import ULID, read_json
 from imgproc_local.api.wire import export_preview_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest

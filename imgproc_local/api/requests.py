@@ -1,7 +1,8 @@
-"""Reads form fields, request headers and query parameters."""
+"""Reads form fields, request headers, query parameters and JSON bodies."""
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import re
 import unicodedata
@@ -11,9 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Request
 from litestar.datastructures import Headers
+from litestar.exceptions import InternalServerException
 
 from imgproc_local.api.uploads import Fields, MultipartForm
-from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.errors import InvalidRequest, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import (
@@ -27,7 +29,8 @@ from imgproc_local.domain.plan import (
     Plan,
 )
 
-T = TypeVar("T", bound=str)
+T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
 
 TEXT_FIELDS = ("languages", "format", "project_id", "project_name", "context", "max_width_px", "max_height_px")
 """The fields of uploads besides the image; each operation has some of them."""
@@ -39,6 +42,8 @@ ULID = re.compile(r"[0-9a-hjkmnp-tv-z]{26}", re.IGNORECASE | re.ASCII)
 
 MAX_IDEMPOTENCY_KEY = 255
 MAX_WAIT_S = 60
+MAX_JSON_BYTES = 16 * 1024
+JSON_TIMEOUT_S = 10
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
 
 
@@ -219,7 +224,7 @@ class Parameters:
         if self._errors:
             raise InvalidRequest(self._errors)
 
-    def words(self, name: str, known: Sequence[T]) -> list[T]:
+    def words(self, name: str, known: Sequence[Word]) -> list[Word]:
         """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""
         values = self._query.getall(name, [])
         words = [word.strip() for value in values for word in value.split(",")]
@@ -278,3 +283,44 @@ def read_integer(text: str, name: str, errors: dict[str, list[str]], *, minimum:
         errors[name] = [f"{name} must be an integer from {minimum} to {maximum}; received {_shown(text)}."]
         return minimum
     return int(text)
+
+
+# ---- JSON bodies ----
+
+
+async def read_json(
+    request: Request[Any, Any, Any],
+    body_type: type[T],
+    expected: str,
+    max_bytes: int = MAX_JSON_BYTES,
+    without_body: T | None = None,
+) -> T:
+    """The body as `body_type`. `expected` describes it for the message, such as "a JSON object with name (text)".
+
+    A request without a body gives `without_body`; it is refused if that is None.
+    Raises: InvalidRequest, UploadTooLarge, UploadTimedOut.
+    """
+    body = await _body(request, max_bytes)
+    if not body:
+        if without_body is not None:
+            return without_body
+        raise InvalidRequest({"body": [f"Expected {expected}, received no body."]})
+    try:
+        return msgspec.json.decode(body, type=body_type)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidRequest({"body": [f"Expected {expected}: {error}."]}) from error
+
+
+async def _body(request: Request[Any, Any, Any], max_bytes: int) -> bytes:
+    body = bytearray()
+    try:
+        async with asyncio.timeout(JSON_TIMEOUT_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > max_bytes:
+                    raise UploadTooLarge(f"Expected a body of at most {max_bytes} bytes, received more.")
+    except InternalServerException:  # Litestar raises this when the client has disconnected
+        raise InvalidRequest({"body": ["The connection was closed before the whole body was received."]}) from None
+    except TimeoutError:
+        raise UploadTimedOut(f"The body was not received within {JSON_TIMEOUT_S} seconds.") from None
+    return bytes(body)

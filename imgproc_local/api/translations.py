@@ -11,9 +11,8 @@ from msgspec import UNSET
 
 from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.bodies import EditedTranslationBody, TranslationEdit
-from imgproc_local.api.json_body import read_json
 from imgproc_local.api.operations import PREFER, PREFERENCE_APPLIED, Described, patch, post
-from imgproc_local.api.requests import preference_applied, read_wait_s
+from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import edited_translation_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text

@@ -13,7 +13,7 @@ from litestar.exceptions import NotAuthorizedException
 from litestar.params import FromPath
 from msgspec import Struct
 
-from imgproc_local.api.json_body import read_json
+from imgproc_local.api.requests import read_json
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, NotFound

@@ -17,7 +17,7 @@ from litestar.exceptions import ClientException
 from litestar.params import FromPath
 from msgspec import Meta, Struct
 
-from imgproc_local.api.json_body import read_json
+from imgproc_local.api.requests import read_json
 from imgproc_local.compose import Services, model_store, models_in_programs
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound

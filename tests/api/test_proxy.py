@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from imgproc_local.api.app import Entry
 from imgproc_local.api.auth import TRUSTED_PROXY
-from imgproc_local.api.entry import Entry
 from imgproc_local.api.service import RequestCounts
 from imgproc_local.config import Config
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from imgproc_local import compose
-from imgproc_local.api import json_body as body_reader
+from imgproc_local.api import requests
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
@@ -107,14 +107,14 @@ def test_an_invalid_body_is_refused_and_no_key_is_created(page: httpx.Client, bo
 
 
 def test_a_body_that_is_too_large_is_refused_while_it_is_read(page: httpx.Client) -> None:
-    body = json.dumps({"name": "x", "pad": "y" * body_reader.MAX_BODY_BYTES}).encode()
+    body = json.dumps({"name": "x", "pad": "y" * requests.MAX_JSON_BYTES}).encode()
     assert page.post("/local/keys", content=body).status_code == 413
     chunked = page.post("/local/keys", content=iter([body[:9000], body[9000:]]))
     assert (chunked.status_code, "16384" in chunked.json()["message"]) == (413, True)
 
 
 def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(body_reader, "BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(requests, "JSON_TIMEOUT_S", 0.05)
 
     async def stall() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(service.root.rpartition(":")[2]))
