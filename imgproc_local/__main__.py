@@ -28,13 +28,9 @@ def main() -> None:
 
         selftest_child.run(int(sys.argv[2]))
     elif sys.argv[1:2] == ["archive-cluster"]:
-        from imgproc_local.archive import cluster_process
+        from imgproc_local.archive import cluster
 
-        cluster_process.run(int(sys.argv[2]), int(sys.argv[3]))
-    elif sys.argv[1:2] == ["archive-manifest"]:
-        from imgproc_local.archive import manifest_process
-
-        manifest_process.run()
+        cluster.serve(int(sys.argv[2]), int(sys.argv[3]))
     else:
         from imgproc_local import cli
 

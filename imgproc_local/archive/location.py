@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.manifest import TABLE_NAME, TEXTS_NAME
-from imgproc_local.archive.object_store import ObjectStore
-from imgproc_local.archive.store import Store, exists
+from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME
+from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
 from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
 from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
 from imgproc_local.system.files import is_disk_full
@@ -48,7 +47,7 @@ def open_target(target: str) -> Store:
     """The store of the target. Raises: InvalidRequest, if nothing can be stored in it; as `open_store`."""
     store = open_store(target)
     try:
-        store.replace(WRITE_TEST, b"")
+        store.put(WRITE_TEST, Path(os.devnull))
         store.remove(WRITE_TEST)
     except (OSError, NotImplementedError) as error:
         if isinstance(error, OSError) and (is_disk_full(error) or isinstance(error, PermissionError)):
@@ -91,7 +90,7 @@ def require_folder(source: str) -> None:
 def require_originals(source: str) -> None:
     """Raises: InvalidRequest, if the source is a target of `archive`, or a local folder inside one; OSError."""
     if is_url(source):
-        target: str | Path | None = source if open_store(source).keys(f"{STATE_FOLDER}/parts") else None
+        target: str | Path | None = source if open_store(source).keys(PARTS_FOLDER) else None
     else:
         target = archive_target_above(Path(source))
     if target is not None:
@@ -107,7 +106,7 @@ def require_originals(source: str) -> None:
 
 def require_no_tables(store: Store, target: str) -> None:
     """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
-    taken = [name for name in (TABLE_NAME, TEXTS_NAME) if exists(store, name)]
+    taken = [name for name in (TABLE_NAME, TEXTS_NAME) if store.exists(name)]
     if taken:
         raise InvalidRequest(
             {

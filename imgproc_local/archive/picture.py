@@ -16,8 +16,8 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct, structs
 
-from imgproc_local.archive.row import FailureKind, Outcome, Problem, Row, with_earlier_results
-from imgproc_local.archive.store import SourceObject, Store, exists
+from imgproc_local.archive.manifest import FailureKind, Outcome, PendingPicture, Problem, Row, with_earlier_results
+from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.batch.files import (
     SIDECAR_ENDING,
     ResultFile,
@@ -39,19 +39,8 @@ from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
 
 T = TypeVar("T")
-
-
-class PendingPicture(Struct, frozen=True):
-    """A picture that has to be processed. `earlier_part` is the key of the part of the manifest that has its row of an
-    earlier run; "" without one.
-
-    `described` is the result of its analyze stage on a worker that has the vision model; None if the worker that
-    processes the picture also runs that stage.
-    """
-
-    picture: SourceObject
-    earlier_part: str = ""
-    described: StageResult | None = None
+HEAD_BYTES = 4
+"""What announces a TIFF, which may be larger than others."""
 
 
 class Tools(Struct, frozen=True):
@@ -143,10 +132,10 @@ def _fetch(tools: Tools, picture: SourceObject, staged: Path) -> tuple[str, Imag
     accepted = tools.request.accepted
     try:
         if picture.size_bytes > tools.max_upload_bytes:
-            _require_size(picture.size_bytes, tools.source.head(picture.key), tools.max_upload_bytes)
+            _require_size(picture.size_bytes, tools.source.read(picture.key, HEAD_BYTES), tools.max_upload_bytes)
         sha256 = tools.source.fetch(picture.key, staged)
         with staged.open("rb") as file:
-            _require_size(staged.stat().st_size, file.read(4), tools.max_upload_bytes)
+            _require_size(staged.stat().st_size, file.read(HEAD_BYTES), tools.max_upload_bytes)
     except FileNotFoundError:
         raise _Failed("It was deleted after it had been listed.", "source") from None
     except OSError as error:
@@ -291,7 +280,7 @@ def _kept(target: Store, same: Row | None, new: Collection[str]) -> dict[str, Re
     return {
         field: file
         for field, file in results.items()
-        if file is not None and _call_target(partial(exists, target, file.path))
+        if file is not None and _call_target(partial(target.exists, file.path))
     }
 
 

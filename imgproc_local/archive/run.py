@@ -7,23 +7,18 @@ parts of the manifest say what was done until then.
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from distributed import Client
 from msgspec import Struct, field, structs
 
 from imgproc_local.archive.client import SchedulerLost, Submitter
-from imgproc_local.archive.cluster import local_cluster, require_protected
-from imgproc_local.archive.connection import NotConnected, connected, dashboard_link
-from imgproc_local.archive.describing import DescribingPool, count_vision_workers, needs_texts
-from imgproc_local.archive.grouping import Durations, grouped
+from imgproc_local.archive.cluster import NotConnected, connected, dashboard_link, local_cluster, require_protected
 from imgproc_local.archive.location import (
     absolute,
     inside_source,
@@ -34,22 +29,14 @@ from imgproc_local.archive.location import (
     require_no_tables,
     require_originals,
 )
-from imgproc_local.archive.manifest import MARKS_FOLDER, next_run, part_key, run_name
-from imgproc_local.archive.manifest_index import ManifestIndex, new_index
-from imgproc_local.archive.manifest_process import require_pyarrow
-from imgproc_local.archive.merging import PartMerger
-from imgproc_local.archive.picture import PendingPicture
-from imgproc_local.archive.samples import Sample, make_samples
-from imgproc_local.archive.store import Store
-from imgproc_local.archive.summary import LastRun, Summary
-from imgproc_local.archive.tables import Report, finish, read_new_parts
-from imgproc_local.archive.worker import PictureSummary, RunSpec, model_identity, shared_settings
+from imgproc_local.archive.manifest import Manifest, PendingPicture, Row, opened_manifest
+from imgproc_local.archive.stores import Store
+from imgproc_local.archive.summary import MAX_MESSAGE_CHARS, LastRun, Sample, Summary, make_samples
+from imgproc_local.archive.worker import RunSpec, model_identity, needs_texts, shared_settings
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
-
-if TYPE_CHECKING:
-    from distributed import Client
+from imgproc_local.domain.job import StageName
 
 log = logging.getLogger(__name__)
 
@@ -118,20 +105,23 @@ class Counts(Struct):
     def processed(self) -> int:
         return self.done + self.failed + self.skipped
 
-    def add(self, summary: PictureSummary) -> None:
-        if summary.outcome == "done":
+    def add(self, row: Row) -> None:
+        if row.outcome == "done":
             self.done += 1
-        elif summary.outcome == "failed":
+        elif row.outcome == "failed":
             self.failed += 1
-            self.failures[summary.failure] = self.failures.get(summary.failure, 0) + 1
+            self.failures[row.failure] = self.failures.get(row.failure, 0) + 1
             if len(self.failed_pictures) < MAX_FAILED_PICTURES:
-                self.failed_pictures.append((summary.key, summary.reason))
+                reasons = [problem.message[:MAX_MESSAGE_CHARS] for problem in row.problems]
+                self.failed_pictures.append((row.source, reasons[0] if reasons else ""))
         else:
             self.skipped += 1
-        self.needing_text += summary.needs_text
-        if summary.optimized_bytes is not None:
-            self.before_bytes += summary.size_bytes
-            self.after_bytes += summary.optimized_bytes
+        self.needing_text += row.needs_text
+        # an optimized file of an earlier run saves nothing in this one
+        is_new = row.optimize_s is not None and not any(each.stage == StageName.OPTIMIZE for each in row.problems)
+        if row.optimized is not None and is_new:
+            self.before_bytes += row.size_bytes
+            self.after_bytes += row.optimized.size_bytes
 
 
 def run_archive(
@@ -145,37 +135,28 @@ def run_archive(
     """Process what is new or changed in the source, and write the tables and the report of the whole archive.
 
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
-    store can't be used; ModuleNotFoundError, without PyArrow.
+    store can't be used.
     """
     source, target, exclude = _locations(arguments)
-    require_pyarrow()
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_target(target)
     counts = Counts()
     began_s = time.monotonic()
-    with new_index() as index, _counted(source, exclude, counts) if arguments.limit is None else nullcontext():
-        _remove_marks(store)
-        read_new_parts(store, index)
-        if not index.parts():
+    counting = _counted(source, exclude, counts) if arguments.limit is None else nullcontext()
+    with opened_manifest(store) as manifest, counting:
+        if not manifest.parts:
             require_no_tables(store, target)
-        run_number = next_run(index.parts())
-        processing = _Processing(
-            arguments=arguments,
-            config=config,
-            spec=spec,
-            store=store,
-            index=index,
-            name=run_name(run_number, secrets.token_hex(4)),
-            exclude=exclude,
-            counts=counts,
-            on_change=on_change,
-            stop=stop,
-            merger=PartMerger(store),
-        )
+        processing = _Processing(arguments, config, spec, store, manifest, exclude, counts, on_change, stop)
         processing.run()
         spec = processing.spec
-        read_new_parts(store, index)
+        manifest.flush()
+        if manifest.is_finished:
+            return counts
+        summary = Summary(spec.request.options_hash)
+        for rows in manifest.write_tables():
+            for row in rows:
+                summary.add(row)
         last = LastRun(
             ended_at=datetime.now(UTC),
             duration_s=time.monotonic() - began_s,
@@ -185,13 +166,15 @@ def run_archive(
             unused_model="" if spec.model else model,
             makes_texts=needs_texts(request),
         )
-        finish(store, index, run_number, _report(spec, store, config, last, report_page))
-        _remove_marks(store)  # a worker of a client that was killed may have written one since the start
+        if manifest.may_write_report:
+            samples = make_samples(summary.samples(), open_store(source), store, config)
+            manifest.write_report(report_page(summary, samples, last))
+        manifest.remove_merged()
     return counts
 
 
-class _Processing(Struct, kw_only=True):
-    """The part of a run that processes pictures, on one cluster after the other. The names of parts begin with `name`.
+class _Processing(Struct):
+    """The part of a run that processes pictures, on one cluster after the other.
 
     `spec` is without a model after it was found that no worker has one.
     """
@@ -200,16 +183,12 @@ class _Processing(Struct, kw_only=True):
     config: Config
     spec: RunSpec
     store: Store
-    index: ManifestIndex
-    name: str
+    manifest: Manifest
     exclude: str | None
     counts: Counts
     on_change: Callable[[Counts], None]
     stop: threading.Event
-    merger: PartMerger
-    durations: Durations = field(default_factory=Durations)
-    submitter: Submitter | None = None
-    vision_workers: int = 0
+    is_started: bool = False
 
     def run(self) -> None:
         """Process every picture that has to be, or return when the running tasks have ended after a stop."""
@@ -221,51 +200,47 @@ class _Processing(Struct, kw_only=True):
                 with _cluster(self.arguments, self.config, has_model, timeout_s, self.stop) as client:
                     self._run_on(client)
                     return
-            except (SchedulerLost, NotConnected, CancelledError, ChildProcessError) as error:
-                if isinstance(error, ChildProcessError) and self.submitter is None:
+            except (SchedulerLost, NotConnected, ChildProcessError) as error:
+                if isinstance(error, ChildProcessError) and not self.is_started:
                     raise ServiceError(f"The local cluster of Dask can't be started ({error}).") from None
                 reason = f" ({error})" if str(error) else ""
-            if self.submitter is not None:
-                self.submitter.forget_in_flight()
             losses = losses + 1 if self.counts.processed == processed else 1
             if losses >= MAX_LOSSES:
                 raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished{reason}.")
             if self.stop.is_set():
                 return
             log.warning("The scheduler was lost. The run continues with the next one.")
-            self.merger.forget()
-            read_new_parts(self.store, self.index)
             timeout_s = RECONNECT_S
 
     def _run_on(self, client: Client) -> None:
         """Process on one cluster what was not processed before. Raises: as `Submitter.run`."""
         self.counts.dashboard = dashboard_link(client)
         self.on_change(self.counts)
-        if self.submitter is None:
-            self.spec, self.vision_workers = _with_model(client, self.spec)
-            self.submitter = Submitter(self.spec, self.store, self.name, self._on_done, self.stop)
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        describing = sum(bool(worker.get("resources", {}).get("VISION")) for worker in workers)
+        if self.spec.model and not describing and not self.is_started:
+            self.spec = _without_model(self.spec)
+        self.is_started = True
+        # workers that all have the model describe the pictures that they process
+        vision_workers = describing if self.spec.model and describing < len(workers) else 0
         limit = None if self.arguments.limit is None else self.arguments.limit - self.counts.processed
-        pending: Iterator[PendingPicture] = islice(self._pending(), limit)
-        if self.vision_workers:
-            pending = DescribingPool(client, self.spec, self.vision_workers).described(pending)
-        self.submitter.run(client, grouped(pending, self.durations))
+        submitter = Submitter(client, self.spec, self.store, vision_workers)
+        submitter.run(islice(self._pending(), limit), self._on_row, self.stop)
 
     def _pending(self) -> Iterator[PendingPicture]:
         """The pictures that this run has to process; the counts receive the number of unchanged ones."""
         self.counts.unchanged = 0
-        for page in open_store(self.spec.source).pages(self.exclude, self.counts.report_results):
-            for pending, is_unchanged in self.index.compared(page, self.spec.request.options_hash):
-                self.counts.unchanged += is_unchanged
-                if pending is not None:
-                    yield pending
+        for picture in open_store(self.spec.source).objects(self.exclude, self.counts.report_results):
+            state = self.manifest.state_of(picture, self.spec.request.options_hash)
+            if isinstance(state, PendingPicture):
+                yield state
+            else:
+                self.counts.unchanged += state == "unchanged"
         self.counts.saw_all = True
 
-    def _on_done(self, name: str, summaries: Sequence[PictureSummary]) -> None:
-        self.merger.add(part_key(name), len(summaries))
-        self.index.add_processed(summary.key for summary in summaries)
-        for summary in summaries:
-            self.counts.add(summary)
-            self.durations.add(summary)
+    def _on_row(self, row: Row) -> None:
+        self.manifest.add(row)
+        self.counts.add(row)
         self.on_change(self.counts)
 
 
@@ -298,33 +273,13 @@ def _cluster(
         yield opened.enter_context(connected(address, timeout_s, stop, security))
 
 
-def _remove_marks(target: Store) -> None:
-    """Delete the marks of a run that was killed."""
-    for mark in target.keys(MARKS_FOLDER):
-        target.remove(mark)
-
-
-def _report(spec: RunSpec, target: Store, config: Config, last: LastRun, report_page: ReportPage) -> Report:
-    def page(summary: Summary) -> bytes:
-        samples = make_samples(summary.samples(), open_store(spec.source), target, config)
-        return report_page(summary, samples, last)
-
-    return Report(Summary(spec.request.options_hash), page)
-
-
-def _with_model(client: Client, spec: RunSpec) -> tuple[RunSpec, int]:
-    """`spec`, without its model if no worker has one, and the number of workers that have one."""
-    if not spec.model:
-        return spec, 0
-    vision_workers = count_vision_workers(client)
-    if vision_workers:
-        return spec, vision_workers
+def _without_model(spec: RunSpec) -> RunSpec:
     log.warning(
         "No worker has the resource VISION: the texts are made from metadata, without the vision model %s.", spec.model
     )
     # another hash, so that a later run with such a worker describes the pictures
     request = structs.replace(spec.request, options_hash=f"{spec.request.options_hash}-without-model")
-    return structs.replace(spec, request=request, model=""), 0
+    return structs.replace(spec, request=request, model="")
 
 
 @contextmanager
@@ -341,10 +296,10 @@ def _counted(source: str, exclude: str | None, counts: Counts) -> Iterator[None]
             if ended.wait(POLL_S):
                 return
         try:
-            for page in open_store(source).pages(exclude):
+            for _ in open_store(source).objects(exclude):
                 if ended.is_set():
                     return
-                number += len(page)
+                number += 1
         except OSError:
             return  # the listing fails in the same way and ends the run
         counts.listed = number

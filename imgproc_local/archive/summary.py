@@ -1,17 +1,33 @@
-"""What the report says about all pictures of an archive, collected row by row in bounded memory."""
+"""What the report says about all pictures of an archive, collected row by row in bounded memory, and its samples.
+
+The samples are the only pictures that the client reads. Each is opened in a sandboxed worker process of the engine, and
+its thumbnail is made from the pixels alone, without metadata.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import heapq
+import os
+import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 
 from msgspec import Struct, field
 
-from imgproc_local.archive.row import Row
+from imgproc_local.archive.manifest import Row
+from imgproc_local.archive.stores import Store
 from imgproc_local.batch.files import ResultFile
+from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.thumbnail import ThumbnailSource, make_thumbnail
+from imgproc_local.compose import codec_workers
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
+from imgproc_local.engine.stage import CancellationToken
+from imgproc_local.engine.workers import WorkerError, Workers
 
 MAX_LISTED = 100
 """The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
@@ -73,7 +89,7 @@ class Summary(Struct):
 
     `options` is the `options_hash` of the last run. `other_options` counts the pictures that an earlier run has
     processed with other options. `optimized` and `converted` are by format of the original and of the result. `texts`
-    counts the texts by language and `TextSource`. `cpu_s` is None if no row has any.
+    counts the texts by language and `TextSource`.
     """
 
     options: str
@@ -85,7 +101,6 @@ class Summary(Struct):
     converted: dict[tuple[str, str], Sizes] = field(default_factory=dict)
     texts: Counter[tuple[str, str]] = field(default_factory=Counter)
     total_s: float = 0.0
-    cpu_s: float | None = None
     failed: list[Failure] = field(default_factory=list)
     without_text: list[str] = field(default_factory=list)
     slowest: list[Slow] = field(default_factory=list)
@@ -97,8 +112,6 @@ class Summary(Struct):
             return
         self.other_options += row.options != self.options
         self.total_s += row.total_s
-        if row.cpu_s is not None:
-            self.cpu_s = (self.cpu_s or 0.0) + row.cpu_s
         _add_sizes(self.optimized, row, row.optimized)
         _add_sizes(self.converted, row, row.converted)
         self.texts.update((text.language_code, text.source.value) for text in row.translations)
@@ -159,3 +172,66 @@ def _push(heap: list[Slow], item: Slow, most: int) -> None:
         heapq.heappush(heap, item)
     elif item > heap[0]:
         heapq.heapreplace(heap, item)
+
+
+# ---- samples ----
+
+TIMEOUT_S = 30.0
+"""The longest that one thumbnail may take."""
+MAX_THUMBNAIL_BYTES = 100_000
+"""Five times the usual size; bounds the report."""
+
+
+class Thumbnail(Struct, frozen=True):
+    """A WebP file; without one, `problem` says why."""
+
+    webp: bytes = b""
+    problem: str = ""
+
+
+class Sample(Struct, frozen=True):
+    """A picture and one of its results: the converted file if there is one, else the optimized one."""
+
+    row: Row
+    before: Thumbnail
+    after: Thumbnail
+
+
+def make_samples(rows: Sequence[Row], source: Store, target: Store, config: Config) -> list[Sample]:
+    """The thumbnails of pictures that have a result. A thumbnail that can't be made says why."""
+    with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as name:
+        folder = Path(name)
+        results = folder / "results"
+        results.mkdir()
+        workers = codec_workers(config, folder / "work", results)
+        try:
+            return [_sample(row, source, target, folder / "picture", workers, config.max_pixels) for row in rows]
+        finally:
+            workers.close()
+
+
+def _sample(row: Row, source: Store, target: Store, file: Path, workers: Workers, max_pixels: int) -> Sample:
+    result = row.converted or row.optimized
+    assert result is not None
+    before = _thumbnail(source, row.source, row.sha256, file, workers, max_pixels)
+    return Sample(row, before, _thumbnail(target, result.path, result.sha256, file, workers, max_pixels))
+
+
+def _thumbnail(store: Store, key: str, sha256: str, file: Path, workers: Workers, max_pixels: int) -> Thumbnail:
+    try:
+        if store.fetch(key, file) != sha256:
+            return Thumbnail(problem="The file was changed since it was processed.")
+        info = probe(file, max_pixels)
+        check_stop = CancellationToken(TIMEOUT_S).check
+        webp = workers.run(make_thumbnail, ThumbnailSource(os.fsencode(file), info), info, check_stop).webp
+    except FileNotFoundError:
+        return Thumbnail(problem="There is no file of this name any more.")
+    except OSError as error:
+        return Thumbnail(problem=f"The file can't be read: {error.strerror or error}.")
+    except ServiceError as error:
+        return Thumbnail(problem=error.message)
+    except WorkerError:
+        return Thumbnail(problem="No thumbnail could be made of it.")
+    if len(webp) > MAX_THUMBNAIL_BYTES:
+        return Thumbnail(problem=f"Its thumbnail has more than {MAX_THUMBNAIL_BYTES:,} bytes.")
+    return Thumbnail(webp)

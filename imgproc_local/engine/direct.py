@@ -40,14 +40,13 @@ class DirectStages(Struct, frozen=True):
 class StageResult(Struct, frozen=True):
     """The output of a stage for a picture; if it is None, `error` says why. The caller deletes the output's file.
 
-    `duration_s` is the time that passed. `cpu_s` is CPU time, which callers set; 0 if it was not measured.
+    `duration_s` is the time that passed.
     """
 
     stage: StageName
     output: Output | None
     error: str
     duration_s: float
-    cpu_s: float = 0.0
 
 
 def run_stages(

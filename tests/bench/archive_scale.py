@@ -18,17 +18,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from distributed import Client, Worker
+
 from imgproc_local.archive import client as archive_client
 from imgproc_local.archive.client import Submitter
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.picture import PendingPicture
-from imgproc_local.archive.store import SourceObject
-from imgproc_local.archive.worker import PictureSummary, RunSpec
+from imgproc_local.archive.manifest import PendingPicture, Row
+from imgproc_local.archive.stores import LocalStore, SourceObject
+from imgproc_local.archive.worker import RunSpec
 from imgproc_local.batch.request import BatchRequest
 from tests.faults.server_process import ROOT
 from tests.support import processes
@@ -40,7 +41,7 @@ START_S = 120
 SPAWN = multiprocessing.get_context("spawn")
 SCHEDULER_SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
-    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false",
     "DASK_LOGGING__DISTRIBUTED": "error",
 }
@@ -81,7 +82,6 @@ def start_workers(address: str, count: int) -> list[BaseProcess]:
 
 def host_workers(address: str, count: int) -> None:
     """A process with many workers of Dask, each with a thread for its tasks."""
-    from distributed import Worker
 
     async def run() -> None:
         names = (f"{os.getpid()}-{number}" for number in range(count))
@@ -91,18 +91,15 @@ def host_workers(address: str, count: int) -> None:
     asyncio.run(run())
 
 
-def sleep(spec: RunSpec, pictures: Sequence[PendingPicture], name: str) -> list[PictureSummary]:
-    """In place of `run_task`: waits for as long as the options of the run say."""
-    seconds = float(spec.request.options_hash)
-    time.sleep(seconds)
-    return [PictureSummary(each.picture.key, "done", "", 1, None, False, seconds) for each in pictures]
+def sleep(spec: RunSpec, pending: PendingPicture) -> Row:
+    """In place of `process`: waits for as long as the options of the run say."""
+    time.sleep(float(spec.request.options_hash))
+    return Row(source=pending.picture.key, version="1", size_bytes=1, options="", outcome="done")
 
 
 def measure(most: int, task_s: float) -> float:
     """Print the efficiency of 1, 2, 4 … workers, and return the last."""
-    from distributed import Client
-
-    archive_client.run_task = sleep  # type: ignore[assignment] # the same signature, another function
+    archive_client.process = sleep  # type: ignore[assignment] # the same signature, another function
     efficiency = 0.0
     running: list[BaseProcess] = []
     counts = [count for count in (1 << power for power in range(20)) if count <= most]
@@ -132,14 +129,12 @@ def measure(most: int, task_s: float) -> float:
     return efficiency
 
 
-def run_tasks(client: object, folder: Path, tasks: int, task_s: float) -> None:
+def run_tasks(client: Client, folder: Path, tasks: int, task_s: float) -> None:
     spec = RunSpec("/source", str(folder), BatchRequest((), ("en",), str(task_s)), {})
-    done: list[PictureSummary] = []
-    submitter = Submitter(
-        spec, LocalStore(folder), f"{time.monotonic_ns()}", lambda _, some: done.extend(some), threading.Event()
-    )
+    done: list[Row] = []
     objects = (SourceObject(f"museum/IMG_{number:07d}.jpg", 1, "1") for number in range(tasks))
-    submitter.run(client, ([PendingPicture(each)] for each in objects))  # type: ignore[arg-type] # not annotated
+    submitter = Submitter(client, spec, LocalStore(folder), vision_workers=0)
+    submitter.run((PendingPicture(each) for each in objects), done.append, threading.Event())
     if len(done) != tasks:
         raise SystemExit(f"Expected {tasks} results, but there are {len(done)}.")
 

@@ -23,7 +23,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from imgproc_local.archive.manifest import MARKS_FOLDER
 from tests.bench.load import with_comment
 from tests.support import pictures, processes
 
@@ -92,6 +91,9 @@ class Archive:
         with (self.target / "alt.csv").open(encoding="utf-8-sig", newline="") as file:
             return sorted(csv.reader(file))
 
+    def result_count(self) -> int:
+        return sum(1 for _ in self.target.glob("*/*.jpg"))
+
     def files(self) -> dict[str, bytes]:
         paths = (path for path in self.target.rglob("*") if path.is_file())
         names = {path.relative_to(self.target).as_posix(): path for path in paths}
@@ -112,6 +114,7 @@ def disturbed(archive: Archive, kills: int, losses: int, rng: random.Random) -> 
     to_kill = ["worker"] * kills + [rng.choice(("scheduler", "client")) for _ in range(losses)]
     rng.shuffle(to_kill)
     killed: list[str] = []
+    begun_with = 0
     running = archive.start()
     ends_at = time.monotonic() + RUN_S
     while True:
@@ -127,11 +130,12 @@ def disturbed(archive: Archive, kills: int, losses: int, rng: random.Random) -> 
                 raise SystemExit(f"The command ended with {running.returncode}:\n{archive.output.read_text()[-6000:]}")
             return killed
         clusters, workers = cluster_and_workers(running.pid)
-        if not any((archive.target / MARKS_FOLDER).glob("*")):
-            clusters = []  # a run ends if its first cluster does not start
+        if archive.result_count() == begun_with:
+            clusters, workers = [], []  # a run ends if its first cluster does not start
         if to_kill[0] == "client":
             running.send_signal(signal.SIGKILL)
             running.wait()
+            begun_with = archive.result_count()
             running = archive.start()
         elif victims := (clusters if to_kill[0] == "scheduler" else workers):
             try:

@@ -17,8 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import imgproc_local
-from imgproc_local.archive.samples import Sample
-from imgproc_local.archive.summary import LastRun, Sizes, Summary
+from imgproc_local.archive.summary import LastRun, Sample, Sizes, Summary
 from imgproc_local.cli.output import duration_text, size_text
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import Format

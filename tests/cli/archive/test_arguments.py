@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("distributed")
+
 from imgproc_local.archive.cluster import require_protected
 from imgproc_local.archive.location import absolute, inside_source, require_location
 from imgproc_local.domain.errors import InvalidRequest
 from tests.cli.conftest import Program
 from tests.support import pictures
-
-pytest.importorskip("distributed")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.archive.cluster import COMMAND, local_cluster
-from imgproc_local.archive.connection import connected
+from imgproc_local.archive.cluster import COMMAND, connected, local_cluster
 from tests.cli.conftest import Program
 from tests.support import processes
 

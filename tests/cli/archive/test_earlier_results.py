@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.object_store import ObjectStore
+from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
 from imgproc_local.cli.process.manifest import Manifest, Record
@@ -19,8 +18,8 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 
-def listed(store: LocalStore | ObjectStore, reported: list[str]) -> list[str]:
-    return [each.key for page in store.pages("excluded", reported.append) for each in page]
+def listed(store: Store, reported: list[str]) -> list[str]:
+    return [each.key for each in store.objects("excluded", reported.append)]
 
 
 def write(folder: Path, *names: str) -> None:
@@ -72,7 +71,7 @@ def test_targets_of_other_runs_are_left_out_as_a_whole(tmp_path: Path, is_url: b
         write(tmp_path, f"{target}/{STATE_FOLDER}/parts/000001-0.parquet", f"{target}/c.webp")
     reported: list[str] = []
     # the store of a folder by its URL, which `archive` itself opens as a folder
-    store = ObjectStore(f"file://{tmp_path}") if is_url else LocalStore(tmp_path)
+    store: Store = ObjectStore(f"file://{tmp_path}") if is_url else LocalStore(tmp_path)
     assert listed(store, reported) == ["a.jpg", "wing/webcam.jpg"]
     assert reported == ["wing/web"]
 

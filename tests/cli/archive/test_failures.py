@@ -14,11 +14,17 @@ from tests.support import pictures
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-from imgproc_local.archive import run
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.manifest import MARKS_FOLDER, mark_key
-from tests.cli.conftest import Program
 from tests.ordeals.archive import Archive
+
+SLOW = """
+import pathlib, time
+
+def slow(*_):
+    pathlib.Path({begun!r}).touch()
+    time.sleep(300)
+
+worker.process_picture = slow
+"""
 
 
 @pytest.mark.skipif("sys.platform != 'linux'")
@@ -45,9 +51,9 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
     (tmp_path / "source" / "slow.jpg").write_bytes(pictures.jpeg(64, 48))
     archive = Archive(tmp_path, tmp_path / "source", tmp_path / "target")
     with (tmp_path / "preload" / "poisonous_pictures.py").open("a") as preload:
-        preload.write("import time\nworker.process_picture = lambda *_: time.sleep(300)\n")
+        preload.write(SLOW.format(begun=str(tmp_path / "begun")))
     running = archive.start()
-    wait_for(lambda: any((tmp_path / "target" / MARKS_FOLDER).glob("*")))
+    wait_for((tmp_path / "begun").exists)
     running.send_signal(signal.SIGINT)
     wait_for(lambda: "Ending after" in archive.output.read_text())
     running.send_signal(signal.SIGINT)
@@ -57,17 +63,6 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
         "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.",
         "Interrupted. The same command again continues the run.",
     ]
-
-
-def test_a_mark_that_a_worker_of_a_killed_client_writes_late_is_deleted(
-    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "source").mkdir()
-    target = LocalStore(tmp_path / "target")
-    monkeypatch.setattr(run, "finish", lambda *_: target.replace(mark_key("000001-0"), b"a.jpg"))
-    ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
-    assert "There is no picture in SOURCE." in ended.stderr
-    assert target.keys(MARKS_FOLDER) == []
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

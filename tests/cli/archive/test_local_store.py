@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.manifest import MARKS_FOLDER
+from imgproc_local.archive.stores import LocalStore
 from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
 from tests.cli.conftest import Program
 
@@ -26,19 +25,19 @@ def test_entries_that_are_no_readable_files_do_not_end_the_listing(
     (tmp_path / "circle.jpg").symlink_to("circle.jpg")
     os.mkfifo(tmp_path / "pipe.jpg")
     (tmp_path / ".hidden.jpg").write_bytes(b"hidden")
-    listed = [each.key for page in LocalStore(tmp_path).pages() for each in page]
+    listed = [each.key for each in LocalStore(tmp_path).objects()]
     assert listed == ["linked.jpg", "wing/stone.jpg"]
     assert caplog.text.count("can't be read") == caplog.text.count("circle.jpg") == 1
 
 
-def test_marks_that_lead_out_of_the_target_are_not_deleted(program: Program, tmp_path: Path) -> None:
+def test_parts_that_lead_out_of_the_target_are_not_read(program: Program, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     pytest.importorskip("pyarrow")
     home, state = tmp_path / "home", tmp_path / "target" / STATE_FOLDER
     for folder in (home, state, tmp_path / "source"):
         folder.mkdir(parents=True)
     (home / "known.cfg").write_text("known")
-    (tmp_path / "target" / MARKS_FOLDER).symlink_to(home)
+    (state / "parts").symlink_to(home)
     ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
     assert ended.exit_code == 2
     assert "leads out of the folder" in ended.stderr
@@ -50,8 +49,8 @@ def test_marks_that_lead_out_of_the_target_are_not_deleted(program: Program, tmp
     [
         lambda store, file: store.create("wing/new.jpg", file),
         lambda store, file: store.create("new.jpg", file),  # written in the hidden folder first
-        lambda store, file: store.replace("wing/known.cfg", b""),
-        lambda store, file: store.replace_by_file("wing/known.cfg", file),
+        lambda store, file: store.put("wing/known.cfg", file),
+        lambda store, _: store.read("wing/known.cfg"),
         lambda store, file: store.remove("wing/known.cfg"),
     ],
 )
@@ -66,7 +65,7 @@ def test_links_in_a_target_do_not_lead_out_of_it(tmp_path: Path, change: Callabl
     store = LocalStore(tmp_path / "target")
     with pytest.raises(PermissionError, match="leads out of the folder"):
         change(store, tmp_path / "file")
-    store.replace("alt.csv", b"")
+    store.put("alt.csv", tmp_path / "file")
     assert (tmp_path / "real" / "alt.csv").is_file()
     assert [(path.name, path.read_text()) for path in (tmp_path / "home").iterdir()] == [("known.cfg", "known")]
 
@@ -75,17 +74,17 @@ def test_pipes_and_devices_do_not_block(tmp_path: Path, caplog: pytest.LogCaptur
     os.mkfifo(tmp_path / "report.html")
     (tmp_path / "part.parquet").symlink_to("/dev/zero")
     store = LocalStore(tmp_path)
-    for read in (store.read, store.sha256, store.head, lambda key: store.fetch(key, tmp_path / "copy")):
+    for read in (store.read, store.sha256, lambda key: store.fetch(key, tmp_path / "copy")):
         for key in ("report.html", "part.parquet"):
             with pytest.raises(PermissionError, match="is not a regular file"):
                 read(key)
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / MANIFEST_FILE)
-    assert list(store.pages()) == []
+    assert list(store.objects()) == []
     assert f"{MANIFEST_FILE} can't be read ({MANIFEST_FILE} is not a regular file)" in caplog.text
 
 
 def test_a_line_of_nested_lists_does_not_end_the_listing(tmp_path: Path) -> None:
     (tmp_path / MANIFEST_FILE).write_bytes(b'{"x":' + b"[" * 120_000 + b"]" * 120_000 + b"}\n")
     (tmp_path / "stone.jpg").write_bytes(b"stone")
-    assert [each.key for page in LocalStore(tmp_path).pages() for each in page] == ["stone.jpg"]
+    assert [each.key for each in LocalStore(tmp_path).objects()] == ["stone.jpg"]

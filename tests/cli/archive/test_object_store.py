@@ -6,16 +6,15 @@ import hashlib
 import http.server
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from imgproc_local.archive import object_store
-from imgproc_local.archive import store as store_module
-from imgproc_local.archive.object_store import BOTOCORE_ATTEMPTS, ObjectStore
-from imgproc_local.archive.store import Store
+from imgproc_local.archive import stores
+from imgproc_local.archive.stores import BOTOCORE_ATTEMPTS, ObjectStore, Store
 from tests.cli.archive.test_picture import JPEG, KEY, Bench
 
 pytest.importorskip("flask")
@@ -69,7 +68,7 @@ def store(bucket: Any) -> ObjectStore:
 
 
 def listed(store: Store, exclude: str | None = None) -> list[str]:
-    return [each.key for page in store.pages(exclude) for each in page]
+    return [each.key for each in store.objects(exclude)]
 
 
 def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> None:
@@ -78,17 +77,18 @@ def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> Non
     digest = hashlib.sha256(JPEG).hexdigest()
     key = "west wing/é #1 50%?.jpg"
     assert store.create(key, file)
-    assert [store.read(key), store.sha256(key), store.head(key)] == [JPEG, digest, JPEG[:512]]
+    assert [store.read(key), store.sha256(key), store.read(key, 4)] == [JPEG, digest, JPEG[:4]]
     assert store.fetch(key, tmp_path / "copy") == digest
     assert (tmp_path / "copy").read_bytes() == JPEG
     file.write_bytes(b"other")
     assert not store.create(key, file), "an object that exists is not replaced"
     assert store.read(key) == JPEG
-    store.replace_by_file(key, file)
+    store.put(key, file)
     assert store.read(key) == b"other"
-    store.replace("empty.csv", b"")
-    assert (store.head("empty.csv"), store_module.exists(store, "empty.csv")) == (b"", True)
-    assert not store_module.exists(store, "other.csv")
+    file.write_bytes(b"")
+    store.put("empty.csv", file)
+    assert (store.read("empty.csv"), store.exists("empty.csv")) == (b"", True)
+    assert not store.exists("other.csv")
     assert store.keys("west wing") == [key]
     assert store.keys("east wing") == []
     store.remove(key)
@@ -107,7 +107,7 @@ def test_results_have_the_media_type_of_their_format(store: ObjectStore, bucket:
 def test_a_large_file_is_stored_in_parts_and_replaces_nothing(
     store: ObjectStore, bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(object_store, "UPLOAD_PART_BYTES", 5 * 1024 * 1024)  # the least that S3 accepts
+    monkeypatch.setattr(stores, "UPLOAD_PART_BYTES", 5 * 1024 * 1024)  # the least that S3 accepts
     file = tmp_path / "large"
     file.write_bytes(bytes(range(256)) * (11 * 4096))
     assert store.create("large.tif", file)
@@ -116,11 +116,7 @@ def test_a_large_file_is_stored_in_parts_and_replaces_nothing(
     assert not store.create("large.tif", file)
 
 
-def test_a_listing_has_every_picture_of_all_pages(
-    store: ObjectStore, bucket: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (object_store, store_module):
-        monkeypatch.setattr(module, "PAGE_KEYS", 4)
+def test_a_listing_has_every_picture(store: ObjectStore, bucket: Any, caplog: pytest.LogCaptureFixture) -> None:
     names = [f"{number % 3}/{number:02}.jpg" for number in range(10)]
     others = [
         ".hidden/1",
@@ -136,8 +132,8 @@ def test_a_listing_has_every_picture_of_all_pages(
         bucket.call_s3("put_object", Bucket=BUCKET, Key=f"scans/{name}", Body=b"1")
     bucket.call_s3("put_object", Bucket=BUCKET, Key="scans-of-others/f.jpg", Body=b"1")
     assert listed(store, exclude="web") == sorted(names)
-    assert [len(page) for page in store.pages("web")] == [4, 4, 2]
-    sizes_and_versions = {(each.size_bytes, each.version) for page in store.pages("web") for each in page}
+    assert caplog.messages.count("Objects below d/ are not in the archive: their keys have an empty part.") == 1
+    sizes_and_versions = {(each.size_bytes, each.version) for each in store.objects("web")}
     assert sizes_and_versions == {(1, hashlib.md5(b"1", usedforsecurity=False).hexdigest())}
     assert len(listed(ObjectStore(f"s3://{BUCKET}"))) == len(names) + 2
 
@@ -151,7 +147,7 @@ def test_a_bucket_that_does_not_exist_is_an_error(bucket: Any) -> None:
 def bench(tmp_path: Path, store: ObjectStore) -> Bench:
     """A picture in the store, and a target there."""
     bench = Bench(tmp_path)
-    store.replace(KEY, JPEG)
+    store.put(KEY, bench.source / KEY)
     target = ObjectStore(f"s3://{BUCKET}/web")
     bench.tools = structs.replace(bench.tools, source=store, target=target)
     return bench
@@ -173,21 +169,30 @@ def test_a_picture_that_was_deleted_after_the_listing_has_a_row(bench: Bench, st
 
 @pytest.mark.parametrize("changes", [1, 9])
 def test_versions_of_a_changed_picture_are_never_mixed(
-    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int
+    store: ObjectStore, bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int
 ) -> None:
-    monkeypatch.setattr(object_store, "READ_BYTES", 1000)
+    monkeypatch.setattr(stores, "READ_BYTES", 1000)
     contents = [bytes([number]) * 2500 for number in range(changes + 1)]
     remaining = iter(contents[1:])
-    chunks = ObjectStore._chunks
+    opened = ObjectStore.open
 
-    def changing(self: ObjectStore, key: str) -> Iterator[bytes]:
-        for chunk in chunks(self, key):
-            yield chunk
+    @contextmanager
+    def changing(self: ObjectStore, key: str) -> Iterator[Any]:
+        with opened(self, key) as file:
+            yield Changing(file)
+
+    class Changing:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def read(self, size: int) -> bytes:
+            chunk: bytes = self.file.read(size)
             if (content := next(remaining, None)) is not None:
-                store.replace(key, content)
+                bucket.pipe_file(f"{BUCKET}/scans/one.jpg", content)
+            return chunk
 
-    store.replace("one.jpg", contents[0])
-    monkeypatch.setattr(ObjectStore, "_chunks", changing)
+    bucket.pipe_file(f"{BUCKET}/scans/one.jpg", contents[0])
+    monkeypatch.setattr(ObjectStore, "open", changing)
     if changes == 1:
         store.fetch("one.jpg", tmp_path / "copy")
         assert (tmp_path / "copy").read_bytes() == contents[1]
@@ -220,7 +225,7 @@ class Throttling(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("refusals", [3, 1000])
 def test_a_store_that_throttles_gets_a_bounded_number_of_requests(
-    environment: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, refusals: int
+    environment: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, refusals: int
 ) -> None:
     monkeypatch.setattr(Throttling, "refusals", refusals)
     monkeypatch.setattr(Throttling, "requests", 0)
@@ -228,13 +233,15 @@ def test_a_store_that_throttles_gets_a_bounded_number_of_requests(
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     environment(f"http://127.0.0.1:{server.server_address[1]}")
+    file = tmp_path / "one"
+    file.write_bytes(b"1")
     try:
         store = ObjectStore(f"s3://{BUCKET}/scans")
         if refusals == 3:
-            store.replace("one", b"1")
+            store.put("one", file)
         else:
             with pytest.raises(OSError, match="rate"):
-                store.replace("one", b"1")
+                store.put("one", file)
         assert Throttling.requests == min(refusals + 1, BOTOCORE_ATTEMPTS * S3FS_ATTEMPTS)
     finally:
         server.shutdown()

@@ -34,7 +34,7 @@ PART_BYTES = 8 * 1024
 """Real stores refuse parts below 5 MB; `test_object_store.py` has one of that size."""
 RESULT_PART_BYTES = 6 * 1024
 """The largest result has about 16 kB; two parts are 12 kB."""
-PRELOAD = f"from imgproc_local.archive import object_store\nobject_store.UPLOAD_PART_BYTES = {RESULT_PART_BYTES}\n"
+PRELOAD = f"from imgproc_local.archive import stores\nstores.UPLOAD_PART_BYTES = {RESULT_PART_BYTES}\n"
 """What the workers of Dask import first."""
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 THROTTLED_REQUEST = 12

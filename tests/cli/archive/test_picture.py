@@ -8,13 +8,14 @@ from typing import cast
 import pytest
 from msgspec import structs
 
-from imgproc_local.archive.client import killed_row, record_killed
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.manifest import decode_rows, encode_rows, part_key
-from imgproc_local.archive.picture import PendingPicture, Tools, process_picture
-from imgproc_local.archive.row import Problem, Row
-from imgproc_local.archive.store import SourceObject
-from imgproc_local.archive.worker import summary_of
+pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+
+from imgproc_local.archive.client import killed_row
+from imgproc_local.archive.manifest import PendingPicture, Problem, Row, opened_manifest
+from imgproc_local.archive.picture import Tools, process_picture
+from imgproc_local.archive.run import Counts
+from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.domain.errors import StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
@@ -178,7 +179,9 @@ def test_a_webp_that_can_no_longer_be_optimized_retains_both_results(bench: Benc
     row = bench.process(key, earlier)
     assert (row.outcome, row.files) == ("failed", earlier.files)
     assert len(bench.files()) == 2
-    assert summary_of(row).optimized_bytes is None, "this run saved nothing"
+    counts = Counts()
+    counts.add(row)
+    assert (counts.failed, counts.before_bytes) == (1, 0), "this run saved nothing"
 
 
 def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:
@@ -229,16 +232,17 @@ def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> 
 def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(
     bench: Bench, name: str
 ) -> None:
-    pytest.importorskip("pyarrow")
     target, picture = bench.tools.target, SourceObject(KEY, 1, "2")
     earlier = bench.process()
-    target.replace(part_key("1"), encode_rows([structs.replace(earlier, source="other.jpg"), earlier]))
+    with opened_manifest(target) as manifest:
+        manifest.add(structs.replace(earlier, source="other.jpg"))
+        manifest.add(earlier)
     (bench.target / f"{name}.webp").write_bytes(b"written by a worker before it was killed")
-    record_killed(target, "two", PendingPicture(picture, part_key("1")), "2")
-    (row,) = decode_rows(target.read(part_key("2")))
+    pending = PendingPicture(picture, manifest.parts[0])
+    row = killed_row("two", pending, target)
     assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
     assert (row.optimized, row.converted) == (earlier.optimized, None)
     assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
     (bench.target / f"{name}.jpg").unlink()
-    assert killed_row("two", picture, earlier, target).files == ()
-    assert killed_row("two", picture, None, target).files == ()
+    assert killed_row("two", pending, target).files == ()
+    assert killed_row("two", PendingPicture(picture), target).files == ()

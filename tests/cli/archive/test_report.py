@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -13,10 +12,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from imgproc_local.archive.local_store import LocalStore
-from imgproc_local.archive.row import Problem, Row
-from imgproc_local.archive.samples import Sample, Thumbnail, make_samples
-from imgproc_local.archive.summary import MAX_LISTED, MAX_SAMPLES, MAX_SLOWEST, LastRun, Summary
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.config import load
 from imgproc_local.domain.image import Format
@@ -26,9 +21,18 @@ from tests.support import pictures
 pytest.importorskip("pyarrow")
 pytest.importorskip("jinja2")
 
-from imgproc_local.archive.manifest import REPORT_NAME, decode_table, encode_rows, part_key, run_name
-from imgproc_local.archive.manifest_index import new_index
-from imgproc_local.archive.tables import Report, finish, read_new_parts
+from imgproc_local.archive.manifest import PARTS_FOLDER, REPORT_NAME, Problem, Row, as_table, opened_manifest
+from imgproc_local.archive.stores import LocalStore
+from imgproc_local.archive.summary import (
+    MAX_LISTED,
+    MAX_SAMPLES,
+    MAX_SLOWEST,
+    LastRun,
+    Sample,
+    Summary,
+    Thumbnail,
+    make_samples,
+)
 from imgproc_local.cli.archive.report import report_page
 
 RUN = LastRun(datetime(2026, 11, 23, 3, 0, tzinfo=UTC), 90.0, 3, True, "", "", True)
@@ -47,7 +51,6 @@ def row(source: str = "wing/a.jpg", **changes: object) -> Row:
         converted=ResultFile(f"{source}-1.webp", "00", 1000, Format.WEBP),
         translations=(Translation("en", "a", f"A text of {source}", TextSource.FACTS),),
         total_s=1.0,
-        cpu_s=0.5,
     )
     return structs.replace(done, **changes)
 
@@ -116,7 +119,7 @@ def test_totals_and_sizes_are_those_of_the_rows() -> None:
     shown = page(
         row(),
         row("b.png", size_bytes=6000, format=Format.PNG, optimized=None),
-        row("c.jpg", outcome="failed", failure="source", optimized=None, converted=None, cpu_s=None),
+        row("c.jpg", outcome="failed", failure="source", optimized=None, converted=None),
         row("notes.txt", outcome="skipped", optimized=None, converted=None, translations=()),
     )
     for expected in (
@@ -126,7 +129,6 @@ def test_totals_and_sizes_are_those_of_the_rows() -> None:
         "Optimized, in 1 file 3.9 kB → 2.9 kB −25 %",
         "Converted, in 2 files 9.8 kB → 2.0 kB −80 %",
         "together 3 s",
-        "CPU time 1 s",
         "1 because it could not be read.",
         "PNG → WebP 1 5.9 kB 1.0 kB −83 %",
     ):
@@ -186,33 +188,27 @@ def test_pictures_with_other_options_are_counted() -> None:
     assert "1 picture was processed by an earlier run with other options" in page(row(options="two"), row("b.jpg")).text
 
 
-def write(target: LocalStore, run: int = 1) -> None:
-    with new_index() as index:
-        read_new_parts(target, index)
-        finish(target, index, run, Report(Summary("one"), lambda summary: report_page(summary, (), RUN)))
-
-
-def test_the_report_is_written_again_when_it_is_missing_and_parts_lack_columns(tmp_path: Path) -> None:
+def test_parts_of_other_versions_lack_columns_and_have_more(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     target = LocalStore(tmp_path)
-    older: pa.Table = decode_table(encode_rows([row()])).drop_columns(["cpu_s", "format"])
-    pq.write_table(older, content := io.BytesIO())
-    target.replace(part_key(f"{run_name(1, 'ab')}-0000001"), content.getvalue())
-    write(target)
-    assert "Pictures done 1" in Page(target.read(REPORT_NAME)).text
-    target.remove(REPORT_NAME)
-    write(target, 2)
-    assert "CPU time not measured" in Page(target.read(REPORT_NAME)).text
+    older = as_table([row()]).drop_columns(["format"]).append_column("cpu_s", pa.array([0.5]))
+    pq.write_table(older, tmp_path / "part")
+    target.put(f"{PARTS_FOLDER}/000001-ab-0000001.parquet", tmp_path / "part")
+    with opened_manifest(target) as manifest:
+        rows = [each for some in manifest.write_tables() for each in some]
+    assert rows == [row(format=None)]
 
 
 def test_a_file_of_the_user_is_not_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     target = LocalStore(tmp_path)
-    target.replace(REPORT_NAME, b"<html>my own")
-    target.replace(part_key(f"{run_name(1, 'ab')}-0000001"), encode_rows([row()]))
-    write(target)
-    assert target.read(REPORT_NAME) == b"<html>my own"
+    with opened_manifest(target) as manifest:
+        assert manifest.may_write_report
+        manifest.write_report(page(row()).content.encode())
+        assert manifest.may_write_report
+        (tmp_path / REPORT_NAME).write_bytes(b"<html>my own")
+        assert not manifest.may_write_report
     assert "is not a report of this program" in caplog.text
 
 
@@ -221,8 +217,9 @@ def test_thumbnails_have_no_metadata_and_say_why_one_is_missing(tmp_path: Path) 
     original = pictures.jpeg(640, 480)
     secret = b"http://ns.adobe.com/xap/1.0/\0<secret/>"
     with_xmp = original[:2] + b"\xff\xe1" + (len(secret) + 2).to_bytes(2, "big") + secret + original[2:]
-    source.replace("a.jpg", with_xmp)
-    target.replace("a.webp", b"edited")
+    for folder, name, content in (("source", "a.jpg", with_xmp), ("target", "a.webp", b"edited")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(content)
     files = {"optimized": None, "converted": ResultFile("a.webp", "00", 6, Format.WEBP)}
     first = row("a.jpg", sha256=hashlib.sha256(with_xmp).hexdigest(), **files)
     samples = make_samples([first, row("missing.jpg", **files)], source, target, load({"data_dir": tmp_path}).config)

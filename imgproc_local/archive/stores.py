@@ -1,0 +1,328 @@
+"""Where pictures are read from and results are written to: a folder of this machine, or an object store.
+
+An object store is used by the fsspec plug-in of its URL: `s3://`, `gs://`, `az://` and others. Credentials come from
+the environment of each process, as its plug-in documents. They are in no argument, because arguments of tasks are
+stored in the memory of the scheduler.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import secrets
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from msgspec import Struct
+
+from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, stored_records
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, rename_to_new
+
+log = logging.getLogger(__name__)
+
+READ_BYTES = 8 * 1024 * 1024
+"""The bytes of one read, and of one request for a part of an object."""
+MAX_FETCHES = 3
+"""Attempts to fetch a picture that is replaced while it is read."""
+UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
+"""The folder of results that are being written. A worker that is killed leaves such files behind."""
+BOTOCORE_ATTEMPTS = 2
+"""The attempts of botocore for a call. s3fs makes 5 calls, so a store that always throttles gets 10 requests."""
+S3_OPTIONS: dict[str, Any] = {
+    "use_listings_cache": False,
+    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": BOTOCORE_ATTEMPTS}},
+}
+UPLOAD_PART_BYTES = 16 * 1024 * 1024
+"""The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
+ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
+"""The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
+CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
+}
+
+
+class SourceObject(Struct, frozen=True):
+    """A file or an object that may be a picture.
+
+    `key` is its path below the root, with `/` between the parts. `version` changes when the content does: the ETag of
+    an object, or the size and modification time of a file.
+    """
+
+    key: str
+    size_bytes: int
+    version: str
+
+
+def ignore(_: str) -> None:
+    """The default `on_results` of `Store.objects`: reports nothing."""
+
+
+class Store(ABC):
+    """The objects below one root, by key. Every call blocks.
+
+    Every method may raise OSError: FileNotFoundError if an object to be read does not exist.
+    """
+
+    @abstractmethod
+    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+        """The objects without hidden ones, those below the key `exclude`, and results of earlier runs.
+
+        `on_results` is called with the key of each folder in which results are left out. One folder is listed
+        at a time.
+        """
+
+    @abstractmethod
+    def open(self, key: str) -> AbstractContextManager[IO[bytes]]:
+        """Open an object for reading."""
+
+    @abstractmethod
+    def create(self, key: str, file: Path) -> bool:
+        """Store a copy of a local file in one step. False, with nothing changed, if the key is taken."""
+
+    @abstractmethod
+    def put(self, key: str, file: Path) -> None:
+        """Store a copy of a local file in one step, in place of another object."""
+
+    @abstractmethod
+    def keys(self, folder: str) -> list[str]:
+        """The keys of the objects directly in a folder, sorted; empty if it does not exist."""
+
+    @abstractmethod
+    def remove(self, key: str) -> None:
+        """Delete an object, if it exists."""
+
+    def read(self, key: str, size: int = -1) -> bytes:
+        """The content of an object, or its first `size` bytes."""
+        with self.open(key) as file:
+            return file.read(size)
+
+    def exists(self, key: str) -> bool:
+        """Whether there is an object of this key."""
+        try:
+            with self.open(key):
+                return True
+        except FileNotFoundError:
+            return False
+
+    def sha256(self, key: str) -> str:
+        """The SHA-256 of the content of an object."""
+        with self.open(key) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it needs `readinto` only
+
+    def fetch(self, key: str, file: Path) -> str:
+        """Copy an object to a local file, and return the SHA-256 of its content."""
+        for attempt in range(1, MAX_FETCHES + 1):
+            digest = hashlib.sha256()
+            try:
+                with self.open(key) as source, file.open("wb") as target:
+                    while chunk := source.read(READ_BYTES):
+                        digest.update(chunk)
+                        target.write(chunk)
+                break
+            except OSError as error:
+                # s3fs sends the ETag with each request, so that no two versions are mixed
+                if attempt == MAX_FETCHES or type(error).__name__ != "FileExpired":
+                    raise
+        return digest.hexdigest()
+
+
+class LocalStore(Store):
+    """The files below `root`, which may be on a mounted share. Links to folders are not followed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+        results: set[str] = set()
+        for parent in self._root.resolve().parents:
+            results |= _process_results(parent)
+        for folder, folders, names in os.walk(self._root, onerror=_log_unreadable):
+            prefix = Path(folder).relative_to(self._root)
+            if STATE_FOLDER in folders:
+                folders.clear()
+                on_results(prefix.as_posix())
+                continue
+            if MANIFEST_FILE in names:
+                results |= _process_results(Path(folder))
+                on_results(prefix.as_posix())
+            folders[:] = sorted(
+                name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
+            )
+            for name in sorted(names):
+                path = Path(folder, name)
+                if name.startswith(".") or (results and os.path.realpath(path) in results):
+                    continue
+                try:
+                    status = path.stat()
+                except FileNotFoundError:  # deleted since it was listed, or a link to nothing
+                    continue
+                except OSError as error:
+                    _log_unreadable(error)
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    version = f"{status.st_size}-{status.st_mtime_ns}"
+                    yield SourceObject((prefix / name).as_posix(), status.st_size, version)
+
+    def open(self, key: str) -> IO[bytes]:
+        return open_own_file(path_inside(self._root, key))
+
+    def create(self, key: str, file: Path) -> bool:
+        target = path_inside(self._root, key)
+        try:
+            with self._copied(file, UNFINISHED_FOLDER) as copy:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                rename_to_new(copy, target)
+        except FileExistsError:
+            return False
+        return True
+
+    def put(self, key: str, file: Path) -> None:
+        target = path_inside(self._root, key)
+        with self._copied(file, str(PurePosixPath(key).parent)) as copy:
+            copy.replace(target)
+        fsync_folder(target.parent)
+
+    def keys(self, folder: str) -> list[str]:
+        try:
+            names = sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{name}" for name in names if not name.startswith(".")]
+
+    def remove(self, key: str) -> None:
+        path_inside(self._root, key).unlink(missing_ok=True)
+
+    @contextmanager
+    def _copied(self, file: Path, folder: str) -> Iterator[Path]:
+        """A hidden copy of `file` in a folder below the root. It is deleted unless the block renames it."""
+        copy = path_inside(self._root, f"{folder}/.{secrets.token_hex(8)}.part")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with file.open("rb") as content, copy.open("xb") as output:
+                while chunk := content.read(READ_BYTES):
+                    output.write(chunk)
+                output.flush()
+                os.fsync(output.fileno())
+            yield copy
+        finally:
+            copy.unlink(missing_ok=True)
+
+
+def _process_results(folder: Path) -> set[str]:
+    """The paths of the results that the manifest of `process` in a folder names."""
+    try:
+        records = [record for record in stored_records(folder) if record is not None]
+    except OSError as error:
+        log.warning("%s can't be read (%s). Results that it names may be processed.", error.filename, error.strerror)
+        return set()
+    return {str(folder.resolve() / path) for record in records for path in record.paths}
+
+
+def _log_unreadable(error: OSError) -> None:
+    log.warning("%s can't be read (%s). Pictures there are not in the archive.", error.filename, error.strerror)
+
+
+class ObjectStore(Store):
+    """The objects below `url`."""
+
+    def __init__(self, url: str) -> None:
+        """Raises: ImportError, without the plug-in of this kind of store."""
+        import fsspec
+
+        self._is_s3 = url.partition("://")[0] in ("s3", "s3a")
+        with _os_errors():
+            self._fs, root = fsspec.url_to_fs(url, **S3_OPTIONS if self._is_s3 else {})
+        self._root = root.rstrip("/")
+
+    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+        walk = self._fs.walk(self._root, detail=True, on_error="raise")
+        while True:
+            with _os_errors():
+                found = next(walk, None)
+            if found is None:
+                return
+            prefix = f"{found[0]}/"[len(self._root) + 1 :]
+            folders, files = found[1:]
+            if STATE_FOLDER in folders:
+                folders.clear()
+                on_results(prefix.rstrip("/") or ".")
+                continue
+            for name in [name for name in folders if name.startswith(".") or prefix + name == exclude]:
+                del folders[name]
+            for name, details in sorted(files.items()):
+                if details["type"] == "directory":
+                    log.warning("Objects below %s are not in the archive: their keys have an empty part.", prefix)
+                elif name and not name.startswith("."):
+                    yield SourceObject(prefix + name, int(details.get("size") or 0), _version(details))
+
+    @contextmanager
+    def open(self, key: str) -> Iterator[IO[bytes]]:
+        with (
+            _os_errors(),
+            self._fs.open(self._path(key), "rb", block_size=READ_BYTES, cache_type="none") as file,
+        ):
+            yield file
+
+    def create(self, key: str, file: Path) -> bool:
+        try:
+            with _os_errors():
+                self._fs.put_file(str(file), self._path(key), mode="create", **self._upload_options(key))
+        except FileExistsError:
+            return False
+        return True
+
+    def put(self, key: str, file: Path) -> None:
+        with _os_errors():
+            self._fs.put_file(str(file), self._path(key), **self._upload_options(key))
+
+    def keys(self, folder: str) -> list[str]:
+        try:
+            with _os_errors():
+                self._fs.invalidate_cache()
+                entries = self._fs.ls(self._path(folder), detail=True)
+        except FileNotFoundError:
+            return []
+        return sorted(entry["name"][len(self._root) + 1 :] for entry in entries if entry["type"] == "file")
+
+    def remove(self, key: str) -> None:
+        try:
+            with _os_errors():
+                self._fs.rm_file(self._path(key))
+        except FileNotFoundError:
+            return
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}"
+
+    def _upload_options(self, key: str) -> dict[str, Any]:
+        if not self._is_s3:
+            return {}
+        content_type = CONTENT_TYPES.get(PurePosixPath(key).suffix.lower(), "application/octet-stream")
+        return {"chunksize": UPLOAD_PART_BYTES, "ContentType": content_type}
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """Inside the block, turn errors of the plug-in, such as those of network and credentials, into OSError."""
+    try:
+        yield
+    except (OSError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        raise OSError(errno.EIO, f"{type(error).__name__}: {error}") from error
+
+
+def _version(details: dict[str, Any]) -> str:
+    for field in ETAG_FIELDS:
+        if details.get(field):
+            return str(details[field]).strip('"')
+    modified = details.get("LastModified") or details.get("last_modified") or details.get("mtime") or ""
+    return f"{details.get('size')}-{modified}"
