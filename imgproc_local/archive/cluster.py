@@ -62,18 +62,15 @@ TRY_S = 10.0
 CLOSE_S = 5.0
 POLL_S = 0.2
 """How often a wait looks whether the run was stopped."""
-NOTICE_S = 5.0
-"""How long the scheduler and its first worker may take before the client says that it waits."""
 DASHBOARD_S = 3.0
 MAX_DASHBOARD_BYTES = 64 * 1024
 WITHOUT_BOKEH = b"Dask needs bokeh"
 """What Dask shows in place of the dashboard without bokeh."""
-PACKAGE = "imgproc_local"
 TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY"
 
 
 class NotConnected(Exception):
-    """The run was stopped before there was a worker, or the connection was lost before its version was checked."""
+    """The run was stopped, or the connection was lost, before there was a worker."""
 
 
 # ---- workers of this machine ----
@@ -186,11 +183,7 @@ def connected(
     ends_s = time.monotonic() + timeout_s
     client = _open_client(address, ends_s, stop, security or Security())
     try:
-        try:
-            _wait_for_worker(client, address, ends_s, stop)
-            _require_same_version(client)
-        except OSError as error:
-            raise NotConnected("the connection was lost") from error
+        _wait_for_worker(client, address, ends_s, stop)
         yield client
     finally:
         with suppress(OSError, TimeoutError):  # the scheduler may be lost
@@ -200,21 +193,20 @@ def connected(
 def _open_client(address: str, ends_s: float, stop: threading.Event, security: Security) -> Client:
     """Each attempt first connects without a client, because one that fails does not say why, and leaves threads."""
     tls = _tls_arguments(address, security)
-    is_noticed = False
+    open_client: Callable[..., Client] = _QuietClient
     while True:
         try:
             asyncio.run(_try(address, tls, stop))
             # if the scheduler is lost later, Dask cancels the tasks after the same time-out
-            open_client: Callable[..., Client] = _QuietClient
             return open_client(address, security=security, set_as_default=False, timeout=TRY_S)
         except (OSError, TimeoutError) as error:
+            reason = _reason(error)
             if _is_refused(error):
                 raise ServiceError(
-                    f"This client and the scheduler at {address} can't agree on TLS ({_reason(error)}): start it with"
+                    f"This client and the scheduler at {address} can't agree on TLS ({reason}): start it with"
                     " `--protocol tls`. The authority in DASK_DISTRIBUTED__COMM__TLS__CA_FILE must be the same on both,"
                     " and have signed both certificates."
                 ) from error
-            reason = _reason(error)
         except (RuntimeError, ValueError) as error:
             raise ServiceError(f"The scheduler at {address} can't be used: {error}.") from error
         if time.monotonic() > ends_s:
@@ -223,9 +215,6 @@ def _open_client(address: str, ends_s: float, stop: threading.Event, security: S
                 f"There is no scheduler at {address} ({reason}). Start `dask scheduler` there, and run the same command"
                 f" again.{hint}"
             )
-        if not is_noticed:
-            is_noticed = True
-            log.warning("Waiting up to %.0f s for a scheduler at %s.", ends_s - time.monotonic(), address)
         if stop.wait(1.0):
             raise NotConnected
 
@@ -270,7 +259,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _wait_for_worker(client: Client, address: str, ends_s: float, stop: threading.Event) -> None:
-    notice_s = time.monotonic() + NOTICE_S
     while True:
         try:
             client.wait_for_workers(1, timeout=1.0)
@@ -283,23 +271,8 @@ def _wait_for_worker(client: Client, address: str, ends_s: float, stop: threadin
                     f"The scheduler at {address} has no worker. Start `dask worker {address}`, and run the same"
                     " command again."
                 ) from error
-            if time.monotonic() > notice_s:
-                notice_s = ends_s
-                log.warning("Waiting up to %.0f s for a worker.", ends_s - time.monotonic())
-
-
-def _require_same_version(client: Client) -> None:
-    """Raises: ServiceError, if a worker has another version. A worker without this program fails at its first task."""
-    found: Any = client.get_versions(packages=[PACKAGE])
-    own = found["client"]["packages"][PACKAGE]
-    versions = {worker: each["packages"][PACKAGE] for worker, each in found["workers"].items() if each}
-    others = {worker: version for worker, version in versions.items() if version not in (own, None)}
-    if others:
-        worker, version = next(iter(others.items()))
-        raise ServiceError(
-            f"{len(others)} of {len(versions)} workers, such as {worker}, have version {version} of imgproc-local, and"
-            f" this machine {own}. Install the same version on every machine."
-        )
+        except OSError as error:
+            raise NotConnected("the connection was lost") from error
 
 
 def dashboard_link(client: Client) -> str | None:

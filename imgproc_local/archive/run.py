@@ -269,7 +269,7 @@ def _cluster(
             cluster = local_cluster(arguments.workers, 1 if has_model else 0, environment)
             address, security = opened.enter_context(cluster)
         else:
-            log.warning("Connecting to the scheduler at %s.", address)
+            log.warning("Waiting up to %.0f s for the scheduler at %s and its first worker.", timeout_s, address)
         yield opened.enter_context(connected(address, timeout_s, stop, security))
 
 

@@ -146,7 +146,7 @@ def _tools(spec: RunSpec) -> Tools:
             direct,
             open_store(spec.source),
             open_store(spec.target),
-            folder / "picture",
+            folder,
             config.max_pixels,
             config.max_upload_bytes,
         )

@@ -55,7 +55,7 @@ class Bench:
             DirectStages(stages, Options(85.0), cast("Workers", None), 60),
             LocalStore(self.source),
             LocalStore(self.target),
-            folder / "picture",
+            folder,
             max_pixels=10_000,
             max_upload_bytes=100_000,
         )
