@@ -22,7 +22,6 @@ SLOW = (
     "cli/process/test_round_trip.py",
     "cli/process/test_server_mode.py",
     "cli/test_backup.py::test_a_backup_under_load",
-    "codecs/jpeg/test_repack.py::test_the_memory_of_the_child",
     "codecs/picture/test_errors.py::test_damaged_files",
     "codecs/test_avif_alpha.py",
     "engine/test_quality_target.py::test_more_effort",

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from imgproc_local.system.file_lock import try_lock
 
 from imgproc_local.storage import backup
+from imgproc_local.system.files import try_lock
 from imgproc_local.system.folder_lock import FolderLock, Owner
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
