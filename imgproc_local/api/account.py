@@ -11,7 +11,7 @@ from imgproc_local.api import operations
 from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.bodies import AffordBody, Balance, BalanceBody, JobBody, JobsBody, ProjectsBody
 from imgproc_local.api.operations import delete, get, query
-from imgproc_local.api.requests import Parameters, preference_applied, read_wait_s
+from imgproc_local.api.requests import preference_applied, read_query, read_wait_s
 from imgproc_local.api.wire import INCLUDE, data_body, job_body, jobs_body, status_word, status_words
 from imgproc_local.compose import Services
 from imgproc_local.domain.job import Status
@@ -50,7 +50,7 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     services: Services = request.app.state.services
     account_id = authenticated_key(request).account_id
     wait_s = read_wait_s(request.headers)
-    parameters = Parameters(request)
+    parameters = read_query(request)
     include = parameters.words("include", INCLUDE)
     parameters.require_valid()
     if wait_s is None:
@@ -96,7 +96,7 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
 async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     services: Services = request.app.state.services
     account_id = authenticated_key(request).account_id
-    parameters, status_set = Parameters(request), services.config.status_set
+    parameters, status_set = read_query(request), services.config.status_set
     include = parameters.words("include", INCLUDE)
     limit = parameters.integer("limit", 1, MAX_PAGE_SIZE, DEFAULT_PAGE_SIZE)
     words = parameters.words("status", status_words(status_set))
@@ -156,7 +156,7 @@ async def balance(request: Request[Any, Any, Any]) -> BalanceBody:
 )
 async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     services: Services = request.app.state.services
-    parameters = Parameters(request)
+    parameters = read_query(request)
     images = parameters.integer("images", 1, MAX_IMAGES)
     languages = parameters.integer("languages", 1, MAX_LANGUAGES, default=1)
     parameters.format("format")

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Request, Response
 from litestar.handlers import HTTPRouteHandler
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from imgproc_local import __version__
 from imgproc_local.api import account, bodies, events, exports, images, service, translations, wire
@@ -29,7 +29,7 @@ from imgproc_local.api.operations import (
     response,
     responses_with_key,
 )
-from imgproc_local.api.requests import MAX_PROJECT_NAME
+from imgproc_local.api.requests import FIELDS_OF, MAX_PROJECT_NAME
 from imgproc_local.compose import Services
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.languages import LANGUAGES
@@ -49,8 +49,14 @@ EVENT_DATA = [bodies.JobBody, bodies.Snapshot, bodies.DeletedJob, bodies.Totals]
 """Structs that are sent as the `data` of an event, and as no body."""
 
 
+Language = Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})]
+
+
 class UploadFields(Struct):
-    """The fields of uploads, of which each operation has some. They are read as a stream, not into this Struct."""
+    """The fields of uploads, of which each operation has some. They are read as a stream, not into this Struct.
+
+    The default values mean nothing; they make the fields optional.
+    """
 
     image: Annotated[
         str,
@@ -59,72 +65,45 @@ class UploadFields(Struct):
             extra_json_schema={"format": "binary", "contentMediaType": "application/octet-stream"},
         ),
     ]
-    languages: (
-        Annotated[
-            list[Annotated[str, Meta(extra_json_schema={"enum": sorted(LANGUAGES)})]],
-            Meta(
-                description="ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or"
-                " one comma-separated value. Default: en",
-                max_length=MAX_LANGUAGES,
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    format: Annotated[Literal["webp", "avif"], Meta(description="format to convert to. Default: webp")] | UnsetType = (
-        UNSET
-    )
-    project_id: Annotated[str, Meta(description="ULID of an existing project; wins over project_name")] | UnsetType = (
-        UNSET
-    )
-    project_name: (
-        Annotated[
-            str,
-            Meta(
-                description="name of the project, which is created if it is new. Default: API Uploads",
-                max_length=MAX_PROJECT_NAME,
-                pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    context: (
-        Annotated[
-            str,
-            Meta(
-                description="words of the page or article that the picture is for. The vision model reads them as data;"
-                " they are deleted when the texts have been written or have failed (local addition)",
-                max_length=MAX_CONTEXT_CHARS,
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    max_width_px: (
-        Annotated[
-            int,
-            Meta(
-                description="maximum width in pixels, as displayed: results are scaled down to fit inside max_width_px"
-                " and max_height_px, and never up; absent is no limit (local addition)",
-                ge=1,
-                le=MAX_SIDE_PX,
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
-    max_height_px: (
-        Annotated[
-            int, Meta(description="maximum height in pixels; see max_width_px (local addition)", ge=1, le=MAX_SIDE_PX)
-        ]
-        | UnsetType
-    ) = UNSET
+    languages: Annotated[
+        list[Language],
+        Meta(
+            description="ISO 639-1 codes; repeat the field, or send languages[], languages[0] …, one JSON array or"
+            " one comma-separated value. Default: en",
+            max_length=MAX_LANGUAGES,
+        ),
+    ] = []
+    format: Annotated[Literal["webp", "avif"], Meta(description="format to convert to. Default: webp")] = "webp"
+    project_id: Annotated[str, Meta(description="ULID of an existing project; wins over project_name")] = ""
+    project_name: Annotated[
+        str,
+        Meta(
+            description="name of the project, which is created if it is new. Default: API Uploads",
+            max_length=MAX_PROJECT_NAME,
+            pattern=r"^[^\u0000-\u001f\u007f-\u009f]*$",
+        ),
+    ] = ""
+    context: Annotated[
+        str,
+        Meta(
+            description="words of the page or article that the picture is for. The vision model reads them as data;"
+            " they are deleted when the texts have been written or have failed (local addition)",
+            max_length=MAX_CONTEXT_CHARS,
+        ),
+    ] = ""
+    max_width_px: Annotated[
+        int,
+        Meta(
+            description="maximum width in pixels, as displayed: results are scaled down to fit inside max_width_px"
+            " and max_height_px, and never up; absent is no limit (local addition)",
+            ge=1,
+            le=MAX_SIDE_PX,
+        ),
+    ] = 1
+    max_height_px: Annotated[
+        int, Meta(description="maximum height in pixels; see max_width_px (local addition)", ge=1, le=MAX_SIDE_PX)
+    ] = 1
 
-
-FIELDS_OF = {
-    Operation.ANALYZE: {"languages", "context"},
-    Operation.OPTIMIZE: {"max_width_px", "max_height_px"},
-    Operation.CONVERT: {"format", "max_width_px", "max_height_px"},
-    Operation.PROCESS: {"languages", "context", "format", "max_width_px", "max_height_px"},
-}
-"""The fields of each operation besides the image and its project, which all have."""
 
 exports.export.opt |= operation(
     "exports",
@@ -224,15 +203,15 @@ def _schemas(structs: Sequence[type[Struct]]) -> dict[str, Any]:
     """Every schema by its name."""
     _, schemas = msgspec.json.schema_components([*dict.fromkeys(structs), *EVENT_DATA, UploadFields], ref_template=REF)
     _add_enum_types(schemas)
+    for struct in (UploadFields, ExportFields):
+        for field in schemas[struct.__name__]["properties"].values():
+            field.pop("default", None)
     upload = schemas.pop(UploadFields.__name__)
     del upload["description"]
     for form, own in FIELDS_OF.items():
-        names = {"image", "project_id", "project_name", *own}
-        properties = {name: field for name, field in upload["properties"].items() if name in names}
+        properties = {name: upload["properties"][name] for name in ("image", *own)}
         schemas[_form_name(form)] = {**upload, "title": _form_name(form), "properties": properties}
     export = schemas[ExportFields.__name__]
-    for field in export["properties"].values():
-        field.pop("default", None)
     export["not"] = {  # a request with both fields; an export may have only one of them
         "properties": {"images": {"type": "array"}, "project_id": {"type": "string"}},
         "required": ["images", "project_id"],

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,8 +32,16 @@ from imgproc_local.domain.plan import (
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
 
-TEXT_FIELDS = ("languages", "format", "project_id", "project_name", "context", "max_width_px", "max_height_px")
-"""The fields of uploads besides the image; each operation has some of them."""
+FIELDS_OF = {
+    Operation.ANALYZE: ("languages", "project_id", "project_name", "context"),
+    Operation.OPTIMIZE: ("project_id", "project_name", "max_width_px", "max_height_px"),
+    Operation.CONVERT: ("format", "project_id", "project_name", "max_width_px", "max_height_px"),
+    Operation.PROCESS: (
+        "languages", "format", "project_id", "project_name", "context", "max_width_px", "max_height_px"
+    ),
+}  # fmt: skip
+"""The fields of each operation besides the image."""
+TEXT_FIELDS = FIELDS_OF[Operation.PROCESS]
 MAX_IGNORED_SHOWN = 5
 MAX_PROJECT_NAME = 255
 _LANGUAGES_ITEM = re.compile(r"languages\[(\d{0,4})\]")
@@ -52,46 +60,25 @@ _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
 
 def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
     """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
-    fields = form.fields
-    errors: dict[str, list[str]] = {}
-    languages: tuple[str, ...] = DEFAULT_LANGUAGES
-    convert_to = Format.WEBP
-    context = ""
-    if operation in (Operation.ANALYZE, Operation.PROCESS):
-        languages = _languages(fields, errors)
-        context = _last(fields, "context")
-        if len(context) > MAX_CONTEXT_CHARS:
-            errors["context"] = [f"context may have at most {MAX_CONTEXT_CHARS} characters; received {len(context)}."]
-    if operation in (Operation.CONVERT, Operation.PROCESS):
-        convert_to = read_format(_last(fields, "format"), errors)
-    max_width_px = max_height_px = None
-    if operation is not Operation.ANALYZE:
-        max_width_px = _maximum(fields, "max_width_px", errors)
-        max_height_px = _maximum(fields, "max_height_px", errors)
-    project_id = _last(fields, "project_id") or None
-    if project_id is not None and not ULID.fullmatch(project_id):
-        errors["project_id"] = [f"project_id must be a ULID of 26 characters; received {_shown(project_id)}."]
-    project_name = unicodedata.normalize("NFC", _last(fields, "project_name"))
-    if len(project_name) > MAX_PROJECT_NAME:
-        errors["project_name"] = [
-            f"project_name may have at most {MAX_PROJECT_NAME} characters; received {len(project_name)}."
-        ]
-    if any(unicodedata.category(character) == "Cc" for character in project_name):
-        errors["project_name"] = ["project_name must be text without control characters."]
+    own = FIELDS_OF[operation]
+    fields = Parameters(lambda name: _last(form.fields, name) if name in own else [])
     plan = Plan(
         operation=operation,
-        languages=languages,
-        format=convert_to,
-        project_id=project_id.lower() if project_id else None,
-        project_name=project_name or DEFAULT_PROJECT_NAME,
-        context=context,
-        max_width_px=max_width_px,
-        max_height_px=max_height_px,
+        languages=_languages(form.fields if "languages" in own else [], fields.errors),
+        context=fields.text("context", MAX_CONTEXT_CHARS),
+        format=fields.format("format"),
+        max_width_px=fields.integer("max_width_px", 1, MAX_SIDE_PX, default=0) or None,
+        max_height_px=fields.integer("max_height_px", 1, MAX_SIDE_PX, default=0) or None,
+        project_id=fields.ulid("project_id"),
+        project_name=unicodedata.normalize("NFC", fields.text("project_name", MAX_PROJECT_NAME))
+        or DEFAULT_PROJECT_NAME,
     )
+    if any(unicodedata.category(character) == "Cc" for character in plan.project_name):
+        fields.errors["project_name"] = ["project_name must be text without control characters."]
     if form.filename is None:
         received = f"one with the name {_shown(form.other_files[0])}" if form.other_files else "none"
-        errors["image"] = [f"image is required: a file part of the form; received {received}."]
-    return plan, errors
+        fields.errors["image"] = [f"image is required: a file part of the form; received {received}."]
+    return plan, fields.errors
 
 
 def ignored_fields(form: MultipartForm) -> str:
@@ -116,26 +103,10 @@ def _is_text_field(name: str) -> bool:
     return name in TEXT_FIELDS or _LANGUAGES_ITEM.fullmatch(name) is not None
 
 
-def read_format(text: str, errors: dict[str, list[str]]) -> Format:
-    """The format that `text` names; WebP if it is empty or unknown. An unknown name is reported in `errors`."""
-    wanted = text.lower()
-    if wanted in CONVERT_TARGETS:
-        return Format(wanted)
-    if wanted:
-        errors["format"] = [f"format must be webp or avif; received {_shown(text)}."]
-    return Format.WEBP
-
-
-def _maximum(fields: Fields, name: str, errors: dict[str, list[str]]) -> int | None:
-    """A maximum width or height; None if the form has no such field or it is empty."""
-    text = _last(fields, name)
-    if not text:
-        return None
-    return read_integer(text, name, errors, minimum=1, maximum=MAX_SIDE_PX)
-
-
-def _last(fields: Fields, name: str) -> str:
-    return next((value.strip() for field, value in reversed(fields) if field == name), "")
+def _last(fields: Fields, name: str) -> list[str]:
+    """The last value of a field, without white space around it; none if there is no such field or it is empty."""
+    value = next((value.strip() for field, value in reversed(fields) if field == name), "")
+    return [value] if value else []
 
 
 def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
@@ -212,77 +183,85 @@ def preference_applied(wait_s: int | None) -> dict[str, str]:
     return {} if wait_s is None else {"Preference-Applied": f"wait={wait_s}"}
 
 
-class Parameters:
-    """The query parameters of a request. What is wrong with one is collected; `require_valid` raises it all."""
+def read_query(request: Request[Any, Any, Any]) -> Parameters:
+    return Parameters(lambda name: request.query_params.getall(name, []))
 
-    def __init__(self, request: Request[Any, Any, Any]) -> None:
-        self._query = request.query_params
-        self._errors: dict[str, list[str]] = {}
+
+class Parameters:
+    """Query parameters or form fields: `values` returns those of a name. What is wrong is collected in `errors`."""
+
+    def __init__(self, values: Callable[[str], list[str]]) -> None:
+        self.errors: dict[str, list[str]] = {}
+        self._values = values
 
     def require_valid(self) -> None:
         """Raises: InvalidRequest, if one of the parameters that were read is invalid."""
-        if self._errors:
-            raise InvalidRequest(self._errors)
+        if self.errors:
+            raise InvalidRequest(self.errors)
 
     def words(self, name: str, known: Sequence[Word]) -> list[Word]:
         """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""
-        values = self._query.getall(name, [])
-        words = [word.strip() for value in values for word in value.split(",")]
+        words = [word.strip() for value in self._values(name) for word in value.split(",")]
         if not set(words) <= set(known):
             self._refuse(name, f"a list of {', '.join(known)}, separated by commas")
         return [word for word in known if word in words]
 
     def integer(self, name: str, minimum: int, maximum: int, default: int | None = None) -> int:
         """An integer from `minimum` to `maximum`. Without a default, the parameter is required."""
-        text = self._text(name)
-        if text is None:
-            if default is None and name not in self._errors:
-                self._refuse(name, f"an integer from {minimum} to {maximum}")
-            return minimum if default is None else default
-        return read_integer(text, name, self._errors, minimum=minimum, maximum=maximum)
+        text = self._one(name)
+        if text is None and default is not None:
+            return default
+        if name in self.errors:
+            return minimum
+        if text is None or not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
+            self._refuse(name, f"an integer from {minimum} to {maximum}")
+            return minimum
+        return int(text)
+
+    def text(self, name: str, max_chars: int) -> str:
+        text = self._one(name) or ""
+        count = len(unicodedata.normalize("NFC", text))
+        if count > max_chars:
+            self.errors[name] = [f"{name} may have at most {max_chars} characters; received {count}."]
+        return text
 
     def only_true(self, name: str) -> bool:
         """Whether a filter that can only be switched on was sent."""
-        text = self._text(name)
+        text = self._one(name)
         if text not in (None, "true"):
             self._refuse(name, "true or not sent")
         return text is not None
 
     def ulid(self, name: str) -> str | None:
-        text = self._text(name)
+        text = self._one(name)
         if text is not None and not ULID.fullmatch(text):
             self._refuse(name, "a ULID of 26 characters")
         return text and text.lower()
 
     def language(self, name: str) -> str | None:
-        text = self._text(name)
+        text = self._one(name)
         if text is not None and text.lower() not in LANGUAGES:
             self._refuse(name, "an ISO 639-1 code that GET /languages lists")
         return text and text.lower()
 
     def format(self, name: str) -> Format:
-        return read_format(self._text(name) or "", self._errors)
+        """A format to convert to; WebP if the parameter was not sent or is empty."""
+        wanted = (self._one(name) or Format.WEBP.value).lower()
+        if wanted not in CONVERT_TARGETS:
+            self._refuse(name, "webp or avif")
+            return Format.WEBP
+        return Format(wanted)
 
-    def _text(self, name: str) -> str | None:
+    def _one(self, name: str) -> str | None:
         """The value of a parameter that may be sent once; None if it was not sent."""
-        values = self._query.getall(name, [])
+        values = self._values(name)
         if len(values) > 1:
             self._refuse(name, "sent once")
         return values[0] if len(values) == 1 else None
 
     def _refuse(self, name: str, expected: str) -> None:
-        received = " and ".join(_shown(value) for value in self._query.getall(name, [])[:MAX_IGNORED_SHOWN]) or "none"
-        self._errors[name] = [f"{name} must be {expected}; received {received}."]
-
-
-def read_integer(text: str, name: str, errors: dict[str, list[str]], *, minimum: int, maximum: int) -> int:
-    """The integer in `text`. If it is malformed or out of range, that is reported in `errors`, and the
-    result is `minimum`.
-    """
-    if not re.fullmatch(r"[+-]?[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
-        errors[name] = [f"{name} must be an integer from {minimum} to {maximum}; received {_shown(text)}."]
-        return minimum
-    return int(text)
+        received = " and ".join(_shown(value) for value in self._values(name)[:MAX_IGNORED_SHOWN]) or "none"
+        self.errors[name] = [f"{name} must be {expected}; received {received}."]
 
 
 # ---- JSON bodies ----
