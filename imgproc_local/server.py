@@ -106,6 +106,9 @@ class Parser(h11.Connection):
     MALFORMED = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]")
     """A line break that is not CRLF, and a field that is continued on the next line."""
 
+    ORIGIN = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
+    """What the target of a request for a proxy has before the path."""
+
     def __init__(self, limits: Limits) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=2 * limits.header_bytes)
         self.refusal = NOT_HTTP
@@ -116,9 +119,14 @@ class Parser(h11.Connection):
             self._check_header()
         event = super().next_event()
         if isinstance(event, h11.Request):
-            names = {name for name, _ in event.headers}
-            if event.method == b"CONNECT" or {b"content-length", b"transfer-encoding"} <= names:
+            has_two_lengths = {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}
+            if event.method == b"CONNECT" or event.http_version not in (b"1.0", b"1.1") or has_two_lengths:
                 raise h11.RemoteProtocolError("not supported")
+            if not event.target.startswith(b"/"):  # RFC 9112, section 3.2.2
+                target = self.ORIGIN.sub(b"", event.target) or b"/"
+                return h11.Request(
+                    method=event.method, target=target, headers=event.headers, http_version=event.http_version
+                )
         return event
 
     def _check_header(self) -> None:
@@ -173,15 +181,13 @@ class HttpConnection(H11Protocol):
             self._begin_wait("header_s" if self.cycle is None or self.conn.trailing_data[0] else "keep_alive_s")
 
     def check_deadlines(self, now_s: float) -> None:
-        if now_s > self._stalled_s or (now_s > self._deadline_s and not self._is_in_header()):
+        is_in_header = self._wait == "header_s" and self.conn.trailing_data[0]
+        if now_s > self._stalled_s or (now_s > self._deadline_s and not is_in_header):
             self.transport.abort()
         elif now_s > self._deadline_s:
             limit_s = self._owner.limits.header_s
             message = f"The header of the request was not complete within {limit_s:g} seconds."
             self._refuse(refusal(HTTPStatus.REQUEST_TIMEOUT, message))
-
-    def _is_in_header(self) -> bool:
-        return self._wait == "header_s" and bool(self.conn.trailing_data[0])
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -200,7 +206,7 @@ class HttpConnection(H11Protocol):
         self._stalled_s = math.inf
 
     def data_received(self, data: bytes) -> None:
-        if self._wait != "refused_s":
+        if self._wait != "refused_s" and self.conn.their_state is not h11.ERROR:
             super().data_received(data)
             self._update()
 

@@ -122,6 +122,8 @@ def test_a_malformed_body_ends_its_request(service: Running) -> None:
         pytest.param([GET + b"X: " + b"a" * 30_000 + b"\r\n" + CLOSE], 1, id="field of 30 kB"),
         pytest.param([GET + b"X: " + b"a" * 30_000, b"\r\n" + CLOSE], 1, id="field of 30 kB in two packets"),
         pytest.param([b"GET /healthz HTTP/1.0\r\n\r\n"], 1, id="HTTP/1.0 without Host"),
+        pytest.param([GET.replace(b"/", b"http://127.0.0.1/", 1) + CLOSE], 1, id="absolute target"),
+        pytest.param([GET + CLOSE + b"nonsense", b"more"], 1, id="more after the last request"),
         pytest.param([GET + b"Upgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n"], 1, id="WebSocket"),
     ],
 )
