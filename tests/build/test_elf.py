@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.frozen import build_module
+from tests.support.scripts import script
 
-elf = build_module("elf")
+elf = script("build/elf.py")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has ELF objects")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.frozen import ROOT, build_module
+from tests.support.scripts import ROOT, script
 
-freeze = build_module("freeze")
+freeze = script("build/freeze.py")
 
 
 def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_pip_cache(

@@ -21,8 +21,8 @@ from PIL import Image, ImageDraw
 
 from imgproc_local.domain.languages import LANGUAGES
 from tests.faults.server_process import SOURCE, clean_environment, make_key, serving
-from tests.support.frozen import build_module, one_file, one_folder
-from tests.support.packaging_scripts import PACKAGING
+from tests.support.frozen import one_file, one_folder
+from tests.support.scripts import PACKAGING, script
 from tests.support.tiny import MMPROJ, TEXT
 
 TIMEOUT_S = 120
@@ -40,7 +40,7 @@ MODULES_OF_ARCHIVES = (
     b"imgproc_local.cli.archive.command",
 )
 
-objects = build_module("objects")
+objects = script("build/objects.py")
 
 needs_linux_x86 = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="the limits are for Linux on x86-64"

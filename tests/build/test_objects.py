@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.frozen import build_module
+from tests.support.scripts import script
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64", reason="the limits are for Linux on x86-64"
 )
 needs_binutils = pytest.mark.skipif(not shutil.which("objdump") or not shutil.which("gcc"), reason="no gcc and objdump")
 
-objects = build_module("objects")
+objects = script("build/objects.py")
 
 
 @needs_binutils

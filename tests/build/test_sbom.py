@@ -7,9 +7,9 @@ from importlib.metadata import distribution
 
 import pytest
 
-from tests.support.frozen import build_module
+from tests.support.scripts import script
 
-sbom = build_module("sbom")
+sbom = script("build/sbom.py")
 
 
 def bundled(wheel: str) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.frozen import build_module
+from tests.support.scripts import script
 
 ROOT = Path(__file__).parents[2]
 AUDIT = ROOT / ".ci" / "audit"
@@ -32,7 +32,7 @@ def audit() -> Any:
 
 def sbom_of_the_locked_packages(folder: Path) -> Path:
     """A bill of materials of the installed packages that a frozen program can contain."""
-    sbom = build_module("sbom")
+    sbom = script("build/sbom.py")
     locked = set(re.findall(r"^([a-z0-9._-]+)==", (ROOT / "requirements-vision.lock").read_text(), re.MULTILINE))
     components = [{"name": name, **sbom._licence(licence)} for name, licence in sbom.BUNDLED["system"].items()]
     for distribution in distributions():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import VERSION
-from tests.support.packaging_scripts import ROOT, script
+from tests.support.scripts import ROOT, script
 
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="Debian's tools make Debian's packages")
 TIMEOUT_S = 60
@@ -21,7 +21,7 @@ def output(*command: str | Path) -> str:
 
 @pytest.fixture
 def package(dist: Path, tmp_path: Path) -> Path:
-    return Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
+    return Path(script("packaging/debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
 
 
 def test_package_contains_program_command_unit_entry_and_documents_owned_by_root(package: Path) -> None:
@@ -74,7 +74,7 @@ def test_unit_and_manual_page_are_written_for_the_installed_program(package: Pat
 def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: Path) -> None:
     first = package.read_bytes()
     (dist / "imgproc-local" / "imgproc-local").touch()
-    again = Path(script("debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
+    again = Path(script("packaging/debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
     assert again.read_bytes() == first
 
 
@@ -85,7 +85,10 @@ def test_package_is_dated_by_the_commit_and_not_by_the_build(package: Path) -> N
 
 
 def test_folder_for_the_result_is_made_or_named_in_the_error(dist: Path, tmp_path: Path) -> None:
-    for builder, arguments in (("debian/build.py", ("A Packager <a@packager.example>",)), ("linux/build.py", ())):
+    for builder, arguments in (
+        ("packaging/debian/build.py", ("A Packager <a@packager.example>",)),
+        ("packaging/linux/build.py", ()),
+    ):
         made = script(builder).build(dist, tmp_path / "new" / builder, *arguments)
         assert made.parent == tmp_path / "new" / builder
         (tmp_path / "file").touch()
@@ -95,4 +98,4 @@ def test_folder_for_the_result_is_made_or_named_in_the_error(dist: Path, tmp_pat
 
 def test_missing_build_is_an_error_that_names_freeze(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"freeze\.py"):
-        script("debian/build.py").build(tmp_path, tmp_path, "A Packager <a@packager.example>")
+        script("packaging/debian/build.py").build(tmp_path, tmp_path, "A Packager <a@packager.example>")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from imgproc_local.cli import main
-from tests.support.packaging_scripts import PACKAGING, ROOT, script
+from tests.support.scripts import PACKAGING, ROOT, script
 
 LINUX = PACKAGING / "linux"
 SHELL_SCRIPTS = [
@@ -69,7 +69,7 @@ def test_unit_is_valid(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     unit = tmp_path / "imgproc-local.service"
-    unit.write_text(script("linux/share.py").unit(str(program)), encoding="utf-8")
+    unit.write_text(script("packaging/linux/share.py").unit(str(program)), encoding="utf-8")
     verified = run(tool("systemd-analyze"), "--user", "verify", "--man=no", unit, XDG_RUNTIME_DIR=str(tmp_path))
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
 
@@ -117,7 +117,7 @@ def test_shell_scripts_parse_and_are_portable(file: Path) -> None:
 
 
 def test_icons_have_the_sizes_that_their_containers_state() -> None:
-    icons = script("icons.py")
+    icons = script("packaging/icons.py")
     for size_px in icons.SIZES_PX:
         assert struct.unpack(">II", icons.png(size_px)[16:24]) == (size_px, size_px)
     ico = icons.ico()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.conftest import VERSION
-from tests.support.packaging_scripts import script
+from tests.support.scripts import script
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the archive is for Linux")
 TIMEOUT_S = 60
@@ -40,7 +40,7 @@ class Installer:
 
 @pytest.fixture
 def installer(dist: Path, tmp_path: Path) -> Installer:
-    archive = Path(script("linux/build.py").build(dist, tmp_path))
+    archive = Path(script("packaging/linux/build.py").build(dist, tmp_path))
     (tmp_path / "unpacked").mkdir()
     subprocess.run(["tar", "-xf", archive, "-C", tmp_path / "unpacked"], check=True)
     (folder,) = (tmp_path / "unpacked").iterdir()
@@ -118,7 +118,7 @@ def test_program_that_does_not_run_here_is_not_installed_over_one_that_does(inst
     program = installer.folder / "imgproc-local" / "imgproc-local"
     program.write_text("#!/bin/sh\nexit 127\n")
     # the sums are correct again; the list of sums does not list itself
-    sums = script("linux/share.py").checksums(installer.folder, "sha256")
+    sums = script("packaging/linux/share.py").checksums(installer.folder, "sha256")
     (installer.folder / "SHA256SUMS").write_text("".join(line for line in sums.splitlines(True) if "SUMS" not in line))
     assert "does not run here" in installer.run(expect=1)
     installed = installer.prefix / "bin" / "imgproc-local"

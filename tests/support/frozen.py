@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import shutil
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from imgproc_local.system.files import lock_within
+from tests.support.scripts import ROOT
 
-ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".build"
 SOURCES = (
     "imgproc_local",
@@ -75,13 +73,3 @@ def _digest_of_sources() -> str:
             if file.is_file() and file.suffix not in (".so", ".pyd", ".pyc"):
                 digest.update(f"{file.relative_to(ROOT)}\0{file.stat().st_size}\0".encode() + file.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def build_module(name: str) -> ModuleType:
-    """A script in build/ as a module. The folder is not a package, so it can't be imported by name."""
-    spec = importlib.util.spec_from_file_location(f"build_{name}", ROOT / "build" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -1,4 +1,4 @@
-"""Loads the scripts of packaging/, which is a folder of scripts and not a package."""
+"""Loads the scripts of build/ and packaging/, which are folders of scripts and not packages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ PACKAGING = ROOT / "packaging"
 
 
 def script(path: str) -> ModuleType:
-    """The script at `path` below packaging/. It can import the scripts beside it, as when it is started."""
-    file = PACKAGING / path
-    name = "packaging_" + path.removesuffix(".py").replace("/", "_")
-    spec = importlib.util.spec_from_file_location(name, file)
+    """The script at `path`. It can import the scripts beside it, as when it is started."""
+    file = ROOT / path
+    spec = importlib.util.spec_from_file_location(path.removesuffix(".py").replace("/", "_"), file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
