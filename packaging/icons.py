@@ -1,11 +1,12 @@
 """Renders the icon in all sizes that operating systems need, from one SVG: `python packaging/icons.py FOLDER`.
 
-Writes `imgproc-local-SIZE.png`, `imgproc-local.ico` (Windows) and `imgproc-local.icns` (macOS) to FOLDER. Needs pyvips.
+Writes `imgproc-local-SIZE.png`, `imgproc-local.ico` (Windows) and `imgproc-local.icns` (macOS) to FOLDER. Needs pyvips
+and Pillow.
 """
 
 from __future__ import annotations
 
-import struct
+import io
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ DRAWING = Path(__file__).resolve().parents[1] / "imgproc_local" / "web" / "stati
 DRAWING_PX = 32
 SIZES_PX = (16, 24, 32, 48, 64, 128, 256, 512)
 ICO_SIZES_PX = (16, 24, 32, 48, 256)
-ICNS_TYPES = {b"icp4": 16, b"icp5": 32, b"ic07": 128, b"ic08": 256, b"ic09": 512}
+ICNS_SIZES_PX = (32, 64, 128, 256, 512, 1024)
 
 
 def png(size_px: int) -> bytes:
@@ -30,32 +31,17 @@ def png(size_px: int) -> bytes:
     return encoded
 
 
-def ico() -> bytes:
-    """A Windows icon: a header, an entry of 16 bytes per image, then the PNGs. A width of 256 is written as 0."""
-    images = [(size_px, png(size_px)) for size_px in ICO_SIZES_PX]
-    offset = 6 + 16 * len(images)
-    entries = b""
-    for size_px, image in images:
-        entries += struct.pack("<BBBBHHII", size_px % 256, size_px % 256, 0, 0, 1, 32, len(image), offset)
-        offset += len(image)
-    return struct.pack("<HHH", 0, 1, len(images)) + entries + b"".join(image for _, image in images)
+def write(folder: Path) -> None:
+    """Write all files to the folder. Each size in an .ico and .icns is rendered on its own, not scaled."""
+    from PIL import Image
 
-
-def icns() -> bytes:
-    """A macOS icon: a header with type and length, then for each PNG a header with type and length, and the PNG."""
-    images = [(kind, png(size_px)) for kind, size_px in ICNS_TYPES.items()]
-    parts = b"".join(struct.pack(">4sI", kind, 8 + len(image)) + image for kind, image in images)
-    return struct.pack(">4sI", b"icns", 8 + len(parts)) + parts
-
-
-def main() -> None:
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
     for size_px in SIZES_PX:
         (folder / f"imgproc-local-{size_px}.png").write_bytes(png(size_px))
-    (folder / "imgproc-local.ico").write_bytes(ico())
-    (folder / "imgproc-local.icns").write_bytes(icns())
+    for name, sizes in (("imgproc-local.ico", ICO_SIZES_PX), ("imgproc-local.icns", ICNS_SIZES_PX)):
+        *smaller, largest = (Image.open(io.BytesIO(png(size_px))) for size_px in sizes)
+        largest.save(folder / name, sizes=[(size_px, size_px) for size_px in sizes], append_images=smaller)
 
 
 if __name__ == "__main__":
-    main()
+    Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    write(Path(sys.argv[1]))

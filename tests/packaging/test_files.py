@@ -7,7 +7,6 @@ import os
 import plistlib
 import re
 import shutil
-import struct
 import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from PIL import Image
 
 from imgproc_local.cli import main
 from tests.support.scripts import PACKAGING, ROOT, script
@@ -116,20 +116,16 @@ def test_shell_scripts_parse_and_are_portable(file: Path) -> None:
         assert checked.returncode == 0, checked.stdout
 
 
-def test_icons_have_the_sizes_that_their_containers_state() -> None:
+def test_icons_have_all_sizes(tmp_path: Path) -> None:
     icons = script("packaging/icons.py")
-    for size_px in icons.SIZES_PX:
-        assert struct.unpack(">II", icons.png(size_px)[16:24]) == (size_px, size_px)
-    ico = icons.ico()
-    count = struct.unpack("<H", ico[4:6])[0]
-    assert count == len(icons.ICO_SIZES_PX)
-    for number in range(count):
-        width, _, _, _, _, _, length, at = struct.unpack("<BBBBHHII", ico[6 + 16 * number : 22 + 16 * number])
-        image = ico[at : at + length]
-        assert image.startswith(b"\x89PNG")
-        assert struct.unpack(">I", image[16:20]) == (width or 256,)
-    icns = icons.icns()
-    assert struct.unpack(">4sI", icns[:8]) == (b"icns", len(icns))
+    icons.write(tmp_path)
+    found = {}
+    for file in tmp_path.iterdir():
+        with Image.open(file) as image:
+            found[file.name.removeprefix("imgproc-local")] = image.info.get("sizes") or image.size
+    assert found.pop(".ico") == {(px, px) for px in icons.ICO_SIZES_PX}
+    assert {width * scale for width, _, scale in found.pop(".icns")} == set(icons.ICNS_SIZES_PX)
+    assert found == {f"-{px}.png": (px, px) for px in icons.SIZES_PX}
 
 
 def test_property_lists_of_macos_parse_and_agree() -> None:
