@@ -492,7 +492,7 @@ FROM jobs
 WHERE (is_old OR has_old_original OR has_old_results)
     AND NOT EXISTS (
         SELECT 1 FROM stages
-        WHERE job_id = jobs.id AND (state IN ('pending', 'running') OR finished_at >= :finished_before))
+        WHERE job_id = jobs.id AND state IN ('pending', 'running'))
     AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 

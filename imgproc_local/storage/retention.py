@@ -7,8 +7,6 @@ in a table.
 
 from __future__ import annotations
 
-import math
-import time
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -18,8 +16,8 @@ from imgproc_local.storage.database import Database, rfc3339
 
 BATCH = 200
 """Jobs, or files, of one transaction; few, so that uploads do not wait long for it."""
-EARLIEST, LATEST = "", "9999"
-"""Sort before and after every stored instant."""
+EARLIEST = ""
+"""Sorts before every stored instant."""
 CHANGES = {
     "is_old": (None, "delete_job"),
     "has_old_original": ("original", "detach_original"),
@@ -39,14 +37,13 @@ class MaxAge(Struct, frozen=True):
     def is_limited(self) -> bool:
         return not (self.jobs is None and self.originals is None and self.results is None)
 
-    def limits(self, now: datetime, finished_before: str = LATEST, max_jobs: int = -1) -> dict[str, str | int]:
+    def limits(self, now: datetime, max_jobs: int = -1) -> dict[str, str | int]:
         """The parameters of `too_old`: the instants before which something is too old. -1 jobs is no limit."""
         return {
             "limit": max_jobs,
             "jobs_before": _before(now, self.jobs),
             "originals_before": _before(now, self.originals),
             "results_before": _before(now, self.results),
-            "finished_before": finished_before,
         }
 
 
@@ -71,29 +68,22 @@ class Retention:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def removable(self, age: MaxAge, *, finished_before: str = LATEST) -> Removable:
+    async def removable(self, age: MaxAge) -> Removable:
         """What `remove` would remove now."""
         async with self._database.listing() as read:
-            row = await read.one("removable", age.limits(read.now, finished_before))
+            row = await read.one("removable", age.limits(read.now))
         assert row is not None
         return Removable(*row)
 
-    async def remove(self, age: MaxAge, max_s: float = math.inf, *, finished_before: str = LATEST) -> bool:
-        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files.
+    async def remove(self, age: MaxAge) -> None:
+        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files."""
+        while await self._remove_batch(age):
+            pass
 
-        Jobs with a stage that ended at `finished_before` or later, an RFC 3339 instant, are left as they are.
-        Returns False if it stopped after `max_s` with some left.
-        """
-        deadline_s = time.monotonic() + max_s
-        while await self._remove_batch(age, finished_before):
-            if time.monotonic() > deadline_s:
-                return False
-        return True
-
-    async def _remove_batch(self, age: MaxAge, finished_before: str) -> bool:
+    async def _remove_batch(self, age: MaxAge) -> bool:
         """Returns False if nothing was left to remove."""
         async with self._database.transaction() as tx:
-            rows = await tx.all("too_old", age.limits(tx.now, finished_before, BATCH))
+            rows = await tx.all("too_old", age.limits(tx.now, BATCH))
             for row in rows:
                 for column, (kind, statement) in CHANGES.items():
                     if row[column]:
@@ -101,12 +91,11 @@ class Retention:
                         await tx.run(statement, {"job_id": row["id"], "at": tx.at})
         return bool(rows)
 
-    async def delete_files(self, blobs: Blobs, max_s: float = math.inf) -> int:
+    async def delete_files(self, blobs: Blobs) -> int:
         """Delete those of the queued files that no row references, and return how many were queued.
 
-        Only for the owner of the data folder. After `max_s` the rest is left for the next call.
+        Only for the owner of the data folder.
         """
-        deadline_s = time.monotonic() + max_s
         count = 0
         while True:
             async with self._database.reading() as read:
@@ -118,5 +107,3 @@ class Retention:
             async with self._database.transaction() as tx:
                 for sha256 in waiting:
                     await tx.run("unqueue_removal", {"sha256": sha256})
-            if time.monotonic() > deadline_s:
-                return count

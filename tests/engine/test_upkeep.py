@@ -116,9 +116,8 @@ async def test_a_removal_is_in_the_log_and_in_the_audit_log_before_it_happens(
     retention = Retention(store.database)
     at_removal: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
 
-    async def remove(age: MaxAge) -> bool:
+    async def remove(age: MaxAge) -> None:
         at_removal.set_result([record.getMessage() for record in caplog.records])
-        return True
 
     monkeypatch.setattr(retention, "remove", remove)
     try:
