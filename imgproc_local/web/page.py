@@ -47,7 +47,7 @@ _NO_STORE = [ResponseHeader(name="Cache-Control", value="no-store")]
 SCRIPTS = [
     "add-pictures", "app", "compare", "copy", "detail", "export", "format", "list", "messages", "observable",
     "order", "pictures", "preact", "progress", "service", "store", "text-editor", "texts", "toolbar", "upload",
-    "view-access", "view-models", "view-parts", "view-welcome",
+    "view-access", "view-models", "view-parts",
 ]  # fmt: skip
 STATIC = {
     "locked.html": "text/html",

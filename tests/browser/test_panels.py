@@ -79,20 +79,16 @@ def announced(tab: Tab, text: str) -> str:
     return f"document.querySelector('.announcement span')?.textContent === {json.dumps(text)}"
 
 
-def test_the_first_run_installs_the_model_that_fits(
-    service: Running, open_tab: OpenTab, hub: Hub, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
+def test_the_first_run_leads_to_the_model_that_fits(
+    service: Running, open_tab: OpenTab, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("imgproc_local.web.model_list.usable_memory_bytes", lambda: 10_000_000)
-    self_test.is_open = False
     tab = open_tab(service)
-    tab.wait("document.querySelector('.welcome button.main')")
+    tab.wait("document.querySelector('.welcome')?.textContent.includes('known fits this machine')")
     assert "Everything stays on this computer" in tab.text(".welcome h2")
-    tab.page.locator(".welcome button.main", has_text="Install known").click()
-    tab.wait("document.querySelector('.welcome .task')?.textContent.includes('Testing')")
-    self_test.is_open = True
-    tab.wait("document.querySelector('.welcome .done')")
-    assert "known is installed" in tab.text(".welcome .done")
-    assert ModelStore(service.services.config.models_folder).selected() == "known"
+    press_button(tab, "Choose a model")
+    tab.wait("document.querySelector('.model .tag.good')?.textContent === 'recommended for this machine'")
+    show_view(tab, "pictures", ".welcome")
     press_button(tab, "Close this introduction")
     tab.page.reload()
     tab.wait("document.querySelector('.no-pictures')")

@@ -1,13 +1,16 @@
-// Adding pictures: the options of an upload, the buttons and the drop zone, what is being sent, and what was refused.
+// Adding pictures: the introduction, the options of an upload, the buttons and the drop zone, what is being sent, what was refused.
 
 import { html, useLayoutEffect, useRef, useState } from "./preact.js";
-import { counted, number } from "./format.js";
+import { bytes, counted, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
+import { local } from "./service.js";
 import { projects } from "./store.js";
 import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads } from "./upload.js";
+import { useLoaded } from "./view-parts.js";
 
 const OPTIONS_STORAGE_KEY = "imgproc-local.options";
+const CLOSED_STORAGE_KEY = "imgproc-local.welcome-dismissed";
 const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
 const MAX_SIDE_PX = 65_535;
@@ -28,7 +31,7 @@ function stored() {
 }
 
 /** The chosen languages that the service offers, else the first two of the browser, else English. */
-export function chosenLanguages(languages, maximum) {
+function chosenLanguages(languages, maximum) {
   const offered = (codes) => [...new Set(codes)].filter((code) => languages.some((language) => language.code === code)).slice(0, maximum);
   const chosen = offered(options.value.languages ?? []);
   if (chosen.length > 0) return chosen;
@@ -83,10 +86,16 @@ export function AddDialog({ app, languages, onFiles, onClose }) {
     </${Dialog}>`;
 }
 
-/** What is shown instead of the list before the first picture. */
+/** What is shown while there are no pictures. Until a model is in use or the user closes it, with an introduction. */
 export function NoPictures({ app, languages, onFiles }) {
+  const [isClosed, setClosed] = useState(() => localStorage.getItem(CLOSED_STORAGE_KEY) !== null);
+  const close = () => {
+    localStorage.setItem(CLOSED_STORAGE_KEY, "1");
+    setClosed(true);
+  };
   return html`
     <div class="no-pictures">
+      ${!isClosed && app.overview.described_by.model === null && html`<${Welcome} app=${app} onClose=${close} />`}
       <div class="drop large">
         <h2>Drop pictures or folders here</h2>
         <p class="hint">JPEG, PNG, GIF, WebP, TIFF, and HEIC where its support is installed. They stay on this computer.</p>
@@ -94,6 +103,36 @@ export function NoPictures({ app, languages, onFiles }) {
       </div>
       <${Options} overview=${app.overview} languages=${languages} />
     </div>`;
+}
+
+/** What works without a model, and which model fits this machine. */
+function Welcome({ app, onClose }) {
+  const { data } = useLoaded(() => local("GET", "/models"));
+  const offered = data?.models.find((model) => model.recommended);
+  return html`
+    <section class="welcome sheet" aria-labelledby="welcome-title">
+      <div class="welcome-head">
+        <h2 id="welcome-title">Ready. Everything stays on this computer.</h2>
+        <button type="button" class="icon" aria-label="Close this introduction" onClick=${onClose}>✕</button>
+      </div>
+      <div class="welcome-columns">
+        <div>
+          <h3>Works now</h3>
+          <ul class="works">
+            <li><strong>Smaller files</strong> that look the same: JPEG, PNG, WebP, GIF, TIFF, and HEIC where its support is installed.</li>
+            <li><strong>WebP or AVIF</strong> versions for your website.</li>
+            <li><strong>File names and alt texts</strong> from the titles, captions and keywords in your files, in up to ${app.overview.max_languages} languages at once.</li>
+            <li><strong>Privacy</strong>: positions, serial numbers and addresses are removed, and you see what was.</li>
+          </ul>
+        </div>
+        <div>
+          <h3>With a vision model</h3>
+          <p>A model looks at each picture and describes it, also where the file has no words.</p>
+          ${offered && html`<p><strong>${offered.name}</strong> fits this machine: a download of ${bytes(offered.size_bytes)}, and ${bytes(offered.memory_bytes)} of memory.</p>`}
+          <div class="actions"><button type="button" class="main" onClick=${() => app.go("models")}>Choose a model</button></div>
+        </div>
+      </div>
+    </section>`;
 }
 
 function Options({ overview, languages }) {

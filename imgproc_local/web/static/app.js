@@ -1,15 +1,14 @@
 // Starts the page: the header, the navigation by URL fragment, and the views.
 
 import { html, render, useEffect, useState } from "./preact.js";
-import { Messages, announce, clearNotice, confirmed, notice } from "./messages.js";
+import { Messages, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
-import { SessionEnded, api, local, signIn } from "./service.js";
+import { SessionEnded, local, signIn } from "./service.js";
 import { followPictures } from "./store.js";
 import { number } from "./format.js";
 import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
 import { AccessView } from "./view-access.js";
-import { WelcomeView } from "./view-welcome.js";
 
 const VIEWS = [
   { name: "pictures", label: "Pictures", View: PicturesView },
@@ -21,17 +20,8 @@ const OVERVIEW_DELAY_MS = 700;
 const overview = new Observable(null);
 let overviewTimer = null;
 
-/**
- * What the views use: `local` and `api` (see service.js), `announce`, `notice`, `clearNotice` and `confirmed` (see
- * messages.js), `overview` (the data of GET /local/overview), `refresh()` to read it again, and `go(view)`.
- */
+/** What the views use: `overview` (the data of GET /local/overview), `refresh()` to read it again, and `go(view)`. */
 const app = {
-  local,
-  api,
-  announce,
-  notice,
-  clearNotice,
-  confirmed,
   get overview() { return overview.value; },
   /** Read the overview again after 700 ms: calls within this time share one request. */
   refresh() {
@@ -52,7 +42,6 @@ function currentRoute() {
 
 function App() {
   const [route, setRoute] = useState(currentRoute);
-  const [welcome, setWelcome] = useState(true);
   const data = useObservable(overview);
   useEffect(() => {
     const changed = () => setRoute(currentRoute());
@@ -74,7 +63,6 @@ function App() {
     </header>
     <${Messages} />
     <main class=${`view view-${route.view.name}`}>
-      ${data && route.view.name === "pictures" && welcome && html`<${WelcomeView} app=${app} onDone=${() => setWelcome(false)} />`}
       ${data && html`<${View} app=${app} path=${route.path} />`}
     </main>`;
 }

@@ -3,7 +3,8 @@
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { CopyButton } from "./copy.js";
 import { counted, dateTime, number } from "./format.js";
-import { forgetKey, signOut as endOwnSession, storedKey } from "./service.js";
+import { announce, confirmed } from "./messages.js";
+import { forgetKey, local, signOut as endOwnSession, storedKey } from "./service.js";
 import { Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
@@ -11,8 +12,8 @@ export function AccessView({ app }) {
   return html`
     <${Panel} title="Access" columns=${true} intro="Programs such as a website’s plugin send an API key with every request. Browsers open this page with a link.">
       <${Keys} app=${app} />
-      <${Credits} app=${app} />
-      <${Sessions} app=${app} />
+      <${Credits} />
+      <${Sessions} />
     </${Panel}>`;
 }
 
@@ -21,20 +22,20 @@ export function AccessView({ app }) {
 const limitText = (limit) => limit === 0 ? "no limit" : `${counted(limit, "request")} per minute`;
 
 function Keys({ app }) {
-  const { data, problem, reload } = useLoaded(() => app.local("GET", "/keys"));
+  const { data, problem, reload } = useLoaded(() => local("GET", "/keys"));
   const [created, setCreated] = useState(null);
   const action = useAction(async (key) => {
-    await app.local("DELETE", `/keys/${key.id}`);
+    await local("DELETE", `/keys/${key.id}`);
     if (key.id === storedKey()?.id) forgetKey();
     await reload();
-    app.announce(`${key.name} was revoked.`);
+    announce(`${key.name} was revoked.`);
     document.getElementById("keys-title")?.focus();
   });
   const revoke = async (key) => {
     const text = key.id === storedKey()?.id
       ? "This page uses this key. It creates a new one when it next needs a key."
       : "Programs that use this key will be refused. This can’t be undone.";
-    if (await app.confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
+    if (await confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
   };
   const active = (data ?? []).filter((key) => !key.revoked_at);
   const revoked = (data ?? []).filter((key) => key.revoked_at);
@@ -72,7 +73,7 @@ function NewKey({ app, onCreated }) {
   const [form, setForm] = useState({ name: "", limit: "" });
   const action = useAction(async () => {
     const limit = form.limit.trim();
-    onCreated(await app.local("POST", "/keys", { name: form.name, rate_limit: limit === "" ? null : Number(limit) }));
+    onCreated(await local("POST", "/keys", { name: form.name, rate_limit: limit === "" ? null : Number(limit) }));
   });
   const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
   return html`
@@ -113,8 +114,8 @@ const OPERATIONS = { analyze: "Texts", optimize: "Optimized files", convert: "Co
 const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const dayText = (day) => shortDay.format(new Date(`${day}T00:00:00Z`));
 
-function Credits({ app }) {
-  const { data, problem } = useLoaded(() => app.local("GET", "/credits"));
+function Credits() {
+  const { data, problem } = useLoaded(() => local("GET", "/credits"));
   const used = data ? data.days.reduce((sum, day) => sum + day.credits, 0) : 0;
   return html`
     <section aria-labelledby="credits-title" class="group">
@@ -170,18 +171,18 @@ function browserName(userAgent) {
   return system ? `${browser[1]} on ${system === "Mac OS X" ? "macOS" : system}` : browser[1];
 }
 
-function Sessions({ app }) {
-  const { data, problem, reload } = useLoaded(() => app.local("GET", "/sessions"));
+function Sessions() {
+  const { data, problem, reload } = useLoaded(() => local("GET", "/sessions"));
   const endSession = useAction(async (session, name) => {
-    await app.local("DELETE", `/sessions/${session.id}`);
+    await local("DELETE", `/sessions/${session.id}`);
     await reload();
-    app.announce(`${name} was signed out.`);
+    announce(`${name} was signed out.`);
     document.getElementById("sessions-title")?.focus();
   });
   const signOutOther = async (session) => {
     const name = browserName(session.browser);
     const text = "That browser needs a new link to open this page again.";
-    if (await app.confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await endSession.run(session, name);
+    if (await confirmed({ title: `Sign out ${name}?`, text, yes: "Sign out" })) await endSession.run(session, name);
   };
   const signOut = useAction(async () => {
     await endOwnSession();

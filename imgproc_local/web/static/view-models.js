@@ -2,7 +2,9 @@
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { bytes, duration } from "./format.js";
-import { Fact, Panel, Problem, useAction, withCode } from "./view-parts.js";
+import { announce, confirmed } from "./messages.js";
+import { local } from "./service.js";
+import { Fact, Panel, Problem, useAction, useLoaded, withCode } from "./view-parts.js";
 
 const NOT_INSTALLED = ["available", "paused", "failed", "installing"];
 const FOCUS_DELAY_MS = 60; // time for the list to be rendered again
@@ -21,14 +23,14 @@ function keepFocus() {
 export function ModelsView({ app }) {
   const ended = (task, failure) => {
     const done = task.kind === "test" ? `${task.name} works and is in use.` : `${task.name} is installed.`;
-    app.announce(task.is_cancelled ? `${task.name} was stopped.` : failure ? `${task.name} failed: ${failure}` : done);
+    announce(task.is_cancelled ? `${task.name} was stopped.` : failure ? `${task.name} failed: ${failure}` : done);
     app.refresh();
     keepFocus();
   };
-  const { data, problem, reload } = usePolledModels(app, ended);
+  const { data, problem, reload } = usePolledModels(ended);
   // `started` is the task that the request starts or cancels: it may end before the answer arrives
   const action = useAction(async (method, path, { body, started = null } = {}) => {
-    const accepted = await app.local(method, path, body);
+    const accepted = await local(method, path, body);
     await reload(accepted?.task ?? started);
     app.refresh();
     keepFocus();
@@ -41,12 +43,12 @@ export function ModelsView({ app }) {
     import: (name, body) => action.run("POST", `/models/import`, { body, started: { kind: `import`, name } }),
     async use(name) {
       const accepted = await action.run("POST", `/models/${pathOf(name)}/use`);
-      if (accepted && !accepted.task) app.announce(name === "none" ? "No model is in use." : `${name} is in use from the next picture on.`);
+      if (accepted && !accepted.task) announce(name === "none" ? "No model is in use." : `${name} is in use from the next picture on.`);
     },
     async remove({ name, size_bytes: size }) {
       const text = `This frees ${bytes(size)}. To use it again, it has to be downloaded or imported again.`;
-      if (!(await app.confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
-      if (await action.run("DELETE", `/models/${pathOf(name)}`)) app.announce(`${name} was removed.`);
+      if (!(await confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
+      if (await action.run("DELETE", `/models/${pathOf(name)}`)) announce(`${name} was removed.`);
     },
   };
   return html`
@@ -220,48 +222,27 @@ const VERBS = { install: "Installing", import: "Importing", test: "Testing" };
  * that has ended; `failure` is null if it succeeded. Pass a task that the page has just started or cancelled to the returned
  * `reload(task)`: it may have ended before the models are read, and `onEnd` is called then too.
  */
-export function usePolledModels(app, onEnd) {
-  const [state, setState] = useState({ data: null, problem: null });
+function usePolledModels(onEnd) {
+  const { data, problem, answer, reload } = useLoaded(() => local("GET", "/models"));
   const running = useRef(null);
-  const timer = useRef(null);
-  const mounted = useRef(true);
-  const latest = useRef(0);
-  const read = async (task = null) => {
-    clearTimeout(timer.current);
-    running.current = task ?? running.current;
-    const number = ++latest.current;
-    let data = null;
-    let problem = null;
-    try {
-      data = await app.local("GET", "/models");
-    } catch (error) {
-      problem = error.message;
-    }
-    // answers may arrive in another order than they were requested: an older one knows nothing of the task
-    if (!mounted.current || number !== latest.current) return;
-    if (problem) setState((old) => ({ ...old, problem }));
-    if (data) {
+  useEffect(() => {
+    if (data !== null && problem === null) {
       const previous = running.current;
       running.current = data.task;
-      setState({ data, problem: null });
       if (previous && !data.task) onEnd(previous, data.failures[previous.name] ?? null);
     }
-    clearTimeout(timer.current);
-    if (running.current) timer.current = setTimeout(() => read(), POLL_MS);
+    const timer = running.current && setTimeout(reload, POLL_MS);
+    return () => clearTimeout(timer);
+  }, [answer]);
+  const reloadWith = (task = null) => {
+    running.current = task ?? running.current;
+    return reload();
   };
-  useEffect(() => {
-    mounted.current = true;
-    read();
-    return () => {
-      mounted.current = false;
-      clearTimeout(timer.current);
-    };
-  }, []);
-  return { ...state, reload: read };
+  return { data, problem, reload: reloadWith };
 }
 
 /** The progress of `task`, with a button that calls `onCancel`. */
-export function TaskProgress({ task, onCancel }) {
+function TaskProgress({ task, onCancel }) {
   const left = useTimeLeft(task);
   const { name, step, done_bytes: done, total_bytes: total, is_cancelled: isCancelled, kind } = task;
   const known = total > 0 && (step === "downloading" || step === "copying");

@@ -1,31 +1,25 @@
 // Parts that the views of models and access share.
 
-import { html, useCallback, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
 
 /**
- * Calls `load`, again when a value in `dependencies` changes: what it resolves with is `data`, and its error message `problem`.
- * `reload()` calls it again and resolves with the data, or with null after an error, when `data` remains what it was.
+ * Calls `load`: what it resolves with is `data`, and its error message `problem`. `reload()` calls it again; after an error, `data`
+ * remains what it was. `answer` is another object after each call.
  */
-export function useLoaded(load, dependencies = []) {
-  const [state, setState] = useState({ data: null, problem: null });
+export function useLoaded(load) {
+  const [answer, setAnswer] = useState({ data: null, problem: null });
   const latest = useRef(0);
-  const reload = useCallback(async () => {
-    latest.current += 1;
-    const turn = latest.current;
-    try {
-      const data = await load();
-      if (turn === latest.current) setState({ data, problem: null });
-      return data;
-    } catch (error) {
-      if (turn === latest.current) setState((before) => ({ ...before, problem: error.message }));
-      return null;
-    }
-  }, dependencies);
+  const reload = async () => {
+    const turn = ++latest.current;
+    const result = await load().then((data) => ({ data, problem: null }), ({ message }) => ({ problem: message }));
+    // answers may arrive in another order than they were requested
+    if (turn === latest.current) setAnswer((before) => ({ ...before, ...result }));
+  };
   useEffect(() => {
     reload();
     return () => { latest.current += 1; };
-  }, [reload]);
-  return { ...state, reload };
+  }, []);
+  return { ...answer, answer, reload };
 }
 
 /** `run` calls `work` and resolves with its result, or with null after an error, whose message is `problem`. `busy` meanwhile. */
