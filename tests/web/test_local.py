@@ -170,16 +170,6 @@ def test_the_overview_has_a_model_in_another_program(
     models.select("none")
 
 
-def test_a_picture_is_processed_with_a_key_of_the_page(service: Running, page: httpx.Client) -> None:
-    made = create(page, name="Local page", rate_limit=600)
-    form = {"languages": ["en", "de"], "format": "webp"}
-    with service.client_for(made["key"]) as client:
-        taken = client.post("/images/process", files={"image": ("harbour.jpg", pictures.jpeg())}, data=form)
-        job = client.get(f"/jobs/{taken.json()['data']['job_id']}", headers={"Prefer": "wait=30"}).json()["data"]
-    assert job["status"] == "completed"
-    assert [text["language_code"] for text in job["image"]["translations"]] == ["en", "de"]
-
-
 def test_the_key_of_the_page_has_no_rate_limit_and_ends_with_the_session(service: Running, page: httpx.Client) -> None:
     with service.client_for(create(page, name="Local page", rate_limit=2, for_page=True)["key"]) as client:
         assert [client.get("/credits/balance").status_code for _ in range(4)] == [200] * 4
