@@ -90,11 +90,11 @@ class Analyzer:
             embedded=received.embedded,
             facts=received.facts,
             original_filename=work.original_filename,
-            project_name=work.project_name,
-            context=work.context,
+            project_name=work.plan.project_name,
+            context=work.plan.context,
             text_in_picture=self._text_in_picture(work, received, check_stop),
         )
-        texts = self._describer.describe(received.pixels, work.languages, hints, check_stop)
+        texts = self._describer.describe(received.pixels, work.plan.languages, hints, check_stop)
         if not work.options.pixel_texts:
             texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}

@@ -60,14 +60,9 @@ def run_stages(
         path=os.fsencode(file),
         size_bytes=file.stat().st_size,
         info=info,
-        languages=plan.languages,
-        convert_to=plan.format,
+        plan=plan,
         original_filename=original_name(name, default=f"image.{info.format.value}"),
-        project_name=plan.project_name,
         options=direct.options,
-        context=plan.context,
-        max_width_px=plan.max_width_px,
-        max_height_px=plan.max_height_px,
     )
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     return [_result(stage, work, direct.timeout_s) for stage in stages]

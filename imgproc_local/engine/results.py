@@ -138,16 +138,16 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
 
 
 def convert(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture as WebP or AVIF: the format `work.convert_to`, at the target score. Runs in a worker."""
+    """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
     from imgproc_local.codecs.convert import convert_file
     from imgproc_local.codecs.embedded import private_kinds
     from imgproc_local.codecs.picture.source import ResultOptions
 
     options = work.options
     result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
-    data = convert_file(work.original, work.info, work.convert_to, check_stop, result_options, work.result_size)
+    data = convert_file(work.original, work.info, work.plan.format, check_stop, result_options, work.result_size)
     removed = private_kinds(work.original, work.info, options.keep_location)
-    return Output(data=data, format=work.convert_to, removed=removed)
+    return Output(data=data, format=work.plan.format, removed=removed)
 
 
 def convert_stage(workers: Workers) -> Stage:

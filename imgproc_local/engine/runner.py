@@ -218,14 +218,9 @@ class Runner:
             path=os.fsencode(self._blobs.path(original.sha256)),
             size_bytes=original.size_bytes,
             info=claimed.info,
-            languages=claimed.languages,
-            convert_to=claimed.convert_to,
+            plan=claimed.plan,
             original_filename=claimed.job.original_filename,
-            project_name=claimed.project_name,
             options=self._options,
-            context=claimed.context,
-            max_width_px=claimed.max_width_px,
-            max_height_px=claimed.max_height_px,
         )
         return stage.run(work, token.check)
 

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
@@ -48,26 +49,20 @@ class Options(Struct, frozen=True):
 class WorkItem(Struct, frozen=True):
     """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text. Results are scaled down to fit inside
-    `max_width_px` and `max_height_px`; None is no limit.
+    The path is given as bytes, because the name of a folder need not be text.
     """
 
     path: bytes
     size_bytes: int
     info: ImageInfo
-    languages: tuple[str, ...]
-    convert_to: Format
+    plan: Plan
     original_filename: str
-    project_name: str
     options: Options
-    context: str = ""
-    max_width_px: int | None = None
-    max_height_px: int | None = None
 
     @property
     def result_size(self) -> ScaledSize | None:
         """The size of results; None if the picture is not to be scaled."""
-        return self.info.scaled_within(self.max_width_px, self.max_height_px)
+        return self.info.scaled_within(self.plan.max_width_px, self.plan.max_height_px)
 
     @property
     def must_be_encoded(self) -> bool:

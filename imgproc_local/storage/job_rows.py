@@ -11,7 +11,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
-from imgproc_local.domain.plan import Operation
+from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.database import Row, Transaction
@@ -136,13 +136,8 @@ class ClaimedStage(Struct, frozen=True):
     job: Job
     stage: StageName
     attempts: int
-    languages: tuple[str, ...]
-    convert_to: Format
     info: ImageInfo
-    project_name: str
-    context: str
-    max_width_px: int | None
-    max_height_px: int | None
+    plan: Plan
     regeneration_id: int | None = None
 
 
@@ -161,12 +156,15 @@ async def read_claimed(
         job=await read_job(tx, job_id),
         stage=stage,
         attempts=attempts,
-        languages=languages or msgspec.json.decode(work["languages"], type=tuple[str, ...]),
-        convert_to=Format(work["convert_to"]),
         info=_decode_info(work["info"]),
-        project_name=work["project_name"],
-        context=work["context"],
-        max_width_px=work["max_width_px"],
-        max_height_px=work["max_height_px"],
+        plan=Plan(
+            operation=Operation(work["operation"]),
+            languages=languages or _decode_languages(work["languages"]),
+            format=Format(work["convert_to"]),
+            project_name=work["project_name"],
+            context=work["context"],
+            max_width_px=work["max_width_px"],
+            max_height_px=work["max_height_px"],
+        ),
         regeneration_id=regeneration_id,
     )

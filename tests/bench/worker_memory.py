@@ -67,8 +67,8 @@ def sample(pool: Workers, peak: Peak, done: threading.Event) -> None:
 def measure(folder: Path, path: Path, info: ImageInfo, operation: str) -> tuple[Peak, float, str]:
     """The peak, the seconds, and the error if there was one."""
     function, target = OPERATIONS[operation]
-    work = replace(work_item(folder), path=str(path).encode(), info=info, convert_to=target)
-    work = replace(work, size_bytes=path.stat().st_size)
+    work = replace(work_item(folder), path=str(path).encode(), info=info, size_bytes=path.stat().st_size)
+    work = replace(work, plan=replace(work.plan, format=target))
     peak, done, error = Peak(), threading.Event(), ""
     started_s = time.monotonic()
     with (

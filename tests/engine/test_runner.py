@@ -129,7 +129,7 @@ def smaller(work: WorkItem, check_stop: CheckStop) -> Output:
 
 
 def converted(work: WorkItem, check_stop: CheckStop) -> Output:
-    return Output(data=b"converted", format=work.convert_to)
+    return Output(data=b"converted", format=work.plan.format)
 
 
 async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from PIL import ExifTags, Image
 from imgproc_local.codecs import optimize as codecs
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
+from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine import analyze, results
@@ -34,10 +35,8 @@ def work(tmp_path: Path) -> WorkItem:
         path=os.fsencode(path),
         size_bytes=path.stat().st_size,
         info=probe(path, 10**6),
-        languages=("en", "de"),
-        convert_to=Format.WEBP,
+        plan=Plan(Operation.PROCESS, languages=("en", "de"), project_name="A project"),
         original_filename="picture.jpg",
-        project_name="A project",
         options=Options(target_score=75.0),
     )
 

@@ -40,7 +40,7 @@ async def test_jobs_of_one_project_name_share_the_project(store: Store) -> None:
     again = await store.submit(plan=Plan(Operation.OPTIMIZE, project_id=named.project_id, project_name="Ignored"))
     assert first.project_id == second.project_id != named.project_id == again.project_id
     claimed = [await store.jobs.claim("codecs") for _ in range(4)]
-    assert [work.project_name for work in claimed if work] == [
+    assert [work.plan.project_name for work in claimed if work] == [
         DEFAULT_PROJECT_NAME,
         DEFAULT_PROJECT_NAME,
         "Another",
@@ -165,7 +165,7 @@ async def test_a_claimed_stage_carries_what_its_work_needs(store: Store) -> None
     await store.submit(Operation.PROCESS, plan=plan, original_filename="b.jpg")
     claimed = await store.jobs.claim("vision")
     assert claimed is not None
-    assert (claimed.languages, claimed.convert_to, claimed.attempts) == (("de", "en"), Format.AVIF, 1)
+    assert (claimed.plan.languages, claimed.plan.format, claimed.attempts) == (("de", "en"), Format.AVIF, 1)
     assert claimed.info == ImageInfo(Format.JPEG, 8, 8)
     assert claimed.job.original_filename == "b.jpg"
 

@@ -86,10 +86,10 @@ async def test_a_request_that_is_running_when_the_process_ends_waits_again_and_c
     assert await store.requests.recover() == (1, 0)
     await store.requests.request(job.id, "en", PRICE)
     languages = [await store.requests.claim(interrupted=False) for _ in range(2)]
-    assert [claimed.languages if claimed else None for claimed in languages] == [("en",), None]
+    assert [claimed.plan.languages if claimed else None for claimed in languages] == [("en",), None]
     again = await store.requests.claim()
     assert again is not None
-    assert (again.languages, again.attempts) == (("de",), 2)
+    assert (again.plan.languages, again.attempts) == (("de",), 2)
     assert await store.balance() == PAID - 2 * PRICE
 
 

@@ -106,7 +106,7 @@ def try_what_is_forbidden(work: WorkItem, check_stop: CheckStop) -> Output:
     except OSError:
         pass
     try:
-        socket.create_connection(("127.0.0.1", int(work.project_name)), timeout=1).close()
+        socket.create_connection(("127.0.0.1", int(work.plan.project_name)), timeout=1).close()
         succeeded.append("connecting")
     except OSError:
         pass

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
 from imgproc_local.engine.workers import IDLE_S, Workers
@@ -43,10 +43,8 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
         os.fsencode(path),
         size_bytes,
         info,
-        ("en",),
-        Format.WEBP,
+        Plan(Operation.PROCESS, project_name=project_name),
         "picture.jpg",
-        project_name,
         Options(target_score=85.0),
     )
 

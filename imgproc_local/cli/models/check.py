@@ -190,8 +190,7 @@ def _describe(
 ) -> DescribedPicture:
     from imgproc_local.codecs.picture.probe import probe
     from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
-    from imgproc_local.domain.image import Format
-    from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
+    from imgproc_local.domain.plan import Operation, Plan
     from imgproc_local.engine.stage import Options, WorkItem
 
     began_s = time.monotonic()
@@ -200,10 +199,8 @@ def _describe(
             path=os.fsencode(path),
             size_bytes=path.stat().st_size,
             info=probe(path, config.max_pixels),
-            languages=codes,
-            convert_to=Format.WEBP,
+            plan=Plan(Operation.ANALYZE, codes),
             original_filename=path.name,
-            project_name=DEFAULT_PROJECT_NAME,
             options=Options(target_score=0, keep_location=config.keep_location),
         )
         texts = [_described(text) for text in describe(work, check_stop).texts]
