@@ -32,7 +32,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.export import MissingFile
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export_plan import DATA_NAME, EARLIEST, TABLE_NAME, ExportPlan, PlannedFile, PlannedImage
+from imgproc_local.engine.export_plan import DATA_NAME, TABLE_NAME, ExportPlan, PlannedFile, PlannedImage
 from imgproc_local.engine.results import TextsWork
 from imgproc_local.engine.workers import WorkerError
 from imgproc_local.storage.blobs import Blobs
@@ -131,13 +131,12 @@ class Export:
                     for file in planned.files:
                         written[file.name] = self._add(archive, planned, file, failures)
                         yield from window.complete()
-                newest_at = max((planned.created_at for planned in self.plan.images), default=EARLIEST)
                 missing = self.plan.problems.missing
                 for name, rows in (
                     (TABLE_NAME, csv_table(self.plan.images)),
                     (DATA_NAME, json_data(self.plan.images, written, failures, missing)),
                 ):
-                    with archive.open(_entry(name, newest_at), "w") as entry:
+                    with archive.open(_entry(name, self.plan.newest_upload_at), "w") as entry:
                         entry.writelines(rows)
                     yield from window.complete()
                 archive.close()

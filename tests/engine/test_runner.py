@@ -365,26 +365,6 @@ async def test_followers_are_sent_a_change_while_no_stage_starts_or_ends(tmp_pat
     assert states[-1].status is Status.COMPLETED
 
 
-async def test_following_a_job_yields_each_state_once_and_ends_with_the_final_one(tmp_path: Path) -> None:
-    go = threading.Event()
-
-    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
-        go.wait(5)
-        return Output(keeps_original=True)
-
-    async with harness(tmp_path, wait) as service:
-        job = await service.accept()
-        states = []
-        async for state in service.engine.follow(job.id, quiet_s=0.05):
-            states.append(state.status if state else None)
-            if state is None:
-                go.set()
-        assert None in states, "a quiet time is reported"
-        changes = [state for state in states if state is not None]
-        assert changes[-1] is Status.COMPLETED
-        assert changes in ([Status.PENDING, Status.OPTIMIZING, Status.COMPLETED], [Status.OPTIMIZING, Status.COMPLETED])
-
-
 async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp_path: Path) -> None:
     def wait(work: WorkItem, check_stop: CheckStop) -> Output:
         while True:
