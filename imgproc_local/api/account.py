@@ -16,7 +16,7 @@ from imgproc_local.api.wire import INCLUDE, data_body, job_body, jobs_body, stat
 from imgproc_local.compose import Services
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.plan import MAX_LANGUAGES
-from imgproc_local.storage.job_filters import JobFilters
+from imgproc_local.storage.jobs import JobFilters
 
 DEFAULT_PAGE_SIZE = 20
 MAX_PAGE_SIZE = 500

@@ -24,7 +24,7 @@ from imgproc_local.domain.export import (
 )
 from imgproc_local.domain.filename import download_name
 from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
-from imgproc_local.storage.export_images import ExportImage
+from imgproc_local.storage.job_rows import ExportImage
 
 TABLE_NAME, DATA_NAME = "alt.csv", "alt.json"
 """The files at the top of an archive that list its images and their texts."""

@@ -15,7 +15,7 @@ from imgproc_local.engine.export_plan import ExportPlan, make_plan, requested_fi
 from imgproc_local.storage.accounts import require_project
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database
-from imgproc_local.storage.export_images import (
+from imgproc_local.storage.job_rows import (
     ExportImage,
     finished_job_ids,
     job_ids_of_images,

@@ -9,19 +9,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
 from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.job import Job, JobTotals, Project, StageName, StoredFile
+from imgproc_local.domain.job import Job, JobTotals, Project, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
-from imgproc_local.storage.job_filters import NO_FILTERS, JobFilters, list_parameters, list_queries
 from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage, read_claimed, read_job, read_jobs
 from imgproc_local.storage.regenerations import release_waiting
 from imgproc_local.storage.translations import insert_translation
@@ -66,6 +66,23 @@ class Submission(Struct, frozen=True):
         if context and self.idempotency_key is not None:
             body.append(hashlib.sha256(f"{self.sha256} {context}".encode()).hexdigest())
         return msgspec.json.encode(body).decode()
+
+
+class JobFilters(Struct, frozen=True):
+    """Which jobs a list has: those that match every filter that is set.
+
+    `needs_text`: a person has to write an alt text. `language_missing`: the job has no text in this language, or a
+    person has to write it. `larger_than_optimized`: the converted file is not smaller than the optimized one.
+    """
+
+    statuses: tuple[Status, ...] | None = None
+    project_id: str | None = None
+    needs_text: bool = False
+    language_missing: str | None = None
+    larger_than_optimized: bool = False
+
+
+NO_FILTERS = JobFilters()
 
 
 class Jobs:
@@ -193,13 +210,13 @@ class Jobs:
     ) -> list[Job]:
         """At most `limit` jobs that match `filters`, newest first, older than `before_id` where it is given."""
         parameters = {
-            **list_parameters(filters),
+            **_list_parameters(filters),
             "account_id": account_id,
             "before_id": before_id or ABOVE_ALL_IDS,
             "limit": limit,
         }
         async with self._database.listing() as read:
-            ids = {row["id"] for query in list_queries(filters) for row in await read.all(query, parameters)}
+            ids = {row["id"] for query in _list_queries(filters) for row in await read.all(query, parameters)}
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
@@ -356,3 +373,24 @@ class Jobs:
         """Write to the database, to check that it can be written. Raises: StorageFailed."""
         async with self._database.transaction() as tx:
             await tx.run("beat", {"at": tx.at})
+
+
+def _list_queries(filters: JobFilters) -> list[str]:
+    """The names of the statements that together list the jobs that match `filters`."""
+    if filters.needs_text:
+        return ["list_jobs_needing_text"]
+    all_jobs = "list_jobs" if filters.project_id is None else "list_jobs_of_project"
+    queries = {Status.COMPLETED: all_jobs, Status.FAILED: "list_failed_jobs"}
+    # most jobs are completed, so that an index of these would not shorten the search
+    return list({queries.get(status, "list_open_jobs") for status in filters.statuses or (Status.COMPLETED,)})
+
+
+def _list_parameters(filters: JobFilters) -> dict[str, Any]:
+    """The parameters that the statements of `_list_queries` take from the filters."""
+    return {
+        "project_id": filters.project_id,
+        "statuses": msgspec.json.encode(list(filters.statuses or ())).decode(),
+        "needs_text": filters.needs_text,
+        "language_missing": filters.language_missing,
+        "larger_than_optimized": filters.larger_than_optimized,
+    }

@@ -490,9 +490,7 @@ SELECT id, created_at < :jobs_before AS is_old,
         SELECT 1 FROM files WHERE job_id = jobs.id AND kind = 'result') AS has_old_results
 FROM jobs
 WHERE (is_old OR has_old_original OR has_old_results)
-    AND NOT EXISTS (
-        SELECT 1 FROM stages
-        WHERE job_id = jobs.id AND state IN ('pending', 'running'))
+    AND NOT EXISTS (SELECT 1 FROM stages WHERE job_id = jobs.id AND state IN ('pending', 'running'))
     AND NOT EXISTS (SELECT 1 FROM regenerations WHERE job_id = jobs.id AND state IN ('pending', 'running'))
 LIMIT :limit;
 

@@ -16,8 +16,6 @@ from imgproc_local.storage.database import Database, rfc3339
 
 BATCH = 200
 """Jobs, or files, of one transaction; few, so that uploads do not wait long for it."""
-EARLIEST = ""
-"""Sorts before every stored instant."""
 CHANGES = {
     "is_old": (None, "delete_job"),
     "has_old_original": ("original", "detach_original"),
@@ -48,12 +46,11 @@ class MaxAge(Struct, frozen=True):
 
 
 def _before(now: datetime, age: timedelta | None) -> str:
-    if age is None:
-        return EARLIEST
+    """The instant that was `age` ago; "", which sorts before every stored instant, if there is none."""
     try:
-        return rfc3339(now - age)
+        return "" if age is None else rfc3339(now - age)
     except OverflowError:
-        return EARLIEST
+        return ""
 
 
 class Removable(Struct, frozen=True):

@@ -20,8 +20,7 @@ from imgproc_local.api.wire import jobs_body
 from imgproc_local.domain.job import Status
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.database import Database, open_database
-from imgproc_local.storage.job_filters import JobFilters
-from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.jobs import JobFilters, Jobs
 
 POLLS = 300
 AT = "2026-11-01T00:00:00.000Z"

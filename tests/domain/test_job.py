@@ -9,8 +9,7 @@ import pytest
 
 from imgproc_local.domain.job import StageName, StageRecord, StageState, Status, derive_status
 from imgproc_local.storage.database import open_database
-from imgproc_local.storage.job_filters import JobFilters
-from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.jobs import JobFilters, Jobs
 
 ANALYZE, OPTIMIZE, CONVERT = StageName
 PENDING, RUNNING, DONE, FAILED = StageState

@@ -13,7 +13,7 @@ from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, St
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.export_archive import csv_table
 from imgproc_local.engine.export_plan import ArchiveNames, make_plan
-from imgproc_local.storage.export_images import ExportImage
+from imgproc_local.storage.job_rows import ExportImage
 
 # ---- names ----
 

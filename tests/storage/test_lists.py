@@ -14,7 +14,7 @@ import pytest
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
-from imgproc_local.storage.job_filters import JobFilters
+from imgproc_local.storage.jobs import JobFilters
 from tests.storage.store import QUEUE_LIMIT, Store
 
 LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]

@@ -17,8 +17,7 @@ from imgproc_local.domain.job import Status
 from imgproc_local.storage import schema
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
-from imgproc_local.storage.job_filters import JobFilters
-from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.jobs import JobFilters, Jobs
 from imgproc_local.storage.schema import SCHEMA, STEP_FROM
 
 AT = "2026-11-01T00:00:00.000Z"
