@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.log_file import open_audit_log
-from imgproc_local.cli.names import checked_name
-from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.options import account_option, data_dir_option, load_config
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
@@ -26,14 +25,7 @@ def command() -> None:
 
 
 @command.command("balance")
-@click.option(
-    "--account",
-    metavar="NAME",
-    callback=checked_name,
-    default="default",
-    show_default=True,
-    help="Show the balance of this account.",
-)
+@account_option("Show the balance of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @data_dir_option
 @click.pass_context
@@ -44,14 +36,7 @@ def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str 
 
 @command.command("grant")
 @click.argument("amount", metavar="N", type=click.IntRange(1, MAX_GRANT))
-@click.option(
-    "--account",
-    metavar="NAME",
-    callback=checked_name,
-    default="default",
-    show_default=True,
-    help="Grant the credits to this account.",
-)
+@account_option("Grant the credits to this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @data_dir_option
 @click.pass_context

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from imgproc_local.cli.log_file import open_audit_log
-from imgproc_local.cli.names import checked_name
-from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.options import account_option, checked_name, data_dir_option, load_config
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
@@ -33,14 +32,7 @@ def command() -> None:
     metavar="N",
     help="Allow N requests per minute; 0 means no limit.  [default: the setting rate_limit_per_minute]",
 )
-@click.option(
-    "--account",
-    metavar="NAME",
-    callback=checked_name,
-    default="default",
-    show_default=True,
-    help="Create the key for this account, and the account if it does not exist.",
-)
+@account_option("Create the key for this account, and the account if it does not exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with id, name and key.")
 @data_dir_option
 @click.pass_context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,12 +11,38 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
 
 
+MAX_NAME_CHARS = 255
+"""Characters of the name of a key, an account or a project."""
 DATA_DIR_HELP = "Store the database and the files in this folder (IMGPROC_DATA_DIR)."
 
 
 def data_dir_option(function: Any) -> Any:
     """Add `--data-dir` to a command, so that it is accepted after the command's name too."""
     return click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)(function)
+
+
+def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    """A click callback: the name without surrounding whitespace; None if the option is not given.
+
+    Raises: click.BadParameter unless the name has 1 to `MAX_NAME_CHARS` printable characters.
+    """
+    if value is None:
+        return None
+    text = value.strip()
+    if not text:
+        raise click.BadParameter("expected a name, received empty text.")
+    if len(text) > MAX_NAME_CHARS:
+        raise click.BadParameter(f"expected at most {MAX_NAME_CHARS} characters, received {len(text)}.")
+    if not text.isprintable():
+        raise click.BadParameter(f"expected printable characters, received {text!r}.")
+    return text
+
+
+def account_option(what: str) -> Callable[[Any], Any]:
+    """Add `--account` to a command; `what` is its help."""
+    return click.option(
+        "--account", metavar="NAME", callback=checked_name, default="default", show_default=True, help=what
+    )
 
 
 def air_gapped_option(function: Any) -> Any:

@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from imgproc_local.cli.languages import language_codes
-from imgproc_local.cli.names import checked_name
+from imgproc_local.cli.options import checked_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import (
