@@ -12,7 +12,9 @@ import secrets
 import string
 from datetime import date, timedelta
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
 from imgproc_local.domain.plan import Plan
@@ -68,17 +70,7 @@ class Keys:
         async with self._database.transaction() as tx:
             account_id = await self._account(tx, account)
             key = ApiKey(new_id(), account_id, account, name, rate_limit, tx.at)
-            await tx.run(
-                "insert_key",
-                {
-                    "id": key.id,
-                    "account_id": account_id,
-                    "name": name,
-                    "hash": _hash(secret),
-                    "rate_limit": rate_limit,
-                    "at": tx.at,
-                },
-            )
+            await tx.run("insert_key", {**asdict(key), "hash": _hash(secret)})
         return key, secret
 
     async def _account(self, tx: Transaction, name: str) -> str:
@@ -122,16 +114,7 @@ def _hash(secret: str) -> bytes:
 
 
 def _key(row: Row) -> ApiKey:
-    return ApiKey(
-        id=row["id"],
-        account_id=row["account_id"],
-        account=row["account"],
-        name=row["name"],
-        rate_limit=row["rate_limit"],
-        created_at=row["created_at"],
-        revoked_at=row["revoked_at"],
-        for_page=bool(row["for_page"]),
-    )
+    return msgspec.convert(dict(row), ApiKey, strict=False)  # `for_page` is 0 or 1
 
 
 # ---- credits ----

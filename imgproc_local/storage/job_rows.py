@@ -209,11 +209,7 @@ async def read_export_images(database: Database, account_id: str, job_ids: Seque
     for start in range(0, len(job_ids), EXPORT_BATCH):
         batch = job_ids[start : start + EXPORT_BATCH]
         async with database.listing() as read:
-            jobs = await read_jobs(read, batch, account_id)
-            rows = await read.all("export_details", {"ids": msgspec.json.encode(batch).decode()})
-        details = {row["id"]: row for row in rows}
-        for job in jobs:
-            if (row := details.get(job.id)) is not None:  # None: deleted between the two statements
-                languages = msgspec.json.decode(row["languages"], type=tuple[str, ...])
-                images[job.id] = ExportImage(job, row["project"], languages)
+            for job in await read_jobs(read, batch, account_id):
+                assert job.details is not None
+                images[job.id] = ExportImage(job, job.details.project_name, job.details.languages)
     return [images[job_id] for job_id in job_ids if job_id in images]

@@ -234,14 +234,7 @@ class Jobs:
         async with self._database.listing() as read:
             row = await read.one("job_totals", {"account_id": account_id})
         assert row is not None
-        return JobTotals(
-            waiting=row["open"] - row["running"],
-            running=row["running"],
-            finished=row["jobs"] - row["open"] - row["failed"],
-            failed=row["failed"],
-            original_bytes=row["original_bytes"],
-            saved_bytes=row["saved_bytes"],
-        )
+        return JobTotals(*row)
 
     async def projects(self, account_id: str) -> list[Project]:
         """The projects of the account, by name."""

@@ -16,7 +16,7 @@ INSERT INTO accounts (id, name, balance, created_at) VALUES (:id, :name, 0, :at)
 
 -- name: insert_key
 INSERT INTO keys (id, account_id, name, hash, rate_limit, created_at)
-VALUES (:id, :account_id, :name, :hash, :rate_limit, :at);
+VALUES (:id, :account_id, :name, :hash, :rate_limit, :created_at);
 
 -- name: key_by_hash
 -- The key of an expired session is refused, because it is revoked only when the next browser signs in.
@@ -215,16 +215,16 @@ WITH sizes AS MATERIALIZED (
         SELECT min(output_size) FROM stages
         WHERE account_id = :account_id AND job_id = jobs.id AND output_size IS NOT NULL) AS smallest
     FROM jobs WHERE account_id = :account_id),
-unfinished AS MATERIALIZED (
-    SELECT status FROM job_status
-    WHERE job_id IN (SELECT job_id FROM stages WHERE account_id = :account_id AND state IN ('pending', 'running')))
+unsettled AS MATERIALIZED (
+    SELECT status FROM job_status WHERE job_id IN (
+        SELECT job_id FROM stages WHERE account_id = :account_id AND state IN ('pending', 'running')
+        UNION
+        SELECT job_id FROM stages WHERE account_id = :account_id AND state = 'failed'))
 SELECT
-    (SELECT count(*) FROM sizes) AS jobs,
-    (SELECT count(*) FROM unfinished) AS open,
-    (SELECT count(*) FROM unfinished WHERE status <> 'pending') AS running,
-    (SELECT count(*) FROM job_status
-     WHERE job_id IN (SELECT job_id FROM stages WHERE account_id = :account_id AND state = 'failed')
-        AND status = 'failed') AS failed,
+    (SELECT count(*) FROM unsettled WHERE status = 'pending') AS waiting,
+    (SELECT count(*) FROM unsettled WHERE status NOT IN ('pending', 'failed')) AS running,
+    (SELECT count(*) FROM sizes) - (SELECT count(*) FROM unsettled) AS finished,
+    (SELECT count(*) FROM unsettled WHERE status = 'failed') AS failed,
     (SELECT coalesce(sum(original_size), 0) FROM sizes WHERE smallest IS NOT NULL) AS original_bytes,
     (SELECT coalesce(sum(max(0, original_size - smallest)), 0) FROM sizes WHERE smallest IS NOT NULL) AS saved_bytes;
 
@@ -239,11 +239,6 @@ SELECT id FROM jobs JOIN job_status ON job_id = id
 WHERE account_id = :account_id AND (:project_id IS NULL OR project_id = :project_id)
     AND status IN ('completed', 'failed')
 ORDER BY id LIMIT :limit;
-
--- name: export_details
-SELECT jobs.id, jobs.languages, projects.name AS project
-FROM jobs JOIN projects ON projects.id = jobs.project_id
-WHERE jobs.id IN (SELECT value FROM json_each(:ids));
 
 -- ---- stages: working on them ----
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
@@ -79,16 +80,7 @@ class Sessions:
                 return None
             shown = "".join(char for char in browser if char.isprintable())[:MAX_BROWSER_CHARS]
             session = PageSession(new_id(), shown, tx.at, _after(tx, SESSION_VALID_S), None)
-            await tx.run(
-                "insert_session",
-                {
-                    "id": session.id,
-                    "hash": _hash(secret),
-                    "browser": session.browser,
-                    "created_at": session.created_at,
-                    "expires_at": session.expires_at,
-                },
-            )
+            await tx.run("insert_session", {**asdict(session), "hash": _hash(secret)})
         return session, secret
 
     async def by_secret(self, secret: str) -> PageSession | None:
