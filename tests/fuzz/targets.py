@@ -29,10 +29,9 @@ from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
 from imgproc_local.vision.models import gguf
 from imgproc_local.vision.text.embedded_text import collect_texts
-from imgproc_local.vision.text.filename_words import filename_number, filename_words
+from imgproc_local.vision.text.filename_words import filename_number, filename_words, is_screenshot_name
 from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.screenshot_name import is_screenshot_name
-from imgproc_local.vision.text.shorten import shorten
+from imgproc_local.vision.text.words import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
 PACKET = b"<a>A packet</a>"

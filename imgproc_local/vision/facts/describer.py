@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.stop import CheckStop
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.facts.file_name import file_name
-from imgproc_local.vision.facts.image_of_text import image_of_text_alt
-from imgproc_local.vision.facts.phrases import MAX_QUOTE_CHARS, Mentions, capitalized, sentence
+from imgproc_local.vision.facts.phrases import MAX_QUOTE_CHARS, Mentions, sentence
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
     PictureTexts,
@@ -26,8 +25,8 @@ from imgproc_local.vision.text.embedded_text import (
     keywords_in,
     keywords_of_any_language,
 )
-from imgproc_local.vision.text.language import is_readable
-from imgproc_local.vision.text.shorten import shorten
+from imgproc_local.vision.text.language import detect_language, is_readable
+from imgproc_local.vision.text.words import capitalized, shorten
 
 PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
@@ -58,6 +57,31 @@ class FactsDescriber:
 
     def close(self) -> None:
         """Does nothing, because there is no memory to free."""
+
+
+def image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:
+    """The alt text in `language` of an image of text; "" for other pictures.
+
+    The alt text is the text in the picture, never translated. If this text is in another language, or in a script that
+    readers of `language` don't know, the alt text is a sentence in `language` that quotes it.
+    """
+    if text_in_picture is None or not text_in_picture.is_image_of_text:
+        return ""
+    if is_image_of_readable_text(text_in_picture, language):
+        return shorten(text_in_picture.text)
+    return sentence(
+        language, facts, Mentions(quote=shorten(text_in_picture.text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS))
+    )
+
+
+def is_image_of_readable_text(text_in_picture: TextInPicture | None, language: str) -> bool:
+    """Whether the picture is an image of text, and readers of `language` can read this text.
+
+    The language of a few words, such as a name on a sign, is usually unknown; then only their script is checked.
+    """
+    if text_in_picture is None or not text_in_picture.is_image_of_text:
+        return False
+    return detect_language(text_in_picture.text) in (None, language) and is_readable(text_in_picture.text, language)
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:

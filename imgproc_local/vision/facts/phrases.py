@@ -22,6 +22,7 @@ from msgspec import Struct
 from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.languages.table import Phrases, language_table
+from imgproc_local.vision.text.words import capitalized
 
 MAX_LEAD_CHARS = 180
 """Limit for the lead of a sentence: the quotation, keywords, events and names. Those that do not fit are omitted."""
@@ -77,21 +78,6 @@ def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
 
 _OPTIONAL_FRAGMENTS = ("when", "date", "keywords")
 """The fragments that are omitted from a sentence that is too long, the least informative first."""
-
-
-def capitalized(text: str, language_code: str) -> str:
-    """`text` with a capital at the beginning, by the rules of `language_code` (Turkish İ, Dutch IJ).
-
-    A word with a capital at another place, such as "iPhone", remains unchanged.
-    """
-    first_word = text.split(" ", 1)[0]
-    if first_word != first_word.lower():
-        return text
-    if language_code == "tr" and text.startswith("i"):
-        return "İ" + text[1:]
-    if language_code == "nl" and text.startswith("ij"):
-        return "IJ" + text[2:]
-    return text[:1].upper() + text[1:]
 
 
 def slug_kind(language_code: str, facts: PixelFacts) -> str:

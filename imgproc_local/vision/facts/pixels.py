@@ -9,7 +9,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.text.screenshot_name import is_screenshot_name
+from imgproc_local.vision.text.filename_words import is_screenshot_name
 
 SAMPLE_SIDE_PX = 160
 """Whether a picture is black and white is measured in a copy whose sides are at most this long."""

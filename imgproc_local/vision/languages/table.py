@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from imgproc_local.domain.languages import LANGUAGES
+
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     """The fragments of the sentences that are made from facts. Each `{placeholder}` is replaced; by "" if its fragment
@@ -74,12 +76,18 @@ class LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     removed, because the rest is a correct text without them. In languages with cases this is not so: German "Bild eines
     Hauses" would leave a genitive. `labels` are removed together with the colon that follows them. `dangling` are words
     that never end a sentence. `refusals` say that a model describes nothing.
+
+    `picture_words` mean a picture. `untitled` are the names that programs give to files and titles until a person
+    enters another, and `screenshot` the beginnings of those that operating systems give to screenshots.
     """
 
     openers: tuple[str, ...]
     labels: tuple[str, ...]
     dangling: str
     refusals: tuple[str, ...]
+    picture_words: str
+    untitled: str
+    screenshot: str
     phrases: Phrases
     function_words: str = ""
     stop_words: str = ""
@@ -93,3 +101,8 @@ def language_table(code: str) -> LanguageTable:
     """The table of a supported language."""
     file = resources.files(__package__).joinpath(f"{code}.toml")
     return msgspec.toml.decode(file.read_bytes(), type=LanguageTable)
+
+
+def all_tables() -> tuple[LanguageTable, ...]:
+    """The tables of all supported languages, for texts whose language is not known."""
+    return tuple(language_table(code) for code in LANGUAGES)

@@ -37,7 +37,7 @@ from imgproc_local.vision.text.language import (
     probability_of,
     scripts_of,
 )
-from imgproc_local.vision.text.tokens import casefolded_words, letters_and_digits, words_of
+from imgproc_local.vision.text.words import casefolded_words, letters_and_digits, words_of
 
 ECHOED_WORDS = 5
 """An answer repeats the prompt if it contains a sequence of this many words of `INSTRUCTIONS` or `DRAFT`."""

@@ -10,10 +10,9 @@ import re
 import unicodedata
 from functools import cache
 
-from imgproc_local.vision.facts.phrases import capitalized
 from imgproc_local.vision.languages.table import language_table
 from imgproc_local.vision.llm.prompt import Answer
-from imgproc_local.vision.text.tokens import letters_and_digits, words_of
+from imgproc_local.vision.text.words import capitalized, letters_and_digits, words_of
 
 FULL_STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
 """The full stop of each language that does not use ".". In Thai a sentence ends with a space, so a text has no full
@@ -33,6 +32,10 @@ _QUOTED = re.compile(
     r"|‘[^‘’]*’|‚[^‚‘’]*[‘’]|(?<!\w)'[^']+'(?!\w)|(?<!\w)’[^’]+’(?!\w)"
 )
 _UNCLOSED_QUOTE = re.compile('[„“«「『《]|(?<!\\w)"')
+_ANNOUNCEMENT = re.compile(
+    r"(sure|certainly|of course|okay|absolutely|here is|here's|here are)\b[^:]{0,80}: ?", re.IGNORECASE
+)
+"""What precedes the text that a model was asked for."""
 _BRACKETS = (("(", ")"), ("[", "]"), ("（", "）"), ("【", "】"))
 
 
@@ -89,8 +92,9 @@ def label_pattern(language: str) -> re.Pattern[str]:
 @cache
 def _removable(language: str) -> tuple[re.Pattern[str], ...]:
     """Patterns for what is removed from the beginning of a text: openers, and labels."""
-    openers = language_table(language).removable_openers
-    return (*(re.compile(opener, re.IGNORECASE) for opener in openers), label_pattern(language))
+    openers = [re.compile(opener, re.IGNORECASE) for opener in language_table(language).removable_openers]
+    announcements = [_ANNOUNCEMENT] if language == "en" else []
+    return (*announcements, *openers, label_pattern(language))
 
 
 def _is_ended(text: str, language: str) -> bool:

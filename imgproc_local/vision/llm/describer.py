@@ -26,8 +26,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.facts.image_of_text import is_image_of_readable_text
+from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
 from imgproc_local.vision.llm.checks import (
     ColourQuantiles,
     TextHistory,

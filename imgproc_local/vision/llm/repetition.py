@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from imgproc_local.vision.text.language import UNSPACED
-from imgproc_local.vision.text.tokens import casefolded_words
+from imgproc_local.vision.text.words import casefolded_words
 
 REPEATED_WORDS = 6
 _REPEATED_LETTERS = {"zh": 10, "ja": 14, "th": 30}

@@ -9,11 +9,14 @@ Every pattern takes linear time.
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from imgproc_local.domain.alt_text import is_camera_default
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.sentences import sentences
-from imgproc_local.vision.text.filename_words import filename_words
-from imgproc_local.vision.text.name_vocabulary import NOISE_WORDS, PICTURE_WORDS, UNTITLED, word_set
+from imgproc_local.vision.languages.table import language_table
+from imgproc_local.vision.text.filename_words import NOISE_WORDS, filename_words, picture_words, untitled, word_set
+from imgproc_local.vision.text.words import capitalized
 
 MAX_FILE_NAME_CHARS = 255
 """Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""
@@ -135,43 +138,22 @@ il la le min mit título titolo beschreibung placeholder bildbeschreibung bildun
 """Words of placeholders. The noise words of file names that are left out can be titles: "Polish", "Trim"."""
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
-_DETERMINERS = {
-    "fr": r"un |une |deux |trois |plusieurs |la |l['’]|des ",
-    "es": r"un |una |unos |unas |dos |tres |varios |varias |la |las |los ",
-    "it": r"un |uno |una |un['’]|due |tre ",
-    "pt": r"um |uma |uns |umas |dois |duas |três ",
-    "nl": r"een |twee |drie ",
-    "scandinavian": r"en |et |ett |ei |to |två |tre ",
-    "ca": r"un |una |uns |unes |dos |dues |tres ",
-    "id": r"seekor |sebuah |seorang |dua |tiga ",
-    "vi": r"một |hai |ba ",
-    "ro": r"un |o |doi |două |trei ",
-}
-"""Articles and numerals by language: an opener in one of these languages is removed only before one of them, because
-"photo de famille" is one term, but "photo d'une famille" begins with an opener. Languages in which the noun after the
-opener would remain in the wrong case have no openers."""
-_OPENERS = re.compile(
-    r"(?:(?:(?:this is )?(?:an? )?(?:image|picture|photo|photograph|pic|snapshot) (?:of|showing|depicting|featuring)"
-    r"|(?:this |the )(?:image|picture|photo|photograph) (?:shows|depicts|features)) "
-    r"(?!the (?:day|week|month|year)\b|health\b|how\b|what\b|where\b|why\b|who\b)"
-    rf"|(?:une |l['’])?(?:image|photo|photographie) (?:d['’]|de |montrant |représentant )(?={_DETERMINERS['fr']})"
-    rf"|(?:una |la )?(?:imagen|foto|fotografía) (?:de |que muestra )(?={_DETERMINERS['es']})"
-    rf"|(?:un['’]|una |l['’]|la )?(?:immagine|foto|fotografia) (?:di |che mostra )(?={_DETERMINERS['it']})"
-    rf"|(?:uma |a )?(?:imagem|foto|fotografia) (?:de |mostrando )(?={_DETERMINERS['pt']})"
-    rf"|(?:een |de )?(?:afbeelding|foto) van (?={_DETERMINERS['nl']})"
-    rf"|(?:en |et |ett |ei )?(?:bild|bilde|billede|foto|fotografi) (?:av|af|på) (?={_DETERMINERS['scandinavian']})"
-    rf"|(?:una |la )?(?:imatge|foto|fotografia) (?:d['’]|de )(?={_DETERMINERS['ca']})"
-    rf"|(?:gambar|foto) (?={_DETERMINERS['id']})"
-    rf"|(?:hình ảnh|bức ảnh|ảnh)(?: chụp| của)? (?={_DETERMINERS['vi']})"
-    rf"|(?:o )?(?:imagine|fotografie) cu (?={_DETERMINERS['ro']}))",
-    re.IGNORECASE,
-)
 _CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片|图像|圖片|相片)|의 (?:사진|이미지))(?=[.。]?$)")
 """The counterpart of an opener at the end of Japanese, Chinese and Korean texts."""
 MAX_CLOSER_CHARS = 12
 """A closer is searched for in this many characters at the end of a text."""
 MIN_REMAINING_CHARS = 3
 """An opener or a closer is removed only if at least this many characters remain."""
+
+
+@cache
+def _openers() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The openers that are removed, with their languages."""
+    return tuple(
+        (re.compile(opener, re.IGNORECASE), code)
+        for code in LANGUAGES
+        for opener in language_table(code).removable_openers
+    )
 
 
 def has_only_machine_words(text: str) -> bool:
@@ -182,13 +164,13 @@ def has_only_machine_words(text: str) -> bool:
 
 def is_placeholder(text: str) -> bool:
     """Whether a text has no letters, or is a placeholder ("Untitled", "Enter a caption") or a generated file name."""
-    if re.fullmatch(rf"(?i)({UNTITLED})[\W\d_]*", text):
+    if re.fullmatch(rf"(?i)({untitled()})[\W\d_]*", text):
         return True
     words = [word.casefold() for word in _LETTERS.findall(text)]
     has_digit = any(char.isdigit() for char in text)
     is_generated_name = " " not in text and has_digit and not filename_words(text[:MAX_FILE_NAME_CHARS])
     return is_generated_name or (
-        len(words) <= 6 and all(word in _PLACEHOLDER_WORDS or word in PICTURE_WORDS for word in words)
+        len(words) <= 6 and all(word in _PLACEHOLDER_WORDS or word in picture_words() for word in words)
     )
 
 
@@ -205,11 +187,14 @@ def without_boilerplate(line: str) -> str:
 
 def without_opener(text: str) -> str:
     """`text` without an opener such as "Image of", unless the rest would be ungrammatical or too short."""
-    opener = _OPENERS.match(text)
-    if opener and len(text) - opener.end() >= MIN_REMAINING_CHARS:
-        rest = text[opener.end() :]
-        # a capital as the second letter is part of a name, as in iPhone
-        text = rest if rest[1:2].isupper() else rest[:1].upper() + rest[1:]
+    straight = text.replace("’", "'")
+    for opener, language in _openers():
+        found = opener.match(straight)
+        rest = text[found.end() :] if found else ""
+        # a name after an opener may be that of the photographer, as in "Foto van Jan Jansen", but not in English
+        if len(rest) >= MIN_REMAINING_CHARS and (language == "en" or rest[0].islower()):
+            text = capitalized(rest, language)
+            break
     end_start = max(0, len(text) - MAX_CLOSER_CHARS)
     closer = _CLOSERS.search(text[end_start:])
     if closer and end_start + closer.start() >= MIN_REMAINING_CHARS:

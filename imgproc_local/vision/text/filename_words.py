@@ -8,25 +8,78 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from urllib.parse import unquote
 
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.text.name_vocabulary import (
-    GENERATED_NAMES,
-    NOISE_WORDS,
-    NUMBERED_WORDS,
-    STOP_WORDS,
-    TOOL_PREFIXES,
-    UNTITLED,
-)
-from imgproc_local.vision.text.screenshot_name import SCREENSHOT_PREFIX
+from imgproc_local.vision.languages.table import all_tables
+
+
+def _alternatives(lines: str) -> str:
+    """One pattern of `lines`, whose alternatives are separated by `|` or line breaks."""
+    return lines.strip().replace("\n", "|")
+
+
+def word_set(lines: str) -> frozenset[str]:
+    """The words of `lines`, which are separated by spaces or line breaks."""
+    return frozenset(lines.split())
+
+
+GENERATED_NAMES = _alternatives(r"""
+chatgpt[ _-]image\b.*|gemini[ _-]generated[ _-]image.*|full[ _-]?size[ _-]?render.*|tumblr_.*|midjourney|copilot_\d.*
+.*-[\w-]{11}-unsplash( \(\d+\))?|pexels-photo-\d.*|pexels-.*-\d{5,12}.*
+(istockphoto|gettyimages|shutterstock|adobestock)[-_ ].*
+(微信|QQ|企业微信)(图片|截图|圖片).*|kakaotalk[_ ].*|line_album.*|mmexport\d.*
+photo on \d.*|b612_\d.*|(maxres|hq|mq|sd)default|resized_\d.*
+polish_\d.*|firefly[ _]\d.*|received_\d.*|image-?asset.*|unsplash-image.*
+""")
+"""Whole names: of generated pictures, of downloads that name the photographer instead of the content, of messengers."""
+
+TOOL_PREFIXES = _alternatives(r"""
+^(copy of|kopie v[oa]n|kopia av|kopi a[vf]|copie de|copia d[ie]|c[oó]pia de|kopia|kopie|kopi|kópia|копи[яі]|копія)
+^dall[·. ]?e|^(adobe )?firefly|^whatsapp (image|bild|afbeelding)|^(imagen|imagem) de whatsapp|^imagem do whatsapp
+^(bing|microsoft) image creator|^stable[ _-]?diffusion|^chatgpt|^resized|^edited
+""")
+"""Prefixes that programs add; words that a person typed may follow them."""
+
+NOISE_WORDS = word_set("""
+img imag dsc dscf dscn dscx dscpdc pxl mvimg mvi mov vid dji gopr gopro gp cimg sam kic dcim dc imgp mg pict crw hpim
+sany wp burst mfnr hdr sdr hdrpl dav edf cof rbt btf oznor bty mde trim whatsapp signal telegram kakaotalk wechat fb
+fbimg facebook insta instagram snapchat viber mmexport received lrm psx polarr vsco tumblr fullsizerender chatgpt
+picsart snapseed inshot fotor canva pixabay unsplash pexels shutterstock istock istockphoto gettyimages polish
+adobestock depositphotos dreamstime alamy freepik jpg jpeg png gif webp avif heic bmp tif tiff psd svg raw rgb
+rgba srgb cmyk px dpi min thumb thumbs thumbnail resized scaled rescaled exif iptc xmp icc optimized optimised
+compressed cropped rotated copy kopie copie copia kopia kopi kopija kópia másolat копия копія 副本 コピー 복사본
+edited edit bearbeitet modifié ver version final finale finished export exported download downloads unbenannt
+untitled unnamed noname titre sans tmp temp rev hd uhd fhd resize fullsize
+""")
+"""Words in file names that never describe the content: names that cameras, phones, messengers and stock agencies add,
+and words for formats, sizes and versions."""
+
+STOP_WORDS = word_set("""
+screen shot screenshot screenshots capture clip clipboard paste pasted new neu nouveau nuevo large small medium full
+original orig web page file datei fichier document doc default unknown test sample example portrait landscape front
+back left right top layer artboard frame figure fig slide banner header hero background bg icon logo avatar album
+gallery upload uploads asset assets cover generated created at am pm um à the a an of and und et de la le les el y
+in im on my mein mi mon with for von van di do da
+""")
+"""Words that describe the content only together with other words, like those for a picture. A file name that consists
+of them is ignored."""
+
+NUMBERED_WORDS = word_set("""
+iphone ipad ipod galaxy pixel playstation ps xbox switch windows macos ios android boeing airbus apollo artemis soyuz
+covid formula formel route highway interstate area gate terminal room zimmer salle porsche ferrari peugeot bmw audi
+mercedes volvo saab fiat citroen renault tesla model concorde type typ class klasse level stage etappe gleis track
+platform chapter kapitel chapitre episode season part teil no nr number nummer numéro número euro mark mk opus
+symphony sinfonie channel kanal studio sector bus tram line linie u s top
+""")
+"""Words after which a number is part of the name, not a counter, even a single digit at the end (iPhone 8, Gate 4)."""
 
 _EXTENSION = re.compile(
     r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
 )
 _GENERATED = re.compile(rf"(?is)({GENERATED_NAMES})")
 _TOOL_PREFIX = re.compile(rf"(?i)({TOOL_PREFIXES})(?=$|[\W_\d])[\s_-]*")
-_UNTITLED = re.compile(rf"(?i)({UNTITLED})(?=$|[\W_\d])")
 
 _TIME = (
     r"(?:[-_ T,]{0,3}(?:at|um|à|kl\.?|alle|a las|às|om|o|в)?[-_ ]?"
@@ -76,10 +129,39 @@ _COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920",
 """Usual widths of pictures in pixels, which are not numbers that a camera assigned."""
 
 
+@cache
+def picture_words() -> frozenset[str]:
+    """Words for a picture itself, in all languages."""
+    return frozenset(word for table in all_tables() for word in table.picture_words.split())
+
+
+@cache
+def untitled() -> str:
+    """A pattern for the names that programs give until a person enters another, in all languages."""
+    return "|".join(table.untitled for table in all_tables())
+
+
+@cache
+def _screenshot() -> re.Pattern[str]:
+    """The beginning of the name of a screenshot, in any language."""
+    prefixes = "|".join(table.screenshot for table in all_tables())
+    return re.compile(rf"({prefixes})(?=$|[\W_\d])", re.IGNORECASE)
+
+
+def is_screenshot_name(filename: str) -> bool:
+    """Whether the name starts with the prefix that an operating system gives screenshots."""
+    return _screenshot().match(_straight(unicodedata.normalize("NFC", filename).strip())) is not None
+
+
+def _straight(text: str) -> str:
+    """`text` with ' in place of ’, as patterns have it."""
+    return text.replace("’", "'")
+
+
 def filename_words(filename: str) -> tuple[str, ...]:
     """The words and numbers of `filename` that a person typed; empty if none of them is meaningful alone."""
     stem = _stem(filename)
-    screenshot = SCREENSHOT_PREFIX.match(stem)
+    screenshot = _screenshot().match(_straight(stem))
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
         # after the time, phones add the name of the program that the screenshot shows
@@ -87,7 +169,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
             return ()
     if _GENERATED.fullmatch(stem):
         return ()
-    stem = _UNTITLED.sub(" ", _TOOL_PREFIX.sub("", stem))
+    stem = re.sub(rf"({untitled()})(?=$|[\W_\d])", " ", _TOOL_PREFIX.sub("", stem), flags=re.IGNORECASE)
     stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
     for pattern in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
         stem = pattern.sub(" ", stem)
@@ -163,13 +245,13 @@ def _product_or_word(token: str) -> list[str]:
     numbered = _LETTERS_AND_NUMBER.fullmatch(token)
     if numbered:
         letters = numbered[1].lower()
-        if len(letters) > 1 and (letters in NOISE_WORDS or letters in STOP_WORDS):
+        if len(letters) > 1 and (letters in NOISE_WORDS or _is_stop_word(letters)):
             return []
         if len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS:
             return [token]
         return [numbered[1]] if _is_word(numbered[1]) and not numbered[3] else []
     counted = _COUNTED_WORD.fullmatch(token)
-    if counted and counted[1].lower() not in STOP_WORDS and _is_word(counted[1]):
+    if counted and not _is_stop_word(counted[1]) and _is_word(counted[1]):
         return [counted[1]]
     if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
@@ -201,9 +283,13 @@ def _is_meaningful(word: str) -> bool:
         return False
     if any(char.isdigit() for char in word):  # only products with three digits, such as A380
         return re.fullmatch(r"(?i)[a-z]{1,2}[1-9]\d{2}[a-z]?", word) is not None
-    if word.lower() in STOP_WORDS or (word.isascii() and not re.search("[aeiouy]", word.lower())):
+    if _is_stop_word(word) or (word.isascii() and not re.search("[aeiouy]", word.lower())):
         return False
     # words have fewer letters in scripts without capitals; a Chinese character can be a word
     if word[0].lower() != word[0].upper():
         return len(word) >= 3
     return len(word) >= 2 or "\u3400" <= word <= "\u9fff" or word >= "\U00020000"
+
+
+def _is_stop_word(word: str) -> bool:
+    return word.lower() in STOP_WORDS or word.lower() in picture_words()

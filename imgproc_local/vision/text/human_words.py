@@ -16,8 +16,8 @@ from imgproc_local.vision.text.boilerplate import (
     without_boilerplate,
     without_opener,
 )
+from imgproc_local.vision.text.filename_words import word_set
 from imgproc_local.vision.text.mojibake import has_lost_letters, repair_encoding
-from imgproc_local.vision.text.name_vocabulary import word_set
 
 MAX_READ_CHARS = 2000
 """Texts are truncated to this length before they are cleaned."""

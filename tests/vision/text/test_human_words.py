@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.filename_words import filename_words, is_screenshot_name
 from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.screenshot_name import is_screenshot_name
-from imgproc_local.vision.text.shorten import shorten
+from imgproc_local.vision.text.words import shorten
 
 NAMES_FROM_MACHINES = """
 IMG_1234.JPG|DSC0001.jpg|DSC_0001.NEF.jpg|DSCF1234.JPG|PXL_20230714_101112345.jpg|P1010001.JPG
