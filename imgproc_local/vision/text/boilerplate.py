@@ -15,7 +15,7 @@ from imgproc_local.domain.alt_text import is_camera_default
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.sentences import sentences
 from imgproc_local.vision.languages.table import language_table
-from imgproc_local.vision.text.filename_words import NOISE_WORDS, filename_words, picture_words, untitled, word_set
+from imgproc_local.vision.text.filename_words import NOISE_WORDS, VOCABULARY, filename_words, picture_words, untitled
 from imgproc_local.vision.text.words import capitalized
 
 MAX_FILE_NAME_CHARS = 255
@@ -23,44 +23,23 @@ MAX_FILE_NAME_CHARS = 255
 MAX_CREDIT_CHARS = 120
 """The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
 
-_MACHINE_WORDS = re.compile(
-    r"\b(olympus|minolta|konica|epson|sony|samsung|kodak|nikon|canon|pentax|ricoh|casio|vivitar|fujifilm|gopro|dcim|dsc|kenox"
-    r"|digital|camera|camcorder|exif|jpeg|pictures?|untitled|screenshot|ascii|binary comment|gd-jpeg|cof|hdr|edf"
-    r"|sdr|rbt|btf|(?:oznor|dav|bty|mde|rbt)\s?\w{0,20}"
-    r"|(?:default|no) (?:caption|description|title)|file|picasa|instagram|telegram|intel"
-    r"|library|applemark|acdsee|pro|snapseed|lead technologies|inc|windows|adobe|photoshop|lightroom|elements|express"
-    r"|corp(oration)?|software|version|encoder|converter|gimp|imagemagick|paint(\.net)?|vsco|v)\b",
-    re.IGNORECASE,
-)
+_MACHINE_WORDS = re.compile(rf"\b{VOCABULARY.pattern('machine_words')}\b", re.IGNORECASE)
 """Words that cameras and programs write. No person wrote a text without any other word."""
 
-_PRODUCTS = (
-    r"adobe|photoshop|lightroom|gimp|vsco|canva|snapseed|paint|polarr|picsart|instagram|facetune|ezgif|jpegmini|imagegear"
-    r"|imagemagick|midjourney|dall.?e|stable diffusion|firefly|google|gemini|chatgpt|openai|remini|inshot|capcut|fotor"
-    r"|pixlr|befunky|picmonkey|affinity|darktable|rawtherapee|luminar|topaz|aurora hdr|photomatix|acdsee|xnview"
-    r"|irfanview|picasa|hugin|ptgui|blender|figma|sketch|inkscape|procreate|microsoft|windows|apple|iphone|ipad|samsung|galaxy"
-    r"|oneplus|xiaomi|redmi|poco|mi \w{1,5}|huawei|honor|oppo|vivo|realme|pixel|nokia|motorola|moto|lg|htc|zte|sony"
-    r"|canon|nikon|fujifilm|olympus|panasonic|leica|pentax|gopro|dji|hasselblad|lumix|whatsapp|telegram|bing|copilot"
-)
-_VERBS = (
-    r"created|made|edited|generated|processed|converted|optimi[sz]ed|compressed|resized|exported|produced|designed"
-    r"|rendered|shot|taken|captured|photographed|sent|uploaded|powered|downloaded|scanned|enhanced|upscaled|drawn"
-    r"|bearbeitet|erstellt|aufgenommen|gesendet|réalisée?|créée?|éditée?|modifiée?|envoyé|hecho|creado"
-    r"|editado|enviado|creato|inviato|feito|criado|gemaakt|verzonden|skickat|sendt"
-)
+_VERBS = VOCABULARY.pattern("verbs")
 _ADVERTISEMENT = re.compile(
-    rf"(?:^|(?<=[\s,;|–-]))(?:{_VERBS}) (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
+    rf"(?:^|(?<=[\s,;|–-])){_VERBS} (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
     r"|con|desde|da|com|met|van|från|fra) "
-    rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?(?:{_PRODUCTS})\b",
+    rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?{VOCABULARY.pattern('products')}\b",
     re.IGNORECASE,
 )
 """The beginning of an advertisement that ends a sentence, such as "Sent from my iPhone"."""
 _UNKNOWN_PROGRAM = re.compile(
-    rf"(?:{_VERBS}) (?:with|by|using) [\w.,&' -]{{0,60}}\b"
+    rf"{_VERBS} (?:with|by|using) [\w.,&' -]{{0,60}}\b"
     r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b",
     re.IGNORECASE,
 )
-"""The advertisement of a program that is not in `_PRODUCTS`, at the beginning of a sentence."""
+"""The advertisement of a program that is not known, at the beginning of a sentence."""
 _TECHNICAL_DATA = re.compile(
     r"gd-jpeg|\bIJG JPEG\b|\bfile source:|[A-Z]:\\|\\\w+\\|/(?:home|users|mnt|tmp|var|storage|dcim)/|\blorem ipsum\b"
     r"|^(?:software|creator tool|compression|quality)\s?[:=]",
@@ -68,25 +47,10 @@ _TECHNICAL_DATA = re.compile(
 )
 """Technical data, file paths, and "lorem ipsum". A sentence that contains one of them describes no picture."""
 
-_RIGHTS = re.compile(
-    r"©|℗|\(c\)(?=\s?(?:\d{4}|[^\W\d_]))"
-    r"|\bcopyright(?=\s{0,2}(?:©|\(c\)|by\b|\d{4}|[:：]))"
-    r"|\b(?-i:Copyright(?= [A-ZÀ-Þ][\w.'’-]{0,30} (?:[A-ZÀ-Þ]|\d{4})))"
-    r"|\b(?:all rights reserved|alle rechte vorbehalten|tous droits réservés|todos los derechos reservados"
-    r"|tutti i diritti riservati|todos os direitos reservados|alle rechten voorbehouden|все права защищены"
-    r"|wszelkie prawa zastrzeżone|med ensamrätt|kaikki oikeudet pidätetään|všechna práva vyhrazena)"
-    r"|無断転載|版权所有|保留所有权利|版權所有"
-    r"|\b(?:for )?editorial use only\b|\bmandatory credit\b|\bno (?:sales|archives?|resales?)\b"
-    r"|\broyalty[- ]free stock\b|\bstock (?:photo(?:graphy)?|image)s?$",
-    re.IGNORECASE,
-)
+_RIGHTS = re.compile(VOCABULARY.pattern("rights"), re.IGNORECASE)
 """The beginning of a statement of rights or conditions of use, which ends with the sentence."""
 
-_CREDIT_LABELS = (
-    r"(?:photo(?:graph(?:er|y|ie)?)?|image|picture|pic|video|foto(?:s|graf|graaf|grafie|grafia|grafía|graf[ií]a)?|fotó|bild"
-    r"|beeld|kuva|фото|снимок|снимка|φωτο(?:γραφία)?|צילום|تصوير|写真|撮影|画像|提供|摄影|攝影|图片来源|圖片來源|图源|图|사진"
-    r"|ภาพ|ảnh|fotoğraf|nuotr|nuotrauka|kép|zdjęcie|fot|illustration)"
-)
+_CREDIT_LABELS = VOCABULARY.pattern("credit_labels")
 _CREDIT = re.compile(
     rf"{_CREDIT_LABELS}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
     r"|crédits?(?: photos?)?\s?[:：]|créditos?(?: de (?:la )?(?:foto|imagen))?\s?:|credits?\s?:|bildnachweis|bildquelle"
@@ -100,42 +64,23 @@ _CREDIT_WITH_NAME = re.compile(
     re.IGNORECASE,
 )
 """The beginning of a sentence that is a credit if only names follow."""
-_AGENCIES = (
-    r"(?:REUTERS|Reuters|AP Photo|AP|AFP|EPA(?:-EFE)?|dpa|ANP|TT|NTB|Ritzau Scanpix|Scanpix|Lehtikuva|MTI|PAP|ČTK|CTK"
-    r"|TASR|ANSA|LaPresse|EFE|Lusa|Xinhua|TASS|Sputnik|РИА Новости|ТАСС|PA Wire|PA|Bloomberg|Getty Images?"
-    r"|iStock(?:photo)?|Shutterstock(?:\.com)?|Alamy(?: Stock Photo)?|Corbis|Depositphotos|Dreamstime|Adobe Stock"
-    r"|Unsplash"
-    r"|Pexels|Pixabay|[Ii]mago|picture[ -]alliance|Keystone|APA|laif|ullstein bild|akg-images|Magnum Photos)"
-)
+_AGENCIES = VOCABULARY.pattern("agencies")
 _AGENCY_CREDIT = re.compile(
     rf"(?:[^/()]{{0,60}}/\s?|[^/()]{{0,60}} via )?{_AGENCIES}(?:\s?[/|,]\s?.{{0,80}})?[.]?", re.DOTALL
 )
 """A whole sentence that names an agency, and usually a person."""
-_CONNECTORS = word_set("and und et y e og och ja i и for für via of von van de du der di da the le la / | , & + – -")
+_CONNECTORS = frozenset(VOCABULARY.connectors.split())
 
-_CAPTION_LABEL = re.compile(
-    r"(?:description|image description|caption|alt(?:ernative)?[ -]?text|beschreibung|bildbeschreibung|bildunterschrift"
-    r"|légende|descripción|descrizione|didascalia|descrição|legenda|omschrijving|bijschrift|bildtext|billedtekst|opis"
-    r"|описание|подпись|説明|説明文|描述|图片说明|설명)\s?[:：]\s{0,3}(?=\S)",
-    re.IGNORECASE,
-)
+_CAPTION_LABEL = re.compile(rf"{VOCABULARY.pattern('caption_labels')}\s?[:：]\s{{0,3}}(?=\S)", re.IGNORECASE)
 """A label before a description, such as "Caption:"."""
 _URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
 _UNSPACED = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]")
 """The beginning of a sentence in Japanese or Chinese, before which there is no space."""
 _BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]")
 
-_PLACEHOLDER_WORDS = (
-    NOISE_WORDS - word_set("final finale finished original polish signal trim switch hd dav gp")
-) | word_set("""
-my your a an n new enter add here insert type write alt text caption title description no not default test tests
-testing null undefined none nan tbd todo xxx asdf qwerty foo unknown unbekannt inconnu desconocido sconosciuto at um na
-desconhecido onbekend okänd ukjent ukendt tuntematon nieznany neznámý неизвестно неизвестен невідомо mijn de titel titre
-shot on screenshot screenshots bildschirmfoto document documents stock royalty free camera pictures mein meine mon ma mi
-il la le min mit título titolo beschreibung placeholder bildbeschreibung bildunterschrift bildtitel légende
-    legende descripción descrizione descrição omschrijving bijschrift subtitle headline titulo
-""")
-"""Words of placeholders. The noise words of file names that are left out can be titles: "Polish", "Trim"."""
+_PLACEHOLDER_WORDS = frozenset(VOCABULARY.placeholder_words.split()) | (
+    NOISE_WORDS - frozenset(VOCABULARY.title_words.split())
+)
 _LETTERS = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 _CLOSERS = re.compile(r"(?:の(?:写真|画像|イラスト)|的(?:图片|照片|图像|圖片|相片)|의 (?:사진|이미지))(?=[.。]?$)")

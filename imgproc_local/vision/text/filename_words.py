@@ -9,77 +9,52 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
+from importlib import resources
 from urllib.parse import unquote
+
+import msgspec
+from msgspec import Struct
 
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.languages.table import all_tables
 
 
-def _alternatives(lines: str) -> str:
-    """One pattern of `lines`, whose alternatives are separated by `|` or line breaks."""
-    return lines.strip().replace("\n", "|")
+class _Vocabulary(Struct, frozen=True, forbid_unknown_fields=True):
+    """The words and patterns in `vocabulary.toml`, which says what each is."""
+
+    machine_words: str
+    products: str
+    verbs: str
+    rights: str
+    credit_labels: str
+    agencies: str
+    caption_labels: str
+    placeholder_words: str
+    title_words: str
+    connectors: str
+    generated_names: str
+    tool_prefixes: str
+    noise_words: str
+    stop_words: str
+    numbered_words: str
+
+    def pattern(self, name: str) -> str:
+        """A group of the alternatives in the field `name`."""
+        return f"(?:{getattr(self, name).replace(chr(10), '|')})"
 
 
-def word_set(lines: str) -> frozenset[str]:
-    """The words of `lines`, which are separated by spaces or line breaks."""
-    return frozenset(lines.split())
-
-
-GENERATED_NAMES = _alternatives(r"""
-chatgpt[ _-]image\b.*|gemini[ _-]generated[ _-]image.*|full[ _-]?size[ _-]?render.*|tumblr_.*|midjourney|copilot_\d.*
-.*-[\w-]{11}-unsplash( \(\d+\))?|pexels-photo-\d.*|pexels-.*-\d{5,12}.*
-(istockphoto|gettyimages|shutterstock|adobestock)[-_ ].*
-(微信|QQ|企业微信)(图片|截图|圖片).*|kakaotalk[_ ].*|line_album.*|mmexport\d.*
-photo on \d.*|b612_\d.*|(maxres|hq|mq|sd)default|resized_\d.*
-polish_\d.*|firefly[ _]\d.*|received_\d.*|image-?asset.*|unsplash-image.*
-""")
-"""Whole names: of generated pictures, of downloads that name the photographer instead of the content, of messengers."""
-
-TOOL_PREFIXES = _alternatives(r"""
-^(copy of|kopie v[oa]n|kopia av|kopi a[vf]|copie de|copia d[ie]|c[oó]pia de|kopia|kopie|kopi|kópia|копи[яі]|копія)
-^dall[·. ]?e|^(adobe )?firefly|^whatsapp (image|bild|afbeelding)|^(imagen|imagem) de whatsapp|^imagem do whatsapp
-^(bing|microsoft) image creator|^stable[ _-]?diffusion|^chatgpt|^resized|^edited
-""")
-"""Prefixes that programs add; words that a person typed may follow them."""
-
-NOISE_WORDS = word_set("""
-img imag dsc dscf dscn dscx dscpdc pxl mvimg mvi mov vid dji gopr gopro gp cimg sam kic dcim dc imgp mg pict crw hpim
-sany wp burst mfnr hdr sdr hdrpl dav edf cof rbt btf oznor bty mde trim whatsapp signal telegram kakaotalk wechat fb
-fbimg facebook insta instagram snapchat viber mmexport received lrm psx polarr vsco tumblr fullsizerender chatgpt
-picsart snapseed inshot fotor canva pixabay unsplash pexels shutterstock istock istockphoto gettyimages polish
-adobestock depositphotos dreamstime alamy freepik jpg jpeg png gif webp avif heic bmp tif tiff psd svg raw rgb
-rgba srgb cmyk px dpi min thumb thumbs thumbnail resized scaled rescaled exif iptc xmp icc optimized optimised
-compressed cropped rotated copy kopie copie copia kopia kopi kopija kópia másolat копия копія 副本 コピー 복사본
-edited edit bearbeitet modifié ver version final finale finished export exported download downloads unbenannt
-untitled unnamed noname titre sans tmp temp rev hd uhd fhd resize fullsize
-""")
-"""Words in file names that never describe the content: names that cameras, phones, messengers and stock agencies add,
-and words for formats, sizes and versions."""
-
-STOP_WORDS = word_set("""
-screen shot screenshot screenshots capture clip clipboard paste pasted new neu nouveau nuevo large small medium full
-original orig web page file datei fichier document doc default unknown test sample example portrait landscape front
-back left right top layer artboard frame figure fig slide banner header hero background bg icon logo avatar album
-gallery upload uploads asset assets cover generated created at am pm um à the a an of and und et de la le les el y
-in im on my mein mi mon with for von van di do da
-""")
-"""Words that describe the content only together with other words, like those for a picture. A file name that consists
-of them is ignored."""
-
-NUMBERED_WORDS = word_set("""
-iphone ipad ipod galaxy pixel playstation ps xbox switch windows macos ios android boeing airbus apollo artemis soyuz
-covid formula formel route highway interstate area gate terminal room zimmer salle porsche ferrari peugeot bmw audi
-mercedes volvo saab fiat citroen renault tesla model concorde type typ class klasse level stage etappe gleis track
-platform chapter kapitel chapitre episode season part teil no nr number nummer numéro número euro mark mk opus
-symphony sinfonie channel kanal studio sector bus tram line linie u s top
-""")
-"""Words after which a number is part of the name, not a counter, even a single digit at the end (iPhone 8, Gate 4)."""
+VOCABULARY = msgspec.toml.decode(
+    resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=_Vocabulary
+)
+NOISE_WORDS = frozenset(VOCABULARY.noise_words.split())
+STOP_WORDS = frozenset(VOCABULARY.stop_words.split())
+NUMBERED_WORDS = frozenset(VOCABULARY.numbered_words.split())
 
 _EXTENSION = re.compile(
     r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
 )
-_GENERATED = re.compile(rf"(?is)({GENERATED_NAMES})")
-_TOOL_PREFIX = re.compile(rf"(?i)({TOOL_PREFIXES})(?=$|[\W_\d])[\s_-]*")
+_GENERATED = re.compile(rf"(?is){VOCABULARY.pattern('generated_names')}")
+_TOOL_PREFIX = re.compile(rf"(?i){VOCABULARY.pattern('tool_prefixes')}(?=$|[\W_\d])[\s_-]*")
 
 _TIME = (
     r"(?:[-_ T,]{0,3}(?:at|um|à|kl\.?|alle|a las|às|om|o|в)?[-_ ]?"

@@ -16,7 +16,6 @@ from imgproc_local.vision.text.boilerplate import (
     without_boilerplate,
     without_opener,
 )
-from imgproc_local.vision.text.filename_words import word_set
 from imgproc_local.vision.text.mojibake import has_lost_letters, repair_encoding
 
 MAX_READ_CHARS = 2000
@@ -26,7 +25,7 @@ MAX_MARKUP_CHARS = 8000
 
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 _TAG = re.compile(TAG, re.IGNORECASE)
-_INLINE = word_set("a abbr b big cite code em font i mark q s small span strong sub sup u wbr")
+_INLINE = re.compile("a|abbr|b|big|cite|code|em|font|i|mark|q|s|small|span|strong|sub|sup|u|wbr", re.IGNORECASE)
 """Elements whose tags are removed without a space, because they don't separate words."""
 _HIDDEN = (("<!--", "-->"), ("<script", "</script"), ("<style", "</style"), ("<head>", "</head>"))
 """The beginnings and ends of the parts of HTML that a browser does not show."""
@@ -60,7 +59,7 @@ def _without_markup(text: str) -> str:
         if "<" in shorter:
             for start, end in _HIDDEN:
                 shorter = _without_hidden(shorter, start, end)
-            shorter = _TAG.sub(lambda tag: "" if tag[1].lower() in _INLINE else " ", shorter)
+            shorter = _TAG.sub(lambda tag: "" if _INLINE.fullmatch(tag[1]) else " ", shorter)
         if shorter == text:
             break
         text = shorter
