@@ -69,15 +69,6 @@ class DescribedPicture(Struct, frozen=True):
     callback=language_codes,
     help="Languages of the texts, such as en,de.  [default: en]",
 )
-@click.option(
-    "--timeout",
-    "timeout_min",
-    metavar="MINUTES",
-    type=click.FloatRange(0, 10_000, min_open=True),
-    default=180,
-    show_default=True,
-    help="Stop after this time.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
 @data_dir_option
 @click.pass_context
@@ -86,7 +77,6 @@ def check(
     name: str,
     folder: Path,
     languages: tuple[str, ...],
-    timeout_min: float,
     as_json: bool,
     data_dir: str | None,
 ) -> None:
@@ -108,32 +98,25 @@ def check(
         if not as_json:
             click.echo("\n".join(_lines_of(described)))
 
-    described = run_stoppable(
-        lambda check_stop: _check_on_folder(config, model, codes, folder, show, check_stop), timeout_min
-    )
+    described = run_stoppable(lambda check_stop: _check_on_folder(config, model, codes, folder, show, check_stop))
     if as_json:
         echo_json(described)
     else:
         click.echo(_summary(described))
 
 
-def run_stoppable(work: Callable[[CheckStop], Result], timeout_min: float) -> Result:
+def run_stoppable(work: Callable[[CheckStop], Result]) -> Result:
     """Run `work(check_stop)` on another thread and return its result.
 
-    `check_stop` raises after Ctrl+C and after the time limit. Raises: what `work` raises; Exit after Ctrl+C.
+    `check_stop` raises after Ctrl+C. Raises: what `work` raises; Exit after Ctrl+C.
     """
-    from imgproc_local.domain.errors import StageCancelled, StageTimedOut
+    from imgproc_local.domain.errors import StageCancelled
 
     stopped = threading.Event()
-    deadline = time.monotonic() + 60 * timeout_min
 
     def check_stop() -> None:
         if stopped.is_set():
             raise StageCancelled("The check was stopped.")
-        if time.monotonic() > deadline:
-            raise StageTimedOut(
-                f"The check did not end within {timeout_min:g} minutes. Use a longer --timeout or fewer --languages."
-            )
 
     with ThreadPoolExecutor(1, "models-check") as pool:
         try:

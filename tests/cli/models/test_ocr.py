@@ -91,14 +91,12 @@ def test_other_commands_say_what_ocr_is(program: Program, tmp_path: Path) -> Non
     wheel.write_bytes(b"no wheel")
     result = program.in_process("models", "import", wheel)
     assert result.exit_code != 0
-    assert "damaged" in result.stderr
+    assert "is not the expected file" in result.stderr
 
 
 def test_an_import_of_ocr_refuses_the_options_of_vision_models(program: Program, tmp_path: Path) -> None:
     wheel = tmp_path / "rapidocr-1.0-py3-none-any.whl"
     wheel.write_bytes(b"no wheel")
-    for options in (("--name", "a"), ("--sha256", "00"), ("--template", "t"), ("--image-tokens", 9)):
+    for options in (("--name", "a"), ("--sha256", "00"), ("--image-tokens", 9)):
         result = program.in_process("models", "import", wheel, *options)
-        assert (result.exit_code, f"leave out {options[0]}." in result.stderr) == (2, True), options
-    result = program.in_process("models", "import", wheel, "--answer-opening", "", "--name", "a")
-    assert "leave out --name, --answer-opening." in result.stderr
+        assert (result.exit_code, "leave out all options" in result.stderr) == (2, True), options
