@@ -51,9 +51,8 @@ from imgproc_local.vision.describer import Describer
 if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
-    from imgproc_local.vision.llm.status import ModelStatus
     from imgproc_local.vision.loopback.server import ModelServer
-    from imgproc_local.vision.management.listing import ModelRow
+    from imgproc_local.vision.management.listing import ModelRow, ModelStatus
     from imgproc_local.vision.management.tasks import ModelTasks
     from imgproc_local.vision.models.model import AnyModel, LoopbackModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
@@ -284,7 +283,7 @@ def _save_loopback_problem(models: ModelStore, name: str, problem: str | None) -
 
 def used_model_status(config: Config) -> ModelStatus:
     """Which model describes pictures, and whether it works here. No model is loaded."""
-    from imgproc_local.vision.llm.status import model_status
+    from imgproc_local.vision.management.listing import model_status
 
     return model_status(model_store(config), config.model, partial(loopback_problem, config))
 
