@@ -1,7 +1,7 @@
 """The network in PyTorch. Its operations are those that llama.cpp computes for the exported files.
 
 The vision encoder is a vision transformer with llama.cpp's `janus_pro` projector: 96 × 96 px become 64 tokens. The text
-model is a small transformer of the `llama` architecture.
+model is a small transformer of the `llama` architecture. `read_network` and `write_text_model` are for the two files.
 
 Letters in shapes: B pictures; L languages; P tokens of the prefix that all languages share (the instructions, the
 picture and the notes); T tokens of the suffix and the answer of one language.
@@ -9,13 +9,15 @@ picture and the notes); T tokens of the suffix and the answer of one language.
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import NamedTuple
 
+import gguf
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-from models.tiny import scenes, tokens
 
 IMAGE_PX = 96
 PATCH_PX = 12
@@ -23,6 +25,7 @@ IMAGE_TOKENS = (IMAGE_PX // PATCH_PX) ** 2
 LAYER_NORM_EPS = 1e-6
 RMS_NORM_EPS = 1e-5
 ROPE_BASE = 10000.0
+CONTEXT_TOKENS = 2048
 
 
 class Sizes(NamedTuple):
@@ -36,17 +39,6 @@ class Sizes(NamedTuple):
 
 ENCODER = Sizes(width=128, heads=4, hidden=384, layers=4)
 TEXT_MODEL = Sizes(width=128, heads=4, hidden=352, layers=3)
-
-ASPECTS = {
-    "first colour": len(scenes.COLOURS),
-    "first shape": len(scenes.SHAPES),
-    "second colour": len(scenes.COLOURS) + 1,
-    "second shape": len(scenes.SHAPES) + 1,
-    "relation": len(scenes.RELATIONS) + 1,
-    "background": len(scenes.BACKGROUNDS),
-}
-"""Auxiliary tasks that train the vision encoder: each classifies one aspect of a picture into this many classes. Their
-classifiers are not exported."""
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -206,7 +198,7 @@ class TextModel(nn.Module):
         self.norm = RmsNorm(TEXT_MODEL.width)
         per_head = TEXT_MODEL.width // TEXT_MODEL.heads
         frequencies = ROPE_BASE ** (-torch.arange(0, per_head, 2).float() / per_head)
-        angles = torch.arange(tokens.CONTEXT_TOKENS).float()[:, None] * frequencies
+        angles = torch.arange(CONTEXT_TOKENS).float()[:, None] * frequencies
         for name, table in (("cos", angles.cos()), ("sin", angles.sin())):
             self.register_buffer(name, table.repeat_interleave(2, -1).repeat(1, TEXT_MODEL.heads), persistent=False)
 
@@ -227,13 +219,12 @@ class TextModel(nn.Module):
 
 
 class Network(nn.Module):
-    """The vision encoder, the text model, and the classifiers of the auxiliary tasks."""
+    """The vision encoder and the text model."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
         self.encoder = VisionEncoder()
         self.text_model = TextModel(vocabulary)
-        self.aspects = nn.ModuleList(nn.Linear(ENCODER.width, answers) for answers in ASPECTS.values())
 
     def prefix(self, instructions: Tensor, pictures: Tensor, notes: Tensor) -> Tensor:
         """The embeddings of the prefix, (B, P, width).
@@ -244,3 +235,54 @@ class Network(nn.Module):
         count = pictures.shape[0]
         before, after = (self.text_model.embedding(ids).expand(count, -1, -1) for ids in (instructions, notes))
         return torch.cat((before, pictures, after), 1)
+
+
+# ---- the two files ----
+
+TEXT_FILE, MMPROJ_FILE = "tiny-text.gguf", "tiny-mmproj.gguf"
+_TEXT_NAMES = {
+    "norm1": "attn_norm", "norm2": "ffn_norm", "query": "attn_q", "key": "attn_k", "value": "attn_v",
+    "out": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down",
+    "embedding": "token_embd", "norm": "output_norm",
+}  # fmt: skip
+_ENCODER_NAMES = {
+    "norm1": "ln1", "norm2": "ln2", "query": "attn_q", "key": "attn_k", "value": "attn_v",
+    "out": "attn_out", "up": "ffn_up", "down": "ffn_down",
+    "patch": "v.patch_embd", "position": "v.position_embd", "norm": "v.post_ln", "project1": "mm.0", "project2": "mm.1",
+}  # fmt: skip
+"""The names of tensors in the files, by those in the network.
+
+Source: llama.cpp, gguf-py `MODEL_TENSORS` and tools/mtmd/clip-impl.h."""
+
+
+def read_network(folder: Path) -> Network:
+    """The network in the two files."""
+    text, encoder = (gguf.GGUFReader(folder / file) for file in (TEXT_FILE, MMPROJ_FILE))
+    network = Network(len(text.fields["tokenizer.ggml.tokens"].data))
+    for part, file, names, block in (
+        (network.text_model, text, _TEXT_NAMES, "blk"),
+        (network.encoder, encoder, _ENCODER_NAMES, "v.blk"),
+    ):
+        tensors = {tensor.name: tensor.data for tensor in file.tensors}
+        with torch.no_grad():
+            for name, weights in part.state_dict().items():
+                stored = torch.from_numpy(np.array(tensors[_name_in_file(name, names, block)]))
+                weights.copy_(stored.reshape(weights.shape))
+    return network
+
+
+def write_text_model(text_model: TextModel, source: Path, target: Path) -> None:
+    """Write `source`, the file of a text model, to `target` with the weights of `text_model`."""
+    part = target.with_suffix(".part")
+    shutil.copyfile(source, part)
+    tensors = {tensor.name: tensor.data for tensor in gguf.GGUFReader(part, "r+").tensors}
+    for name, weights in text_model.state_dict().items():
+        stored = tensors[_name_in_file(name, _TEXT_NAMES, "blk")]
+        stored[...] = weights.float().numpy().astype(stored.dtype).reshape(stored.shape)
+    part.replace(target)  # atomically, because a process may be using the file
+
+
+def _name_in_file(name: str, names: dict[str, str], block: str) -> str:
+    """`blk.2.attn_q.weight` for `layers.2.query.weight`."""
+    *layer, part, kind = name.split(".") if "." in name else (name, "weight")
+    return ".".join([block, layer[1], names[part], kind] if layer else [names[part], kind])

@@ -10,10 +10,6 @@ from imgproc_local.vision.text.filename_words import filename_words
 from models.tiny import scenes
 
 NO_TEXTS = PictureTexts()
-LABELS = (
-    "Alternative text", "Title", "Caption", "Keywords", "Event", "Persons", "Place", "File name was", "Project",
-    "Text of the page around it",
-)  # fmt: skip
 COMPLAINTS = (
     "the text is empty", "the text is not in the language asked for", "the text repeats itself", "it is cut off",
     "the text begins with image of", "the text is the file name", "the text is too long", "not the script expected",

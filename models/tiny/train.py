@@ -1,173 +1,195 @@
-"""Trains the tiny model on one processor core: first the vision encoder, then vision encoder and text model together.
+"""Lets the tiny model learn a changed prompt of the service: trains its text model, on one processor core.
 
     python -m models.tiny.train
-    python -m models.tiny.train --adapt models/tiny --steps 400 --batch 4 --rate 1.2e-3
 
-With `--adapt`, an exported model learns a changed prompt: only its text model is trained, with AdamW alone, which takes
-less time per step than Muon and suffices. The model keeps its vocabulary.
-
-Weights are stored in single precision; the computation is in bfloat16, which is several times as fast on a processor
-with instructions for it and several times as slow on others (`--precision float32`).
+The vision encoder and the vocabulary stay as they are. Each step trains on the same scenes in all languages. The
+vocabulary is read by llama.cpp, so that text becomes tokens as in the service.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
+import io
 import math
 import random
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from llama_cpp import Llama
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 
 from imgproc_local.vision.llm import prompt
-from models.tiny import examples, export, tokens
-from models.tiny.network import Network
+from models.tiny import notes, scenes
+from models.tiny.network import IMAGE_PX, TEXT_FILE, Network, read_network, write_text_model
 
-SEED = 7
-_WARM_UP_STEPS = 150
-"""The number of steps in which the learning rate rises to its maximum."""
-_WEIGHT_DECAY = 0.02
-_SAVE_EVERY_STEPS = 200
-_LOG_EVERY_STEPS = 50
+USER = "<|im_start|>user\n"
+ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
+END = "<|im_end|>"
+IGNORED = -100
+"""The target of tokens that no answer follows; the loss ignores them. Source: PyTorch, `cross_entropy`,
+ignore_index."""
+
+_LOG_EVERY_STEPS = 20
 _FINAL_RATE_SHARE = 0.02
 """The learning rate at the end of the cosine schedule, as a share of its maximum."""
+_PAD_RGB = (127, 127, 127)
+_ASPECT_RATIOS = (1, 1, 1, 4 / 3, 3 / 4, 3 / 2, 2 / 3, 16 / 9, 9 / 16, 5 / 2, 2 / 5)
+_SHORT_SIDES_PX = (96, 120, 144, 192, 192, 256)
+"""Width divided by height, and the shorter side, of the drawn pictures; repeated values are more frequent."""
+_JPEG_PROBABILITY = 0.25
+_COMPLAINT_PROBABILITY = 0.05
+_DRAFT_PROBABILITY = 0.5
+"""The share of batches in which the prompts of languages other than English have the English text to translate."""
+
+
+class Batch(NamedTuple):
+    """The input and the targets of one training step, for B pictures and L languages.
+
+    `pictures` (B, 3, 96, 96) in -1…1. `notes` (N), the tokens of the notes after the picture. `suffixes` (B, L, T), the
+    tokens of the English text to translate, if there is one, of the last line of the prompt and of the answer.
+    `targets` (B, L, T), the token that follows each of them, or IGNORED.
+    """
+
+    pictures: Tensor
+    notes: Tensor
+    suffixes: Tensor
+    targets: Tensor
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train the tiny vision model.")
-    parser.add_argument("--folder", type=Path, default=Path(".build/tiny"), help="folder of the checkpoints")
-    parser.add_argument(
-        "--steps", type=int, default=2500, help="number of steps that train vision encoder and text model together"
-    )
-    parser.add_argument(
-        "--encoder-steps",
-        type=int,
-        default=2000,
-        help="number of steps that train only the vision encoder, before the others",
-    )
-    parser.add_argument("--batch", type=int, default=32, help="number of scenes per step, each in all languages")
-    parser.add_argument("--rate", type=float, default=3e-3, help="maximum learning rate")
-    parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--resume", type=Path, help="continue from this checkpoint")
-    parser.add_argument("--adapt", type=Path, metavar="FOLDER", help="continue from the exported files in this folder")
-    parser.add_argument("--precision", choices=("bfloat16", "float32"), default="bfloat16")
+    parser = argparse.ArgumentParser(description="Train the text model of the tiny vision model.")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two GGUF files are")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--batch", type=int, default=4, help="number of scenes per step, each in all languages")
+    parser.add_argument("--rate", type=float, default=1.2e-3, help="maximum learning rate")
+    parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
-    args.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
-    if args.adapt:
-        args.encoder_steps = 0
-        network, vocabulary = export.read_network(args.adapt)
-        network.encoder.requires_grad_(requires_grad=False)
-    else:
-        vocabulary = tokens.train_vocabulary()
-        network = Network(len(vocabulary.tokens))
-    if args.resume:
-        network.load_state_dict(torch.load(args.resume))
-    tokenizer = tokens.Tokenizer(vocabulary, args.folder)
-    train(network, tokenizer, args)
+    network = read_network(args.folder)
+    network.encoder.requires_grad_(requires_grad=False)
+    train(network, Tokenizer(args.folder / TEXT_FILE), args)
+    write_text_model(network.text_model, args.folder / TEXT_FILE, args.folder / TEXT_FILE)
 
 
-def train(network: Network, tokenizer: tokens.Tokenizer, args: argparse.Namespace) -> None:
-    """Run all training steps, and save the weights in checkpoint.pt every `_SAVE_EVERY_STEPS` steps."""
+class Tokenizer:
+    """llama.cpp's tokenizer with the vocabulary in the file of a text model."""
+
+    def __init__(self, path: Path) -> None:
+        self._llama: Any = Llama(str(path), vocab_only=True, verbose=False)
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of the tokens of `text`."""
+        ids: list[int] = self._llama.tokenize(text.encode(), add_bos=False, special=True)
+        return ids
+
+
+def train(network: Network, tokenizer: Tokenizer, args: argparse.Namespace) -> None:
+    """Run all training steps."""
     rng = random.Random(args.seed)
-    # the weights of `network` are updated in single precision and copied here for the computation
-    computed = copy.deepcopy(network).to(getattr(torch, args.precision))
-    optimisers = _optimisers(network, args.rate, with_muon=not args.adapt)
-    instructions = torch.tensor(tokenizer.ids(tokens.USER + prompt.INSTRUCTIONS))
-    started, total_steps = time.monotonic(), args.encoder_steps + args.steps
-    for step in range(total_steps):
-        progress = step / total_steps
-        rate = args.rate * min(1, (step + 1) / min(_WARM_UP_STEPS, total_steps / 10))
-        rate *= _FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * 0.5 * (1 + math.cos(math.pi * progress))
-        for group in (group for optimiser in optimisers for group in optimiser.param_groups):
-            group["lr"] = rate
-        batch = examples.make_batch(rng, tokenizer, args.batch)
-        aspects, answers, exact = losses(computed, instructions, batch, encoder_only=step < args.encoder_steps)
-        aspects_weight = 0.0 if args.adapt else 0.5 * max(0.0, 1 - 1.2 * progress)
-        loss = aspects if answers is None else 4 * answers + aspects_weight * aspects
-        computed.zero_grad()
-        loss.backward()
-        for stored, used in zip(network.parameters(), computed.parameters(), strict=True):
-            stored.grad = None if used.grad is None else used.grad.float()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        for optimiser in optimisers:
-            optimiser.step()
-        with torch.no_grad():
-            for stored, used in zip(network.parameters(), computed.parameters(), strict=True):
-                used.copy_(stored)
+    weights = [*network.text_model.parameters()]
+    optimiser = torch.optim.AdamW(weights, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.02)
+    instructions = torch.tensor(tokenizer.ids(USER + prompt.INSTRUCTIONS))
+    started = time.monotonic()
+    for step in range(args.steps):
+        decay = 0.5 * (1 + math.cos(math.pi * step / args.steps))
+        rate = args.rate * min(1, (step + 1) / (args.steps / 10))  # it rises in the first tenth of the steps
+        optimiser.param_groups[0]["lr"] = rate * (_FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * decay)
+        loss, exact = losses(network, instructions, make_batch(rng, tokenizer, args.batch))
+        optimiser.zero_grad()
+        (4 * loss).backward()
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimiser.step()
         if (step + 1) % _LOG_EVERY_STEPS == 0:
-            line = f"{time.monotonic() - started:.0f} s, step {step + 1}, rate {rate:.5f}, aspects {aspects.item():.3f}"
-            if answers is not None:
-                line += f", answers {answers.item():.4f}, exact {exact:.3f}"
-            print(line, flush=True)
-        if (step + 1) % _SAVE_EVERY_STEPS == 0 or step + 1 == total_steps:
-            save(network, args.folder / "checkpoint.pt")
-        if step + 1 == args.encoder_steps:
-            save(network, args.folder / "encoder.pt")
+            print(f"{time.monotonic() - started:.0f} s, step {step + 1}, loss {loss.item():.4f}, exact {exact:.3f}")
 
 
-def _optimisers(network: Network, rate: float, *, with_muon: bool) -> tuple[torch.optim.Optimizer, ...]:
-    """Muon for the matrices of layers and AdamW for all other parameters; without Muon, AdamW for all.
+def losses(network: Network, instructions: Tensor, batch: Batch) -> tuple[Tensor, float]:
+    """The cross entropy of the answers' tokens, and the share of completely correct answers."""
+    prefix = network.prefix(instructions, network.encoder(batch.pictures), batch.notes)
+    hidden = network.text_model(prefix, network.text_model.embedding(batch.suffixes))
+    expected = batch.targets != IGNORED
+    logits = network.text_model.logits(hidden[expected])
+    correct = torch.ones_like(batch.targets, dtype=torch.bool)
+    correct[expected] = logits.argmax(-1) == batch.targets[expected]
+    return functional.cross_entropy(logits, batch.targets[expected]), correct.all(-1).float().mean().item()
 
-    Training with Muon is twice as fast here as with AdamW alone.
 
-    Source: Jordan et al. 2024, "Muon"; for the scale of a common learning rate, Liu et al. 2025, arXiv 2502.16982.
+def make_batch(rng: random.Random, tokenizer: Tokenizer, size: int) -> Batch:
+    """A batch of `size` scenes that are not held out, with answers in all languages.
+
+    They share the notes and the complaint of the prompt; the English text to translate is that of each scene.
     """
-    settings = {"lr": rate, "betas": (0.9, 0.98), "weight_decay": _WEIGHT_DECAY}
-    if not with_muon:
-        return (torch.optim.AdamW((weights for weights in network.parameters() if weights.requires_grad), **settings),)
-    outer = ("position", "embedding", "aspects")
-    inner = {
-        name: weights
-        for name, weights in network.named_parameters()
-        if weights.ndim == 2 and not any(part in name for part in outer)
+    batch_scenes = [scenes.random_scene(rng) for _ in range(size)]
+    complaint = rng.choice(notes.COMPLAINTS) if rng.random() < _COMPLAINT_PROBABILITY else ""
+    drafts: list[list[int]] = [[] for _ in batch_scenes]
+    if rng.random() < _DRAFT_PROBABILITY:
+        texts = [scenes.reference_answer(scene, "en").alt_text for scene in batch_scenes]
+        drafts = [tokenizer.ids(prompt.draft_note(text)) for text in texts]
+    last_lines = {
+        language: tokenizer.ids(prompt.language_prompt(language, complaint) + ASSISTANT)
+        for language in scenes.LANGUAGES
     }
-    others = [weights for name, weights in network.named_parameters() if name not in inner]
-    return (
-        torch.optim.Muon(
-            inner.values(), lr=rate, weight_decay=_WEIGHT_DECAY, momentum=0.95, adjust_lr_fn="match_rms_adamw"
-        ),
-        torch.optim.AdamW(others, **settings),
+    prompts = [
+        [line if language == "en" else draft + line for language, line in last_lines.items()] for draft in drafts
+    ]
+    answers = [
+        [tokenizer.ids(scenes.to_json(scenes.reference_answer(scene, language)) + END) for language in scenes.LANGUAGES]
+        for scene in batch_scenes
+    ]
+    pairs = [[*zip(*row, strict=True)] for row in zip(prompts, answers, strict=True)]
+    longest = max(len(ids) + len(text) for row in pairs for ids, text in row)
+    suffixes = torch.zeros((size, len(scenes.LANGUAGES), longest), dtype=torch.long)
+    targets = torch.full_like(suffixes, IGNORED)
+    for row, texts_of_picture in enumerate(pairs):
+        for index, (ids, text) in enumerate(texts_of_picture):
+            suffixes[row, index, : len(ids) + len(text)] = torch.tensor([*ids, *text])
+            targets[row, index, len(ids) - 1 : len(ids) + len(text) - 1] = torch.tensor(text)
+    return Batch(
+        to_tensor([letterbox(_draw(scene, rng)) for scene in batch_scenes]),
+        torch.tensor(tokenizer.ids(notes.picture_notes(rng))),
+        suffixes,
+        targets,
     )
 
 
-def losses(
-    network: Network, instructions: Tensor, batch: examples.Batch, *, encoder_only: bool
-) -> tuple[Tensor, Tensor | None, float]:
-    """The cross entropy of the aspects, that of the answers' tokens, and the share of completely correct answers.
+def _draw(scene: scenes.Scene, rng: random.Random) -> Image.Image:
+    """A picture of the scene in a random size, sometimes with JPEG artefacts."""
+    ratio, short_px = rng.choice(_ASPECT_RATIOS), rng.choice(_SHORT_SIDES_PX)
+    size = (round(short_px * max(ratio, 1)), round(short_px * max(1 / ratio, 1)))
+    picture = scenes.draw(scene, rng.getrandbits(32), size)
+    if rng.random() >= _JPEG_PROBABILITY:
+        return picture
+    buffer = io.BytesIO()
+    picture.save(buffer, "JPEG", quality=rng.randint(75, 95))
+    return Image.open(buffer).convert("RGB")
 
-    With `encoder_only`, the second is None and the third 0.
+
+def letterbox(picture: Image.Image) -> Image.Image:
+    """The picture scaled to fit into 96 × 96 px and padded with grey, with the same pixels as in llama.cpp.
+
+    Source: llama.cpp, tools/mtmd, the fixed-size preprocessor; its arithmetic is in single precision.
     """
-    features = network.encoder.features(batch.pictures.to(network.encoder.position.dtype))
-    pooled = features.mean(1)
-    aspects = torch.stack(
-        [
-            functional.cross_entropy(classifier(pooled).float(), batch.aspects[:, index])
-            for index, classifier in enumerate(network.aspects)
-        ]
-    ).sum()
-    if encoder_only:
-        return aspects, None, 0.0
-    prefix = network.prefix(instructions, network.encoder.project(features), batch.notes)
-    hidden = network.text_model(prefix, network.text_model.embedding(batch.suffixes))
-    expected = batch.targets != examples.IGNORED
-    logits = network.text_model.logits(hidden[expected]).float()
-    correct = torch.ones_like(batch.targets, dtype=torch.bool)
-    correct[expected] = logits.argmax(-1) == batch.targets[expected]
-    exact = correct.all(-1).float().mean().item()
-    return aspects, functional.cross_entropy(logits, batch.targets[expected]), exact
+    width, height = picture.size
+    if (width, height) == (IMAGE_PX, IMAGE_PX):
+        return picture
+    scale = min(np.float32(IMAGE_PX) / np.float32(width), np.float32(IMAGE_PX) / np.float32(height))
+    inner_width, inner_height = (min(math.ceil(np.float32(side) * scale), IMAGE_PX) for side in (width, height))
+    inner = picture.resize((inner_width, inner_height), Image.Resampling.BICUBIC)
+    outer = Image.new("RGB", (IMAGE_PX, IMAGE_PX), _PAD_RGB)
+    outer.paste(inner, ((IMAGE_PX - inner_width) // 2, (IMAGE_PX - inner_height) // 2))
+    return outer
 
 
-def save(network: Network, path: Path) -> None:
-    """Write the weights, replacing the file atomically."""
-    part = path.with_suffix(".part")
-    torch.save(network.state_dict(), part)
-    part.replace(path)
+def to_tensor(pictures: list[Image.Image]) -> Tensor:
+    """RGB pictures of 96 × 96 px as the input of the vision encoder: (B, 3, 96, 96) in -1…1."""
+    pixels = np.stack([np.asarray(picture) for picture in pictures])
+    return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
 if __name__ == "__main__":
