@@ -6,7 +6,6 @@ program sends is not trusted: it is limited in size, decoded into types, and quo
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -30,7 +29,6 @@ from imgproc_local.vision.loopback.programs import (
     parse_models,
 )
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LIST_TIMEOUT_S = 2.0
@@ -69,7 +67,6 @@ class ModelServer:
     def __init__(self, program: Program, address: Address) -> None:
         self.program = program
         self.address = address
-        self._is_thinking_logged = False
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
@@ -127,33 +124,17 @@ class ModelServer:
             raise ModelUnusable(
                 f"{title} answered with the model {_quote(written.model)} instead of {model}. Load {model} in {title}."
             )
+        # some models write their thoughts first, or the JSON in a block of Markdown
         text = written.text.rpartition("</think>")[2]
-        has_thoughts = bool(written.thoughts) or "<think>" in written.text
-        if "{" not in text:
-            what = "its thoughts and no answer" if has_thoughts else f"text instead of JSON ({_quote(text)})"
+        start, end = text.find("{"), text.rfind("}") + 1
+        answer = text[start : end if end > start else None]  # incomplete without an end
+        if start < 0 or (end > start and not _is_json(answer)):
+            received = _quote(text) or ("only thoughts" if written.thoughts else "nothing")
             raise InvalidAnswer(
-                f"{model} in {title} wrote {what if has_thoughts or text.strip() else 'nothing'}."
-                f" {self.program.larger_context}; or update {title}, or choose a model that does not think."
+                f"{model} in {title} wrote no JSON: expected an object, received {received}. Update {title}, or choose"
+                f" a model that does not think. {self.program.larger_context}."
             )
-        if has_thoughts and not self._is_thinking_logged:
-            log.warning(
-                "%s in %s thinks before it answers, although it was asked not to: this takes time.", model, title
-            )
-            self._is_thinking_logged = True
-        return self._json_in(text[text.index("{") :], model)
-
-    def _json_in(self, text: str, model: str) -> str:
-        """The JSON object at the start of `text`, without what follows it; unchanged if it has no end."""
-        end = text.rfind("}") + 1
-        try:
-            if end:
-                msgspec.json.decode(text[:end].encode(), type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            title = self.program.title
-            raise InvalidAnswer(
-                f"{model} in {title} wrote malformed JSON ({_quote(text)}). Update {title}, or choose another model."
-            ) from None
-        return text[:end] if end else text
+        return answer
 
     def _details(self, name: str, deadline: float, check_stop: CheckStop) -> ListedModel:
         """What Ollama says of a model."""
@@ -200,6 +181,35 @@ class ModelServer:
                 " setting program_url if another program uses this port."
             ) from None
 
+    def _raise_for_error(self, reply: Reply, model: str) -> None:
+        """Raises: ModelUnusable, if the response is an error. LM Studio sends errors with status 200, too."""
+        title, status = self.program.title, reply.status
+        message = _error_message(reply.body)
+        if status < 300 and not message:
+            return
+        detail = f" ({_quote(message)})" if message else ""
+
+        for words, problem in (
+            (("image input", "not support image", "support vision", "multimodal"), self._cannot_see(model)),
+            # the last is LM Studio's wording
+            (("context size", "context length", "context the overflows"), self._too_small(model, detail)),
+            (("api token is required",), self._refused(detail)),
+            (("not found", "model identifier", "no models loaded") if model else (), self._missing(model)),
+        ):
+            if any(word in message.lower() for word in words):
+                raise problem
+        if status in (401, 403):
+            raise self._refused(detail)
+        if model and status == 404:
+            raise self._missing(model)
+        advice = {
+            503: "It is still loading the model, or is busy. Try again later.",
+            **dict.fromkeys(range(300, 400), "A redirect is not followed: change the setting program_url."),
+        }
+        raise ModelUnusable(
+            f"{title} failed with status {status}{detail}. {advice.get(status, 'Its log may say why.')}"
+        )
+
     def _missing(self, model: str) -> ModelUnusable:
         return ModelUnusable(
             f"{self.program.title} has no model {model!r}. `imgproc-local models list` shows its models that can see"
@@ -212,40 +222,26 @@ class ModelServer:
             " (mmproj)."
         )
 
-    def _raise_for_error(self, reply: Reply, model: str) -> None:
-        """Raises: ModelUnusable, if the response is an error. LM Studio sends errors with status 200, too."""
-        title, status = self.program.title, reply.status
-        message = _error_message(reply.body)
-        if status < 300 and not message:
-            return
-        detail = f" ({_quote(message)})" if message else ""
-
-        def says(*words: str) -> bool:
-            return any(word in message.lower() for word in words)
-
-        if status in (401, 403) or says("api token is required"):
-            raise ModelUnusable(
-                f"{title} at {self.address.url} refused the request{detail}. imgproc-local sends no key: turn off the"
-                f" authentication of {title}."
-            )
-        if says("image input", "not support image", "support vision", "multimodal"):
-            raise self._cannot_see(model)
-        if says("context size", "context length", "context the overflows"):  # the last is LM Studio's wording
-            raise ModelUnusable(
-                f"The context of {model} in {title} is too small for a picture and the instructions{detail}."
-                f" {self.program.larger_context}."
-            )
-        if model and (status == 404 or says("not found", "model identifier", "no models loaded")):
-            raise self._missing(model)
-        advice = {
-            503: "It is still loading the model, or is busy. Try again later.",
-            **dict.fromkeys(
-                range(300, 400), "It is a redirect, which is not followed: change the setting program_url."
-            ),
-        }
-        raise ModelUnusable(
-            f"{title} failed with status {status}{detail}. {advice.get(status, 'Its log may say why.')}"
+    def _too_small(self, model: str, detail: str) -> ModelUnusable:
+        return ModelUnusable(
+            f"The context of {model} in {self.program.title} is too small for a picture and the instructions{detail}."
+            f" {self.program.larger_context}."
         )
+
+    def _refused(self, detail: str) -> ModelUnusable:
+        title = self.program.title
+        return ModelUnusable(
+            f"{title} at {self.address.url} refused the request{detail}. imgproc-local sends no key: turn off the"
+            f" authentication of {title}."
+        )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text.encode(), type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def _error_message(body: bytes) -> str:
