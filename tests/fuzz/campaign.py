@@ -49,7 +49,6 @@ NAMES = (
     "icc",
     "texts",
     "multipart",
-    "gguf",
 )
 
 

@@ -24,7 +24,7 @@ TOKENS = (
     b"<!DOCTYPE x>", b"&#0;", b"<dc:creator>", b"<dc:rights>", b"xmlns:a=\"b\"", b"<![CDATA[", b"?>", b"-->", b"\0",
     b"?" * 40, b"N 1.5 ", b"a@b.c ", b"1.23456, 2.34567 ", b"S/N AB-1 ", b"\xe3\x81\x82", b"\xef\xbf\xbd",
     b"Content-Disposition: form-data; name=\"image\"", b"filename*=utf-8''a%2fb", b"\r\n\r\n", b"------a\r\n",
-    b"------a--", b"GGUF", b"general.architecture",
+    b"------a--",
 )  # fmt: skip
 """Signatures and names of parts, in all formats."""
 

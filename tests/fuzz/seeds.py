@@ -10,7 +10,6 @@ from PIL import ImageCms
 from tests.codecs import pictures as codec_pictures
 from tests.codecs.metadata.profiles import PROFILES, planted
 from tests.faults.floods import FLOODS
-from tests.support import gguf_files
 from tests.support import pictures as small_pictures
 
 SMALL_FLOODS = (
@@ -83,7 +82,6 @@ def _parts() -> Mapping[str, tuple[bytes, ...]]:
         "icc": (_profile(), *PROFILES.values(), planted()),
         "texts": tuple(text.encode() for text in TEXTS),
         "multipart": (FORM,),
-        "gguf": (gguf_files.text_model(), gguf_files.projector()),
         "splice": _of_format("jpeg"),
         "ssimulacra2": (bytes(16 * 16 * 3),),
     }

@@ -10,7 +10,6 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +26,6 @@ from imgproc_local.codecs.picture.probe import detect
 from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
-from imgproc_local.vision.models import gguf
 from imgproc_local.vision.text.embedded_text import collect_texts
 from imgproc_local.vision.text.filename_words import filename_number, filename_words, is_screenshot_name
 from imgproc_local.vision.text.human_words import human_text
@@ -176,14 +174,8 @@ def fuzz_multipart(data: bytes) -> None:
     assert len(received) <= MAX_FORM_IMAGE_BYTES
 
 
-def fuzz_gguf(data: bytes) -> None:
-    _GGUF.write_bytes(data)
-    gguf.read_header(_GGUF)
-
-
 _RUNNER = asyncio.Runner()
 _FOLDER = tempfile.TemporaryDirectory(prefix="imgproc-local-fuzz-")
-_GGUF = Path(_FOLDER.name) / "model.gguf"
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "probe": fuzz_probe,
@@ -194,7 +186,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "icc": fuzz_icc,
     "texts": fuzz_texts,
     "multipart": fuzz_multipart,
-    "gguf": fuzz_gguf,
 }
 """The functions by the names that `campaign` accepts."""
 

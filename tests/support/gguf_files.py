@@ -13,18 +13,16 @@ def gguf(
     facts: dict[str, Any],
     tensors: dict[str, tuple[int, ...]],
     *,
-    version: int = 3,
     alignment: int = 32,
-    tensor_type: int = 0,
 ) -> bytes:
     """A GGUF file with this metadata and with float tensors of these shapes, filled with zeros."""
-    out = bytearray(b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(facts)))
+    out = bytearray(b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(facts)))
     for key, value in facts.items():
         out += _text(key) + _value(value)
     offset = 0
     for name, shape in tensors.items():
         out += _text(name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", size) for size in shape)
-        out += struct.pack("<IQ", tensor_type, offset)
+        out += struct.pack("<IQ", 0, offset)
         elements = 1
         for size in shape:
             elements *= size
@@ -44,8 +42,8 @@ def text_model(width: int = TEXT_WIDTH, seed: int = 0) -> bytes:
     return gguf(facts, {"token_embd.weight": (width, 3), "output_norm.weight": (width,)})
 
 
-def projector(width: int = TEXT_WIDTH, seed: int = 0, sees: bool = True) -> bytes:
-    facts = {"general.architecture": "clip", "clip.has_vision_encoder": sees, "clip.vision.projection_dim": width}
+def projector(width: int = TEXT_WIDTH, seed: int = 0) -> bytes:
+    facts = {"general.architecture": "clip", "clip.has_vision_encoder": True, "clip.vision.projection_dim": width}
     return gguf(facts | {"general.name": f"test {seed}"}, {"mm.0.weight": (32, width)})
 
 

@@ -1,9 +1,9 @@
 """Installs a model from files: checks them, tests the model, and moves it into the models folder by one rename.
 
-The checks are: the GGUF headers; whether the two files belong together; their SHA-256 sums, if the user, a manifest or
-the catalogue states them; and last the self-test, whether the model works on this machine. A file that the user names
-may have any name: its first bytes tell its type. In a folder, only `MANIFEST_FILE` and names that end in .gguf are
-read.
+The checks are: whether there is a text model and a vision encoder; their SHA-256 sums, if the user, a manifest or the
+catalogue states them; and last the self-test, whether they belong together and the model works on this machine. A file
+that the user names may have any name: its first bytes tell its type. In a folder, only `MANIFEST_FILE` and names that
+end in .gguf are read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from imgproc_local.vision.models.files import (
     translate_disk_errors,
     write_json,
 )
-from imgproc_local.vision.models.gguf import read_header
 from imgproc_local.vision.models.model import (
     MANIFEST_FILE,
     MMPROJ_FILE,
@@ -39,6 +38,9 @@ from imgproc_local.vision.models.model import (
 from imgproc_local.vision.models.store import ModelStore
 
 MAX_MANIFEST_BYTES = 65_536
+MAX_HEAD_BYTES = 65_536
+"""How much of a GGUF file is read to find its architecture."""
+PROJECTOR_ARCHITECTURE = b"clip"
 
 SelfTest = Callable[[VisionModel], None]
 """A function that tests a model on this machine and stores the result beside the model's files.
@@ -84,7 +86,7 @@ def import_model(
     supplied = next((_read_manifest(path) for path in paths if path.name == MANIFEST_FILE), None)
     paths = [path for path in paths if path.name != MANIFEST_FILE]
     for path in paths:
-        read_header(path)  # so that a damaged file is rejected before it is copied, which takes long
+        is_vision_encoder(path, path.name)  # so that a damaged file is rejected before it is copied, which takes long
     if len(paths) > 2:
         names = ", ".join(path.name for path in paths)
         raise ModelUnusable(
@@ -180,9 +182,8 @@ def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
 
     Raises: ModelUnusable, if there is not one of each.
     """
-    headers = [(file, read_header(file.path, file.original.file)) for file in files]
-    texts = [file for file, header in headers if not header.is_projector]
-    projectors = [file for file, header in headers if header.is_projector]
+    projectors = [file for file in files if is_vision_encoder(file.path, file.original.file)]
+    texts = [file for file in files if file not in projectors]
     if len(texts) != 1 or len(projectors) != 1:
         given = [f"{file.original.file} (a text model)" for file in texts]
         given += [f"{file.original.file} (a vision encoder)" for file in projectors]
@@ -190,9 +191,26 @@ def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
             "A vision model is one text model and the vision encoder (mmproj) made for it, two GGUF files;"
             f" given: {', '.join(given) or 'none'}."
         )
-    if not all(header.has_vision_encoder for _, header in headers):
-        raise ModelUnusable("The mmproj file has no vision encoder, so it is not for pictures.")
     return texts[0], projectors[0]
+
+
+def is_vision_encoder(path: Path, name: str) -> bool:
+    """Whether a GGUF file is a vision encoder (mmproj); else it is a text model. `name` is for messages.
+
+    Only the architecture is read, which the writers of GGUF files put first; the self-test checks the rest.
+
+    Raises: ModelUnusable, if the file can't be read or is no GGUF file.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(MAX_HEAD_BYTES)
+    except OSError as error:
+        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error
+    key = b"general.architecture"
+    length, value = head.find(key) + len(key) + 4, head.find(key) + len(key) + 12
+    if not head.startswith(b"GGUF") or key not in head or len(head) < value:
+        raise ModelUnusable(f"{name} is not a GGUF file, or is damaged: it does not begin with an architecture.")
+    return head[value : value + int.from_bytes(head[length:value], "little")] == PROJECTOR_ARCHITECTURE
 
 
 def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, commit: str = "") -> Manifest:
