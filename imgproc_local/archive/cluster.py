@@ -144,24 +144,20 @@ def require_protected(address: str, *, allow_open: bool) -> None:
 
     On this machine, where those are its users, log a warning. Raises: InvalidRequest.
     """
-    expected = "Expected a scheduler with TLS, such as tls://HOST:8786, received"
+    expected = f"Expected a scheduler with TLS, such as tls://HOST:8786, received {address}"
     try:
         parts = urlsplit(address if "://" in address else f"tcp://{address}")
     except ValueError as error:
-        raise InvalidRequest({"scheduler": [f"{expected} {address} ({error})."]}) from None
+        raise InvalidRequest({"scheduler": [f"{expected} ({error})."]}) from None
     if parts.scheme in ("tls", "wss") or allow_open:
         return
-    if is_loopback(parts.hostname or ""):
-        log.warning("Without TLS, other users of this machine can run programs as the user of the workers.")
-        return
-    raise InvalidRequest(
-        {
-            "scheduler": [
-                f"{expected} {address}: tcp has no authentication, so whoever reaches the scheduler can run any program"
-                " on the workers. Add --allow-open-tcp if the network is closed to others."
-            ]
-        }
-    )
+    if not is_loopback(parts.hostname or ""):
+        advice = (
+            "tcp has no authentication, so whoever reaches the scheduler can run any program on the workers. Add"
+            " --allow-open-tcp if the network is closed to others."
+        )
+        raise InvalidRequest({"scheduler": [f"{expected}: {advice}"]})
+    log.warning("Without TLS, other users of this machine can run programs as the user of the workers.")
 
 
 class _QuietClient(Client):

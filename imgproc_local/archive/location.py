@@ -18,10 +18,37 @@ WRITE_TEST = f"{STATE_FOLDER}.write-test"
 """Beside the state folder, which marks a target even if it is empty."""
 
 
+def locations(source: str, target: str) -> tuple[str, str, str | None]:
+    """SOURCE and TARGET as workers need them, and the key of TARGET below SOURCE, if it lies there.
+
+    Raises: InvalidRequest, if one of them can't be used, or if SOURCE has the results of an earlier run; OSError.
+    """
+    require_location("SOURCE", source)
+    require_location("TARGET", target)
+    source, target = absolute(source), absolute(target)
+    if not is_url(source) and not Path(source).is_dir():
+        raise refusal("source", f"Expected a folder or a URL as SOURCE, but there is no folder {source}.")
+    key = inside_source(source, target)
+    if is_url(source):
+        earlier: str | Path | None = source if open_store(source).keys(PARTS_FOLDER) else None
+    else:
+        earlier = archive_target_above(Path(source))
+    if earlier is not None:
+        raise refusal(
+            "source",
+            f"Expected originals in SOURCE, but {earlier} has the results of `archive`, as its folder {STATE_FOLDER}"
+            " says. Name the folder that the originals are in.",
+        )
+    return source, target, key
+
+
+def refusal(argument: str, message: str) -> InvalidRequest:
+    return InvalidRequest({argument: [message]})
+
+
 def absolute(location: str) -> str:
     """The location as workers need it: an absolute path, or a URL without a slash at its end."""
-    if location.startswith("file://"):
-        location = location.removeprefix("file://")
+    location = location.removeprefix("file://")
     if is_url(location):
         protocol, _, rest = location.rstrip("/").partition("://")
         return f"{protocol.lower()}://{rest}"
@@ -31,32 +58,22 @@ def absolute(location: str) -> str:
 def require_location(name: str, location: str) -> None:
     """Raises: InvalidRequest, if a location is empty or a misspelt URL. `name` is that of the argument."""
     if not location:
-        raise InvalidRequest({name.lower(): [f"Expected a folder or a URL as {name}, but it is empty."]})
+        raise refusal(name.lower(), f"Expected a folder or a URL as {name}, but it is empty.")
     if MISSPELT_URL.match(location):
-        raise InvalidRequest(
-            {
-                name.lower(): [
-                    f"Expected a folder or a URL such as s3://BUCKET/PATH as {name}, received {location}. Write"
-                    f" ./{location} if it is a folder."
-                ]
-            }
-        )
+        expected = f"Expected a folder or a URL such as s3://BUCKET/PATH as {name}"
+        raise refusal(name.lower(), f"{expected}, received {location}. Write ./{location} if it is a folder.")
 
 
-def open_target(target: str) -> Store:
-    """The store of the target. Raises: InvalidRequest, if nothing can be stored in it; as `open_store`."""
-    store = open_store(target)
-    try:
-        store.put(WRITE_TEST, Path(os.devnull))
-        store.remove(WRITE_TEST)
-    except (OSError, NotImplementedError) as error:
-        if isinstance(error, OSError) and (is_disk_full(error) or isinstance(error, PermissionError)):
-            raise
-        reason = (isinstance(error, OSError) and error.strerror) or str(error) or "it is read-only"
-        raise InvalidRequest(
-            {"target": [f"TARGET {target} can't be written ({reason}). Name a folder or an object store."]}
-        ) from error
-    return store
+def inside_source(source: str, target: str) -> str | None:
+    """The key of `target` below `source`; None if it lies elsewhere.
+
+    Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.
+    """
+    if not is_url(source):
+        source, target = (each if is_url(each) else Path(each).resolve().as_posix() for each in (source, target))
+    if f"{source}/".startswith(f"{target}/"):
+        raise refusal("target", "Expected a TARGET outside SOURCE, or a folder in it.")
+    return target.removeprefix(f"{source}/") if target.startswith(f"{source}/") else None
 
 
 def is_url(location: str) -> bool:
@@ -73,7 +90,7 @@ def open_store(location: str) -> Store:
     try:
         return ObjectStore(location)
     except ImportError as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "fsspec":
+        if error.name == "fsspec":
             raise
         raise SettingInvalid(
             f"URLs that begin with {location.partition('://')[0]}:// need a plug-in of fsspec, here and on every worker"
@@ -81,50 +98,27 @@ def open_store(location: str) -> Store:
         ) from error
 
 
-def require_folder(source: str) -> None:
-    """Raises: InvalidRequest, if the source is a path and no folder is there. A URL is checked when it is listed."""
-    if not is_url(source) and not Path(source).is_dir():
-        raise InvalidRequest({"source": [f"Expected a folder or a URL as SOURCE, but there is no folder {source}."]})
-
-
-def require_originals(source: str) -> None:
-    """Raises: InvalidRequest, if the source is a target of `archive`, or a local folder inside one; OSError."""
-    if is_url(source):
-        target: str | Path | None = source if open_store(source).keys(PARTS_FOLDER) else None
-    else:
-        target = archive_target_above(Path(source))
-    if target is not None:
-        raise InvalidRequest(
-            {
-                "source": [
-                    f"Expected originals in SOURCE, but {target} has the results of `archive`, as its folder"
-                    f" {STATE_FOLDER} says. Name the folder that the originals are in."
-                ]
-            }
-        )
+def open_target(target: str) -> Store:
+    """The store of the target. Raises: InvalidRequest, if nothing can be stored in it; as `open_store`."""
+    store = open_store(target)
+    try:
+        store.put(WRITE_TEST, Path(os.devnull))
+        store.remove(WRITE_TEST)
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, OSError) and (is_disk_full(error) or isinstance(error, PermissionError)):
+            raise
+        reason = getattr(error, "strerror", "") or str(error) or "it is read-only"
+        message = f"TARGET {target} can't be written ({reason}). Name a folder or an object store."
+        raise refusal("target", message) from error
+    return store
 
 
 def require_no_tables(store: Store, target: str) -> None:
     """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
     taken = [name for name in (TABLE_NAME, TEXTS_NAME) if store.exists(name)]
     if taken:
-        raise InvalidRequest(
-            {
-                "target": [
-                    f"TARGET {target} has no results of `archive`, but a file that `archive` would replace:"
-                    f" {', '.join(taken)}. Move it away, or name another TARGET."
-                ]
-            }
+        raise refusal(
+            "target",
+            f"TARGET {target} has no results of `archive`, but a file that `archive` would replace: {', '.join(taken)}."
+            " Move it away, or name another TARGET.",
         )
-
-
-def inside_source(source: str, target: str) -> str | None:
-    """The key of `target` below `source`; None if it lies elsewhere.
-
-    Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.
-    """
-    if not is_url(source):
-        source, target = (each if is_url(each) else Path(each).resolve().as_posix() for each in (source, target))
-    if f"{source}/".startswith(f"{target}/"):
-        raise InvalidRequest({"target": ["Expected a TARGET outside SOURCE, or a folder in it."]})
-    return target.removeprefix(f"{source}/") if target.startswith(f"{source}/") else None

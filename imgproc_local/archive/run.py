@@ -19,16 +19,7 @@ from msgspec import Struct, field, structs
 
 from imgproc_local.archive.client import SchedulerLost, Submitter
 from imgproc_local.archive.cluster import NotConnected, connected, dashboard_link, local_cluster, require_protected
-from imgproc_local.archive.location import (
-    absolute,
-    inside_source,
-    open_store,
-    open_target,
-    require_folder,
-    require_location,
-    require_no_tables,
-    require_originals,
-)
+from imgproc_local.archive.location import locations, open_store, open_target, require_no_tables
 from imgproc_local.archive.manifest import Manifest, PendingPicture, Row, opened_manifest
 from imgproc_local.archive.stores import Store
 from imgproc_local.archive.summary import MAX_MESSAGE_CHARS, LastRun, Sample, Summary, make_samples
@@ -137,7 +128,9 @@ def run_archive(
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
     store can't be used.
     """
-    source, target, exclude = _locations(arguments)
+    source, target, exclude = locations(arguments.source, arguments.target)
+    if arguments.scheduler is not None:
+        require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
     model = model_identity(config) if needs_texts(request) else ""
     spec = RunSpec(source, target, request, shared_settings(config), model)
     store = open_target(target)
@@ -167,7 +160,7 @@ def run_archive(
             makes_texts=needs_texts(request),
         )
         if manifest.may_write_report:
-            samples = make_samples(summary.samples(), open_store(source), store, config)
+            samples = make_samples(summary.samples, open_store(source), store, config)
             manifest.write_report(report_page(summary, samples, last))
         manifest.remove_merged()
     return counts
@@ -242,19 +235,6 @@ class _Processing(Struct):
         self.manifest.add(row)
         self.counts.add(row)
         self.on_change(self.counts)
-
-
-def _locations(arguments: Arguments) -> tuple[str, str, str | None]:
-    """SOURCE, TARGET, and the key of TARGET below SOURCE, if it lies there. Raises: InvalidRequest."""
-    require_location("SOURCE", arguments.source)
-    require_location("TARGET", arguments.target)
-    source, target = absolute(arguments.source), absolute(arguments.target)
-    require_folder(source)
-    if arguments.scheduler is not None:
-        require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
-    key = inside_source(source, target)
-    require_originals(source)
-    return source, target, key
 
 
 @contextmanager

@@ -19,19 +19,16 @@ from msgspec import Struct, field
 
 from imgproc_local.archive.manifest import Row
 from imgproc_local.archive.stores import Store
-from imgproc_local.batch.files import ResultFile
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.thumbnail import ThumbnailSource, make_thumbnail
 from imgproc_local.compose import codec_workers
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.image import Format
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.engine.workers import WorkerError, Workers
 
 MAX_LISTED = 100
 """The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
-MAX_SLOWEST = 10
 MAX_SAMPLES = 6
 MAX_SAMPLE_SOURCE_BYTES = 64 * 1024 * 1024
 """Larger originals are not used as samples, because the client has to copy a sample from the source."""
@@ -68,28 +65,13 @@ class Sizes(Struct):
         self.after_bytes += after_bytes
 
 
-class Failure(Struct, frozen=True):
-    """A picture that failed. `reasons` say why, each with the name of its stage if it has one."""
-
-    source: str
-    kind: str
-    reasons: tuple[str, ...]
-
-
-class Slow(Struct, frozen=True, order=True):
-    """How long a picture took; ordered by that."""
-
-    total_s: float
-    source: str
-    size_bytes: int
-
-
 class Summary(Struct):
     """The sums over all rows, and a bounded number of rows of each kind, in the order in which they are added.
 
     `options` is the `options_hash` of the last run. `other_options` counts the pictures that an earlier run has
     processed with other options. `optimized` and `converted` are by format of the original and of the result. `texts`
-    counts the texts by language and `TextSource`.
+    counts the texts by language and `TextSource`. `samples` are the rows with results whose keys have the lowest
+    SHA-256: a random choice that is the same in every run.
     """
 
     options: str
@@ -101,10 +83,9 @@ class Summary(Struct):
     converted: dict[tuple[str, str], Sizes] = field(default_factory=dict)
     texts: Counter[tuple[str, str]] = field(default_factory=Counter)
     total_s: float = 0.0
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[Row] = field(default_factory=list)
     without_text: list[str] = field(default_factory=list)
-    slowest: list[Slow] = field(default_factory=list)
-    candidates: dict[str, list[tuple[bytes, Row]]] = field(default_factory=dict)
+    samples: list[Row] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         self.outcomes[row.outcome] += 1
@@ -112,8 +93,10 @@ class Summary(Struct):
             return
         self.other_options += row.options != self.options
         self.total_s += row.total_s
-        _add_sizes(self.optimized, row, row.optimized)
-        _add_sizes(self.converted, row, row.converted)
+        for sums, result in ((self.optimized, row.optimized), (self.converted, row.converted)):
+            if result is not None:
+                key = (row.format.value if row.format else "", result.format.value if result.format else "")
+                sums.setdefault(key, Sizes()).add(row.size_bytes, result.size_bytes)
         self.texts.update((text.language_code, text.source.value) for text in row.translations)
         if row.needs_text:
             self.needing_text += 1
@@ -122,56 +105,13 @@ class Summary(Struct):
         if row.outcome == "failed":
             self.failures[row.failure] += 1
             if len(self.failed) < MAX_LISTED:
-                self.failed.append(_failure(row))
-        _push(self.slowest, Slow(row.total_s, row.source, row.size_bytes), MAX_SLOWEST)
-        if row.outcome == "done" and row.size_bytes <= MAX_SAMPLE_SOURCE_BYTES and (row.optimized or row.converted):
-            self._add_candidate(row)
-
-    def samples(self) -> list[Row]:
-        """At most `MAX_SAMPLES` rows with results, of as many formats as possible.
-
-        They are those with the lowest SHA-256 of the source key: a random choice that is the same in every run.
-        """
-        lists = [sorted(rows, key=_digest, reverse=True) for _, rows in sorted(self.candidates.items())]
-        chosen: list[Row] = []
-        for number in range(MAX_SAMPLES):
-            chosen += [rows[number][1] for rows in lists if number < len(rows)]
-        return chosen[:MAX_SAMPLES]
-
-    def _add_candidate(self, row: Row) -> None:
-        # a heap begins with its lowest item, so the digest is inverted: the highest SHA-256 is the first to be removed
-        digest = bytes(255 - byte for byte in hashlib.sha256(row.source.encode()).digest())
-        rows = self.candidates.setdefault(row.format or "", [])
-        if len(rows) < MAX_SAMPLES:
-            heapq.heappush(rows, (digest, row))
-        elif digest > rows[0][0]:
-            heapq.heapreplace(rows, (digest, row))
+                self.failed.append(row)
+        elif row.size_bytes <= MAX_SAMPLE_SOURCE_BYTES and (row.optimized or row.converted):
+            self.samples = heapq.nsmallest(MAX_SAMPLES, [*self.samples, row], key=_digest)
 
 
-def _digest(candidate: tuple[bytes, Row]) -> bytes:
-    return candidate[0]
-
-
-def _add_sizes(sums: dict[tuple[str, str], Sizes], row: Row, result: ResultFile | None) -> None:
-    if result is not None:
-        key = (_format_value(row.format), _format_value(result.format))
-        sums.setdefault(key, Sizes()).add(row.size_bytes, result.size_bytes)
-
-
-def _format_value(file_format: Format | None) -> str:
-    return "" if file_format is None else file_format.value
-
-
-def _failure(row: Row) -> Failure:
-    reasons = (each.message if each.stage is None else f"{each.stage}: {each.message}" for each in row.problems)
-    return Failure(row.source, row.failure, tuple(reason[:MAX_MESSAGE_CHARS] for reason in reasons))
-
-
-def _push(heap: list[Slow], item: Slow, most: int) -> None:
-    if len(heap) < most:
-        heapq.heappush(heap, item)
-    elif item > heap[0]:
-        heapq.heapreplace(heap, item)
+def _digest(row: Row) -> bytes:
+    return hashlib.sha256(row.source.encode()).digest()
 
 
 # ---- samples ----

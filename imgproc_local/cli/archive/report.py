@@ -17,7 +17,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 import imgproc_local
-from imgproc_local.archive.summary import LastRun, Sample, Sizes, Summary
+from imgproc_local.archive.manifest import Problem
+from imgproc_local.archive.summary import MAX_MESSAGE_CHARS, LastRun, Sample, Sizes, Summary
 from imgproc_local.cli.output import duration_text, size_text
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import Format
@@ -61,7 +62,6 @@ def report_page(summary: Summary, samples: Sequence[Sample], run: LastRun) -> by
         sizes=[(name, sorted(sums.items())) for name, sums in sizes if sums],
         languages=sorted({language for language, _ in summary.texts}),
         origins=[origin.value for origin in ORIGINS if any(found == origin for _, found in summary.texts)],
-        slowest=sorted(summary.slowest, reverse=True),
         version=imgproc_local.__version__,
     )
     return page.encode("utf-8", "backslashreplace")
@@ -92,6 +92,11 @@ def _format_name(value: str | None) -> str:
     return FORMATS[Format(value)].name if value else "unknown"
 
 
+def _reason(problem: Problem) -> str:
+    message = problem.message[:MAX_MESSAGE_CHARS]
+    return message if problem.stage is None else f"{problem.stage}: {message}"
+
+
 def _instant(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d at %H:%M} UTC"
 
@@ -109,6 +114,6 @@ _FILTERS: dict[str, Any] = {
     "model_name": lambda model: model.partition(" ")[0],
     "number": lambda number: f"{number:,}",
     "origin": lambda name: ORIGINS[TextSource(name)],
-    "seconds": lambda seconds: f"{seconds:,.1f} s",
+    "reason": _reason,
     "size": size_text,
 }
