@@ -27,8 +27,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct, structs
 
 from imgproc_local.archive.stores import SourceObject, Store
-from imgproc_local.batch.alt_table import alt_rows, csv_bytes
-from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.files import ResultFile, alt_rows, csv_bytes
 from imgproc_local.batch.records import STATE_FOLDER
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed

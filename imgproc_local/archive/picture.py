@@ -28,6 +28,7 @@ from imgproc_local.batch.files import (
 )
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.codecs.picture.probe import detect, max_local_bytes, opened, probe
+from imgproc_local.config import Config
 from imgproc_local.domain.errors import BadImage, ServiceError, StorageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
@@ -46,12 +47,11 @@ class Tools(Struct, frozen=True):
     """What a worker process needs for every picture. `folder` is for temporary files."""
 
     request: BatchRequest
+    config: Config
     direct: DirectStages
     source: Store
     target: Store
     folder: Path
-    max_pixels: int
-    max_upload_bytes: int
 
 
 RESULT_FIELDS = ("optimized", "converted", "sidecar")
@@ -122,8 +122,8 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
     with tempfile.TemporaryDirectory(dir=tools.folder) as folder:
         staged = Path(folder, "source")
         try:
-            if picture.size_bytes > tools.max_upload_bytes:
-                max_bytes = max_local_bytes(tools.source.read(picture.key, HEAD_BYTES), tools.max_upload_bytes)
+            if picture.size_bytes > tools.config.max_upload_bytes:
+                max_bytes = max_local_bytes(tools.source.read(picture.key, HEAD_BYTES), tools.config.max_upload_bytes)
                 if picture.size_bytes > max_bytes:
                     message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
                     raise _Failed("failed", "picture", message)
@@ -141,7 +141,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
         except UnsupportedImage as error:
             raise _Failed("skipped", "", error.message) from None
         try:
-            info = probe(staged, tools.max_pixels, accepted)
+            info = probe(staged, tools.config.max_pixels, accepted)
         except BadImage as error:
             raise _Failed("failed", "picture", error.message) from None
         yield staged, sha256, info

@@ -13,6 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -140,38 +141,28 @@ class Sample(Struct, frozen=True):
 def make_samples(rows: Sequence[Row], source: Store, target: Store, config: Config) -> list[Sample]:
     """The thumbnails of pictures that have a result. A thumbnail that can't be made says why."""
     with tempfile.TemporaryDirectory(prefix="imgproc-archive-") as name:
-        folder = Path(name)
-        results = folder / "results"
+        results = Path(name, "results")
         results.mkdir()
-        workers = codec_workers(config, folder / "work", results)
+        workers = codec_workers(config, Path(name, "work"), results)
+        thumbnail = partial(_thumbnail, Path(name, "picture"), workers, config.max_pixels)
         try:
-            return [_sample(row, source, target, folder / "picture", workers, config.max_pixels) for row in rows]
+            shown = ((row, row.converted or row.optimized) for row in rows)
+            return [
+                Sample(row, thumbnail(source, row.source, row.sha256), thumbnail(target, result.path, result.sha256))
+                for row, result in shown
+                if result is not None
+            ]
         finally:
             workers.close()
 
 
-def _sample(row: Row, source: Store, target: Store, file: Path, workers: Workers, max_pixels: int) -> Sample:
-    result = row.converted or row.optimized
-    assert result is not None
-    before = _thumbnail(source, row.source, row.sha256, file, workers, max_pixels)
-    return Sample(row, before, _thumbnail(target, result.path, result.sha256, file, workers, max_pixels))
-
-
-def _thumbnail(store: Store, key: str, sha256: str, file: Path, workers: Workers, max_pixels: int) -> Thumbnail:
+def _thumbnail(file: Path, workers: Workers, max_pixels: int, store: Store, key: str, sha256: str) -> Thumbnail:
     try:
         if store.fetch(key, file) != sha256:
             return Thumbnail(problem="The file was changed since it was processed.")
         info = probe(file, max_pixels)
         check_stop = CancellationToken(TIMEOUT_S).check
         webp = workers.run(make_thumbnail, ThumbnailSource(os.fsencode(file), info), info, check_stop).webp
-    except FileNotFoundError:
-        return Thumbnail(problem="There is no file of this name any more.")
-    except OSError as error:
-        return Thumbnail(problem=f"The file can't be read: {error.strerror or error}.")
-    except ServiceError as error:
-        return Thumbnail(problem=error.message)
-    except WorkerError:
-        return Thumbnail(problem="No thumbnail could be made of it.")
-    if len(webp) > MAX_THUMBNAIL_BYTES:
-        return Thumbnail(problem=f"Its thumbnail has more than {MAX_THUMBNAIL_BYTES:,} bytes.")
-    return Thumbnail(webp)
+    except (OSError, ServiceError, WorkerError):
+        return Thumbnail(problem="The file was deleted, or can't be read.")
+    return Thumbnail(webp) if len(webp) <= MAX_THUMBNAIL_BYTES else Thumbnail(problem="It is too large.")

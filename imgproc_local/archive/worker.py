@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from distributed import get_worker
 from msgspec import Struct
 
 from imgproc_local import __version__
@@ -67,7 +68,7 @@ def process(spec: RunSpec, pending: PendingPicture) -> Row:
     """
     tools = _tools(spec)
     if pending.described is None and spec.model:
-        _require_model(spec)
+        _require_model(spec, tools)
     try:
         # it is read here, so that the scheduler need not hold it
         earlier = earlier_row(tools.target, pending)
@@ -82,13 +83,12 @@ def describe(spec: RunSpec, picture: SourceObject) -> StageResult:
     Raises: SettingInvalid; StorageFailed.
     """
     tools = _tools(spec)
-    _require_model(spec)
+    _require_model(spec, tools)
     return describe_picture(tools, picture)
 
 
-def _require_model(spec: RunSpec) -> None:
-    assert _Current.config is not None
-    own_model = model_identity(_Current.config)
+def _require_model(spec: RunSpec, tools: Tools) -> None:
+    own_model = model_identity(tools.config)
     if own_model != spec.model:
         raise SettingInvalid(
             f"A worker with the resource VISION has the vision model {own_model or 'none'}, and the client has"
@@ -115,8 +115,7 @@ class _Current:
     """The tools of the run that this process works for. They are closed when a task of another run arrives."""
 
     spec: RunSpec | None = None
-    config: Config | None = None
-    tools: Tools | None = None
+    tools: Tools
     opened = ExitStack()
 
 
@@ -126,40 +125,22 @@ def _close() -> None:
 
 
 def _tools(spec: RunSpec) -> Tools:
-    if _Current.tools is not None and _Current.spec == spec:
+    if _Current.spec == spec:
         return _Current.tools
-    _Current.opened.close()
-    _Current.tools = None
+    _Current.spec = None
+    _close()
     if spec.program_version != __version__:
         raise SettingInvalid(
             f"This worker has version {__version__} of the program, and the client {spec.program_version}."
             " Install the same version on every machine."
         )
     with ExitStack() as opening:
-        folder = Path(
-            opening.enter_context(tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=_local_folder()))
-        )
+        # Dask deletes its own folder if the worker is killed
+        temporary = tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=get_worker().local_directory)
+        folder = Path(opening.enter_context(temporary))
         config = load(spec.settings if spec.model else {**spec.settings, "model": NO_MODEL}).config
         direct = opening.enter_context(open_stages(config, folder))
-        _Current.tools = Tools(
-            spec.request,
-            direct,
-            open_store(spec.source),
-            open_store(spec.target),
-            folder,
-            config.max_pixels,
-            config.max_upload_bytes,
-        )
-        _Current.opened, _Current.spec, _Current.config = opening.pop_all(), spec, config
+        source, target = open_store(spec.source), open_store(spec.target)
+        _Current.tools = Tools(spec.request, config, direct, source, target, folder)
+        _Current.spec, _Current.opened = spec, opening.pop_all()
     return _Current.tools
-
-
-def _local_folder() -> str | None:
-    """The folder for temporary files of this Dask worker, which Dask deletes if the worker is killed."""
-    from distributed import get_worker
-
-    try:
-        folder: str = get_worker().local_directory
-    except ValueError:
-        return None
-    return folder

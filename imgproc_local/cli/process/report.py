@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from imgproc_local.api.bodies import TranslationBody
 from imgproc_local.api.wire import StatusSet, as_body, status_word
-from imgproc_local.batch.alt_table import alt_rows
-from imgproc_local.batch.alt_table import csv_bytes as csv_of_rows
-from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch.files import ResultFile, alt_rows
+from imgproc_local.batch.files import csv_bytes as csv_of_rows
 from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import path_text, printable, size_text, table
 from imgproc_local.cli.process.batch import Outcome

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from imgproc_local.archive import stores
 from imgproc_local.archive.stores import BOTOCORE_ATTEMPTS, ObjectStore, Store
-from tests.cli.archive.test_picture import JPEG, KEY, Bench
+from tests.support import pictures
 
 pytest.importorskip("flask")
 moto_server = pytest.importorskip("moto.server")
 s3fs = pytest.importorskip("s3fs")
 
 BUCKET = "museum"
+JPEG = pictures.jpeg(64, 48)
 S3FS_ATTEMPTS = 5
 last_endpoint: list[str] = []
 
@@ -71,7 +71,7 @@ def listed(store: Store, exclude: str | None = None) -> list[str]:
     return [each.key for each in store.objects(exclude)]
 
 
-def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> None:
+def test_objects_are_written_and_read(store: ObjectStore, bucket: Any, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(JPEG)
     digest = hashlib.sha256(JPEG).hexdigest()
@@ -80,6 +80,7 @@ def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> Non
     assert [store.read(key), store.sha256(key), store.read(key, 4)] == [JPEG, digest, JPEG[:4]]
     assert store.fetch(key, tmp_path / "copy") == digest
     assert (tmp_path / "copy").read_bytes() == JPEG
+    assert bucket.info(f"{BUCKET}/scans/{key}")["ContentType"] == "image/jpeg"
     file.write_bytes(b"other")
     assert not store.create(key, file), "an object that exists is not replaced"
     assert store.read(key) == JPEG
@@ -95,13 +96,6 @@ def test_objects_are_written_and_read(store: ObjectStore, tmp_path: Path) -> Non
     store.remove(key)
     with pytest.raises(FileNotFoundError):
         store.read(key)
-
-
-def test_results_have_the_media_type_of_their_format(store: ObjectStore, bucket: Any, tmp_path: Path) -> None:
-    file = tmp_path / "optimize"
-    file.write_bytes(b"RIFF")
-    store.create("one.webp", file)
-    assert bucket.info(f"{BUCKET}/scans/one.webp")["ContentType"] == "image/webp"
 
 
 def test_a_large_file_is_stored_in_parts_and_replaces_nothing(
@@ -141,30 +135,6 @@ def test_a_listing_has_every_picture(store: ObjectStore, bucket: Any, caplog: py
 def test_a_bucket_that_does_not_exist_is_an_error(bucket: Any) -> None:
     with pytest.raises(FileNotFoundError):
         listed(ObjectStore("s3://nowhere/scans"))
-
-
-@pytest.fixture
-def bench(tmp_path: Path, store: ObjectStore) -> Bench:
-    """A picture in the store, and a target there."""
-    bench = Bench(tmp_path)
-    store.put(KEY, bench.source / KEY)
-    target = ObjectStore(f"s3://{BUCKET}/web")
-    bench.tools = structs.replace(bench.tools, source=store, target=target)
-    return bench
-
-
-def test_a_picture_is_processed_from_store_to_store(bench: Bench) -> None:
-    row = bench.process()
-    assert row.outcome == "done", row.problems
-    assert [bench.tools.target.sha256(file.path) for file in row.files] == [file.sha256 for file in row.files]
-    assert bench.process().files == row.files, "a task that is repeated accepts its own results"
-
-
-def test_a_picture_that_was_deleted_after_the_listing_has_a_row(bench: Bench, store: ObjectStore) -> None:
-    store.remove(KEY)
-    row = bench.process()
-    assert (row.outcome, row.failure) == ("failed", "source")
-    assert row.problems[0].message == "It was deleted after it had been listed."
 
 
 @pytest.mark.parametrize("changes", [1, 9])

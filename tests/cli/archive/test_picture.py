@@ -17,6 +17,7 @@ from imgproc_local.archive.picture import Tools, process_picture
 from imgproc_local.archive.run import Counts
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch.request import BatchRequest
+from imgproc_local.config import load
 from imgproc_local.domain.errors import StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
@@ -52,12 +53,11 @@ class Bench:
         )
         self.tools = Tools(
             REQUEST,
+            load({"data_dir": folder / "data", "max_pixels": 10_000, "max_upload_bytes": 100_000}).config,
             DirectStages(stages, Options(85.0), cast("Workers", None), 60),
             LocalStore(self.source),
             LocalStore(self.target),
             folder,
-            max_pixels=10_000,
-            max_upload_bytes=100_000,
         )
 
     def write(self, file: Path, content: bytes) -> None:

@@ -218,4 +218,4 @@ def test_thumbnails_have_no_metadata_and_say_why_one_is_missing(tmp_path: Path) 
     assert thumbnail[8:16] == b"WEBPVP8 "
     assert b"secret" not in thumbnail
     assert samples[0].after == Thumbnail(problem="The file was changed since it was processed.")
-    assert samples[1].before == Thumbnail(problem="There is no file of this name any more.")
+    assert samples[1].before == Thumbnail(problem="The file was deleted, or can't be read.")
