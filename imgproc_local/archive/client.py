@@ -79,6 +79,11 @@ class Submitter:
             raise SchedulerLost from error
 
     @property
+    def in_flight(self) -> set[str]:
+        """The keys of the pictures whose tasks have not ended."""
+        return {pending.picture.key for pending in self._pictures.values()}
+
+    @property
     def _has_room(self) -> bool:
         is_free = not self._vision_workers or self._describing < self._vision_workers
         return is_free and len(self._pictures) < self._most
@@ -100,13 +105,13 @@ class Submitter:
     def _ended(self, future: Future[Any], stop: threading.Event) -> Row | None:
         """The row of a picture whose task has ended; None if another task of it follows, or if it was stopped."""
         key = str(future.key)
+        if future.status in ("cancelled", "lost") and not stop.is_set():
+            raise SchedulerLost
         pending = self._pictures.pop(key)
         is_description = key.startswith("describe-")
         self._describing -= is_description
         if future.status in ("cancelled", "lost"):
-            if stop.is_set():
-                return None
-            raise SchedulerLost
+            return None
         try:
             result = future.result()
         except KilledWorker:

@@ -55,8 +55,8 @@ START_S = 600.0
 """How long the scheduler and all workers may take to start."""
 STOP_S = 10.0
 """How long the workers may take to end before they are killed."""
-RESTART_S = 30.0
-"""How long a worker that died may be missing before the local cluster ends."""
+RESTART_S = 60.0
+"""How long a worker may be missing, while no other one starts, before the local cluster ends."""
 TRY_S = 10.0
 """The time-out of one attempt to connect."""
 CLOSE_S = 5.0
@@ -130,10 +130,12 @@ def serve(workers: int, vision_workers: int) -> None:
         closed = threading.Event()
         requests.start_reading(closed.set)
         requests.answer(pickle.dumps((cluster.scheduler_address, security)))
-        complete_at_s = time.monotonic()
-        while not closed.wait(1.0) and time.monotonic() - complete_at_s < RESTART_S:
-            if len(cluster.scheduler.workers) >= workers:
-                complete_at_s = time.monotonic()
+        started_at_s, known = time.monotonic(), set(cluster.scheduler.workers)
+        while not closed.wait(1.0) and time.monotonic() - started_at_s < RESTART_S:
+            present = set(cluster.scheduler.workers)
+            if len(present) >= workers or present - known:
+                started_at_s = time.monotonic()
+            known = present
 
 
 # ---- the connection ----

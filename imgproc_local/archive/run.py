@@ -169,7 +169,8 @@ def run_archive(
 class _Processing(Struct):
     """The part of a run that processes pictures, on one cluster after the other.
 
-    `spec` is without a model after it was found that no worker has one.
+    `spec` is without a model after it was found that no worker has one. `suspects` are the pictures that were in flight
+    when a scheduler was lost: the deaths of their workers that it had counted are lost with it.
     """
 
     arguments: Arguments
@@ -181,7 +182,8 @@ class _Processing(Struct):
     counts: Counts
     on_change: Callable[[Counts], None]
     stop: threading.Event
-    is_started: bool = False
+    submitter: Submitter | None = None
+    suspects: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Process every picture that has to be, or return when the running tasks have ended after a stop."""
@@ -194,9 +196,11 @@ class _Processing(Struct):
                     self._run_on(client)
                     return
             except (SchedulerLost, NotConnected, ChildProcessError) as error:
-                if isinstance(error, ChildProcessError) and not self.is_started:
+                if isinstance(error, ChildProcessError) and self.submitter is None:
                     raise ServiceError(f"The local cluster of Dask can't be started ({error}).") from None
                 reason = f" ({error})" if str(error) else ""
+            if self.submitter is not None:
+                self.suspects |= self.submitter.in_flight
             losses = losses + 1 if self.counts.processed == processed else 1
             if losses >= MAX_LOSSES:
                 raise ServiceError(f"The scheduler was lost {losses} times while no picture was finished{reason}.")
@@ -211,14 +215,13 @@ class _Processing(Struct):
         self.on_change(self.counts)
         workers = client.scheduler_info(n_workers=-1)["workers"].values()
         describing = sum(bool(worker.get("resources", {}).get("VISION")) for worker in workers)
-        if self.spec.model and not describing and not self.is_started:
+        if self.spec.model and not describing and self.submitter is None:
             self.spec = _without_model(self.spec)
-        self.is_started = True
         # workers that all have the model describe the pictures that they process
         vision_workers = describing if self.spec.model and describing < len(workers) else 0
         limit = None if self.arguments.limit is None else self.arguments.limit - self.counts.processed
-        submitter = Submitter(client, self.spec, self.store, vision_workers)
-        submitter.run(islice(self._pending(), limit), self._on_row, self.stop)
+        self.submitter = Submitter(client, self.spec, self.store, vision_workers)
+        self.submitter.run(islice(self._pending(), limit), self._on_row, self.stop)
 
     def _pending(self) -> Iterator[PendingPicture]:
         """The pictures that this run has to process; the counts receive the number of unchanged ones."""
@@ -226,7 +229,7 @@ class _Processing(Struct):
         for picture in open_store(self.spec.source).objects(self.exclude, self.counts.report_results):
             state = self.manifest.state_of(picture, self.spec.request.options_hash)
             if isinstance(state, PendingPicture):
-                yield state
+                yield structs.replace(state, is_repeated=picture.key in self.suspects)
             else:
                 self.counts.unchanged += state == "unchanged"
         self.counts.saw_all = True
