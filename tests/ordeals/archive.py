@@ -130,13 +130,15 @@ def disturbed(archive: Archive, kills: int, losses: int, rng: random.Random) -> 
                 raise SystemExit(f"The command ended with {running.returncode}:\n{archive.output.read_text()[-6000:]}")
             return killed
         clusters, workers = cluster_and_workers(running.pid)
-        if archive.result_count() == begun_with:
-            clusters, workers = [], []  # a run ends if its first cluster does not start
         if to_kill[0] == "client":
             running.send_signal(signal.SIGKILL)
             running.wait()
+            while any(processes.command_line(pid) for pid in (*clusters, *workers)):
+                time.sleep(0.1)  # they may still write results
             begun_with = archive.result_count()
             running = archive.start()
+        elif archive.result_count() == begun_with:
+            continue  # a run ends if its first cluster does not start
         elif victims := (clusters if to_kill[0] == "scheduler" else workers):
             try:
                 os.kill(rng.choice(victims), signal.SIGKILL)
