@@ -183,6 +183,7 @@ class _Processing(Struct):
     on_change: Callable[[Counts], None]
     stop: threading.Event
     submitter: Submitter | None = None
+    vision_workers: int = 0
     suspects: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -213,14 +214,14 @@ class _Processing(Struct):
         """Process on one cluster what was not processed before. Raises: as `Submitter.run`."""
         self.counts.dashboard = dashboard_link(client)
         self.on_change(self.counts)
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        describing = sum(bool(worker.get("resources", {}).get("VISION")) for worker in workers)
-        if self.spec.model and not describing and self.submitter is None:
-            self.spec = _without_model(self.spec)
-        # workers that all have the model describe the pictures that they process
-        vision_workers = describing if self.spec.model and describing < len(workers) else 0
+        if self.submitter is None and self.spec.model:
+            self.vision_workers = count_vision_workers(client)
+            if not self.vision_workers:
+                self.spec = _without_model(self.spec)
+            elif self.arguments.scheduler is None and self.arguments.workers == 1:
+                self.vision_workers = 0  # the only worker describes the pictures that it processes
         limit = None if self.arguments.limit is None else self.arguments.limit - self.counts.processed
-        self.submitter = Submitter(client, self.spec, self.store, vision_workers)
+        self.submitter = Submitter(client, self.spec, self.store, self.vision_workers)
         self.submitter.run(islice(self._pending(), limit), self._on_row, self.stop)
 
     def _pending(self) -> Iterator[PendingPicture]:
@@ -254,6 +255,12 @@ def _cluster(
         else:
             log.warning("Waiting up to %.0f s for the scheduler at %s and its first worker.", timeout_s, address)
         yield opened.enter_context(connected(address, timeout_s, stop, security))
+
+
+def count_vision_workers(client: Client) -> int:
+    """The number of workers that have the resource `VISION`."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    return sum(bool(worker.get("resources", {}).get("VISION")) for worker in workers)
 
 
 def _without_model(spec: RunSpec) -> RunSpec:
