@@ -64,21 +64,20 @@ def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manife
 
     `folder` may be missing, empty, or hold an unfinished download. Raises: as `pull_model`.
     """
-    target = ModelStore(folder)
+    partial_folder = folder / ".partial"
     with translate_disk_errors(folder):
-        foreign = [path.name for path in folder.glob("*") if not path.name.startswith(".")] if folder.exists() else []
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = [path.name for path in folder.iterdir() if path != partial_folder]
     if foreign:
         raise ModelUnusable(f"{folder} is not empty: it contains {foreign[0]}. Name a new or empty folder.")
-    with target.locked():
-        paths, manifest = _download(name, entry, target.partial_folder, progress)
-        with translate_disk_errors(folder):
-            for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
-                path.rename(folder / file)
-            # rmtree instead of rmdir, because the folder may also contain an earlier, unfinished download
-            shutil.rmtree(target.partial_folder)
-            write_json(folder / MANIFEST_FILE, manifest)
-            fsync_folder(folder)
-    target.remove_lock_file()
+    paths, manifest = _download(name, entry, partial_folder, progress)
+    with translate_disk_errors(folder):
+        for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
+            path.rename(folder / file)
+        # rmtree instead of rmdir, because the folder may also contain an earlier, unfinished download
+        shutil.rmtree(partial_folder)
+        write_json(folder / MANIFEST_FILE, manifest)
+        fsync_folder(folder)
     return manifest
 
 

@@ -224,11 +224,6 @@ class ModelStore:
                 self._delete_leftovers()
             yield
 
-    def remove_lock_file(self) -> None:
-        """Delete the lock file, which a folder for another machine does not need."""
-        with translate_disk_errors(self.folder):
-            (self.folder / LOCK_FILE).unlink(missing_ok=True)
-
     @property
     def partial_folder(self) -> Path:
         """The folder of unfinished downloads."""
