@@ -219,7 +219,7 @@ def load_model(
     from imgproc_local.vision.models.model import LoopbackModel
 
     if isinstance(model, LoopbackModel):
-        from imgproc_local.vision.loopback.model import LoadedLoopbackModel
+        from imgproc_local.vision.loopback.server import LoadedLoopbackModel
 
         # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
         timeout_s = config.stage_timeout_s * PICTURE_SHARE_OF_STAGE

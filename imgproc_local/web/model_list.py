@@ -15,7 +15,7 @@ from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.tasks import TaskProgress
 from imgproc_local.vision.models import catalogue
 from imgproc_local.vision.models.catalogue import Entry
-from imgproc_local.vision.models.fetch import file_size, partial_path
+from imgproc_local.vision.models.files import file_size, partial_path
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.vision.ocr import model_files

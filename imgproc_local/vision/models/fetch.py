@@ -17,7 +17,14 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import open_own_file
-from imgproc_local.vision.models.files import Progress, hash_file, require_free_space, translate_disk_errors
+from imgproc_local.vision.models.files import (
+    Progress,
+    file_size,
+    hash_file,
+    partial_path,
+    require_free_space,
+    translate_disk_errors,
+)
 
 TIMEOUT_S = 30.0
 """For a connection, and for each chunk."""
@@ -41,19 +48,6 @@ class RemoteFile(Struct, frozen=True):
 
 def new_client() -> httpx.Client:
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=True)
-
-
-def partial_path(folder: Path, sha256: str) -> Path:
-    """Where a download into `folder` lies: named after its SHA-256, so that the next attempt finds and resumes it."""
-    return folder / sha256
-
-
-def file_size(path: Path) -> int:
-    """The size of the file in bytes; 0 if there is no such file."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def fetch_all(client: httpx.Client, files: list[RemoteFile], folder: Path, progress: Progress) -> list[Path]:

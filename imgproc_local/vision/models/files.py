@@ -44,6 +44,19 @@ def hash_file(path: Path, step: str, progress: Progress) -> str:
     return digest.hexdigest()
 
 
+def partial_path(folder: Path, sha256: str) -> Path:
+    """Where a download into `folder` lies: named after its SHA-256, so that the next attempt finds and resumes it."""
+    return folder / sha256
+
+
+def file_size(path: Path) -> int:
+    """The size of the file in bytes; 0 if there is no such file."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 @contextmanager
 def translate_disk_errors(folder: Path) -> Iterator[None]:
     """Raises: StorageFailed, for any OSError inside the block."""
