@@ -82,7 +82,7 @@ def check(
 ) -> None:
     """Show how a model describes your own pictures.
 
-    For each picture of a folder: file names, alt texts, advice on them, and seconds. Nothing is stored.
+    For each picture of a folder: file names, alt texts, their source, and seconds. Nothing is stored.
     """
     from imgproc_local.cli.output import echo_json
     from imgproc_local.compose import model_store
