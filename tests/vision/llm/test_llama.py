@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS, NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.stop import Interruption, StopWatcher
+from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
@@ -203,21 +206,16 @@ def test_every_phase_can_be_stopped_and_the_next_picture_works(llama: Llama) -> 
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
 
 
-class StoppedWatcher(StopWatcher):
-    """Its flag is set from the start without an exception, so that only llama.cpp itself can stop."""
-
-    def __enter__(self) -> StopWatcher:
-        self.flag[0] = b"\x01"
-        self.seen = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """No thread was started."""
+@contextmanager
+def stopped(self: Interruption, _: CheckStop) -> Iterator[None]:
+    """The flag is set from the start without an exception, so that only llama.cpp itself can stop."""
+    self.flag = ctypes.create_string_buffer(b"\x01")
+    yield
 
 
 def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     llama.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
-    monkeypatch.setattr("imgproc_local.vision.llm.stop.StopWatcher", StoppedWatcher)
+    monkeypatch.setattr(Interruption, "watching", stopped)
     start = llama.tokens_written
     # 2 is llama_decode's status for "aborted"
     with pytest.raises(ModelUnusable, match=r"\(2\)"):
