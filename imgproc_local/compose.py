@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_contradictions
-from imgproc_local.domain.errors import ModelUnusable, StorageFailed
-from imgproc_local.domain.plan import Prices
-from imgproc_local.domain.quality import target_score
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
+from imgproc_local.domain.plan import Prices, target_score
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.engine import Engine

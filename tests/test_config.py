@@ -9,7 +9,7 @@ import pytest
 from imgproc_local import config
 from imgproc_local.config import SETTINGS, load, setting_meta
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.domain.quality import target_score
+from imgproc_local.domain.plan import target_score
 
 
 @pytest.fixture

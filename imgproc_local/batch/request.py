@@ -11,8 +11,7 @@ from msgspec import Struct
 from imgproc_local.config import Config
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import DEFAULT_LANGUAGES, Operation, Plan, accepted_formats
-from imgproc_local.domain.quality import target_score
+from imgproc_local.domain.plan import DEFAULT_LANGUAGES, Operation, Plan, accepted_formats, target_score
 
 
 class BatchRequest(Struct, frozen=True):

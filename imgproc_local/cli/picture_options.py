@@ -15,13 +15,16 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import (
     DEFAULT_PROJECT_NAME,
+    HIGHEST_TARGET,
+    LOWEST_TARGET,
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
     MAX_SIDE_PX,
+    TARGETS,
+    Effort,
     Operation,
     Plan,
 )
-from imgproc_local.domain.quality import HIGHEST_TARGET, LOWEST_TARGET, TARGETS, Effort
 
 if TYPE_CHECKING:
     from imgproc_local.batch.request import BatchRequest

@@ -20,10 +20,9 @@ from imgproc_local.codecs.metadata.xmp_edit import with_properties
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.stop import CheckStop
 
 _DEFAULT = "x-default"
 

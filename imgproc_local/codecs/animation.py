@@ -22,9 +22,8 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.codecs.picture.scale import scaled
-from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.errors import BrokenImage, CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
-from imgproc_local.domain.stop import CheckStop
 
 if not features.check("avif"):  # a Pillow built without AVIF: the plugin package adds it
     import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401

@@ -39,9 +39,9 @@ from imgproc_local.codecs.quality.search import (
     reencode_smaller,
     refine,
 )
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.quality import Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.plan import Effort
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
 """The lowest of libvips' 100 quality numbers for each of the encoder's 64 levels. The search counts in levels."""

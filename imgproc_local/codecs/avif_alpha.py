@@ -16,7 +16,7 @@ from PIL import Image
 from imgproc_local.codecs.container.avif_writer import CodedPicture, picture_of
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 MAX_ERROR = 16
 """The largest error of any pixel's alpha, of 255."""

@@ -23,9 +23,8 @@ from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples
 from imgproc_local.codecs.picture.probe import opened, probe
-from imgproc_local.domain.errors import BadImage, ExternalServiceFailed
+from imgproc_local.domain.errors import BadImage, CheckStop, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
-from imgproc_local.domain.stop import CheckStop
 
 THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0

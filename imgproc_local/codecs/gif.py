@@ -15,8 +15,8 @@ from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.picture.decode import evaluate, open_upright
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ScaledSize
-from imgproc_local.domain.stop import CheckStop
 
 MAX_WORST_ERROR = 12
 MAX_MEAN_ERROR = 0.5

@@ -20,9 +20,8 @@ from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, ResultOptions, Source, open_source
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.working_copy import has_transparency, working_copy
-from imgproc_local.domain.errors import StageFailed
+from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
-from imgproc_local.domain.stop import CheckStop
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.JPEG: jpeg.candidates,

@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.codecs.picture.errors import translate_errors
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.stop import CheckStop
 
 MAX_SIDE_PX = 512
 QUALITY, EFFORT = 80, 2

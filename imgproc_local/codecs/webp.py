@@ -30,8 +30,8 @@ from imgproc_local.codecs.webp_still import (
     lossy_encoder,
     save,
 )
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.stop import CheckStop
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""

@@ -25,8 +25,8 @@ from imgproc_local.codecs.quality.search import (
     encode_to_score,
     estimate,
 )
-from imgproc_local.domain.quality import Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.plan import Effort
 
 try:
     from imgproc_local.codecs import _webp_chroma

@@ -37,9 +37,14 @@ machine; no message contains a stack trace or a secret. `api/errors.py` maps eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from imgproc_local.domain.export import ExportProblems
+
+CheckStop = Callable[[], None]
+"""Called between the steps of blocking work. Returns while the work is wanted, otherwise raises to end it: in a stage
+`StageCancelled` or `StageTimedOut`.
+"""
 
 
 class ServiceError(Exception):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture

@@ -24,11 +24,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ExternalServiceFailed, StageFailed
+from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import CODECS_LANE, CancellationToken, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 

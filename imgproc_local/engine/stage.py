@@ -17,14 +17,12 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
+from imgproc_local.domain.errors import BadImage, CheckStop, StageCancelled, StageFailed, StageTimedOut
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import Plan
+from imgproc_local.domain.plan import Effort, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.quality import Effort
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.stop import CheckStop
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"

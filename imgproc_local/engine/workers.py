@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from imgproc_local.domain.errors import (
     BadImage,
     BrokenImage,
+    CheckStop,
     ExternalServiceFailed,
     NoWorker,
     ServiceError,
@@ -38,7 +39,6 @@ from imgproc_local.domain.errors import (
     UnsupportedImage,
 )
 from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import Output
 from imgproc_local.engine.worker import (
     OUT_OF_MEMORY,

@@ -27,8 +27,7 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.domain.addresses import is_loopback
-from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid
 from imgproc_local.system.threads import run_until_stopped
 
 if TYPE_CHECKING:

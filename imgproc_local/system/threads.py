@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 Result = TypeVar("Result")
 

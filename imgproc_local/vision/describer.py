@@ -7,9 +7,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, Pixels
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.stop import CheckStop
 
 
 class PixelFacts(Struct, frozen=True):

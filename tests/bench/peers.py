@@ -30,7 +30,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.plan import Effort
 from tests.bench.load import print_table
 from tests.gate import Shown
 

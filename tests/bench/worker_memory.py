@@ -20,9 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.errors import BadImage, StageFailed
+from imgproc_local.domain.errors import BadImage, CheckStop, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine import analyze, results, workers
 from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import MEGABYTE, Workers, memory_limit_bytes

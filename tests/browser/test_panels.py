@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore

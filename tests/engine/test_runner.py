@@ -18,12 +18,11 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from imgproc_local.domain.errors import NoWorker, StorageFailed
+from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from imgproc_local.domain.errors import ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.remote import tinify
 from imgproc_local.remote.tinify import Tinify, check_url

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from imgproc_local.codecs.thumbnail import Thumbnail, ThumbnailSource
-from imgproc_local.domain.errors import BrokenImage, StageFailed
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.engine.workers import memory_limit_bytes
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
 from imgproc_local.engine.workers import IDLE_S, Workers
 from imgproc_local.system.piped_child import program

@@ -15,8 +15,7 @@ import pytest
 
 from imgproc_local import compose
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.management import listing
 from imgproc_local.vision.management.listing import ModelRow

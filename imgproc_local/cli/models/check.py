@@ -21,7 +21,7 @@ from msgspec import Struct
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config

@@ -17,7 +17,7 @@ from msgspec import Struct
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 try:
     import pyjpegli

@@ -27,8 +27,8 @@ from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb,
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
-from imgproc_local.domain.stop import CheckStop
 
 MAX_SIZE_SHARE = 0.95
 """A lossy encoding must not be larger than this share of the clean copy."""

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests, program
 
 log = logging.getLogger(__name__)

@@ -29,8 +29,8 @@ from imgproc_local.codecs.jpeg.encoders import (
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import Limits, QualityScale, SearchResult, Tolerance, best_quality, search
-from imgproc_local.domain.quality import Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.plan import Effort
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
-from imgproc_local.domain.stop import CheckStop
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024

@@ -12,9 +12,9 @@ from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
-from imgproc_local.domain.quality import TARGETS, Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.plan import TARGETS, Effort
 
 
 class ResultOptions(Struct, frozen=True):

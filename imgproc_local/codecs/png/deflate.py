@@ -21,7 +21,7 @@ from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.png.indexed import Indexed, by_luma
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 FILTERS = ("none", "sub", "up", "avg", "paeth", "all")
 """libvips' row filters: one for all rows, or, with "all", for each row the one with the smallest differences."""

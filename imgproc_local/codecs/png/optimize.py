@@ -25,9 +25,9 @@ from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb,
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.png import deflate, palette, posterize
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.quality import Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.plan import Effort
 
 MAX_LOSSY_SIZE_SHARE = 0.8
 """A picture with changed pixels is used only if it is smaller than this share of the lossless one."""

@@ -21,8 +21,8 @@ from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
 from imgproc_local.codecs.png.indexed import Indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
-from imgproc_local.domain.quality import Effort
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.plan import Effort
 
 SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from imgproc_local.codecs.picture.decode import evaluate, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import Sample, score
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 
 STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
 """Steps to try. With a fractional step such as 2.5, green is rounded to multiples of 2, but red and blue to multiples

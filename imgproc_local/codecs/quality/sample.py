@@ -13,7 +13,7 @@ from imgproc_local.codecs.picture.decode import to_srgb_through
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality import ssimulacra2
 from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentReference
-from imgproc_local.domain.quality import TARGETS
+from imgproc_local.domain.plan import TARGETS
 
 TARGET_SCORE = TARGETS["web"]
 """The default target. `QualityScale.initial` also refers to it, whichever target is set."""

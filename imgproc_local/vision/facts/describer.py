@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.facts.file_name import file_name
 from imgproc_local.vision.facts.phrases import MAX_QUOTE_CHARS, Mentions, sentence

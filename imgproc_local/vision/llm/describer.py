@@ -19,12 +19,11 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
 from imgproc_local.vision.llm.checks import (

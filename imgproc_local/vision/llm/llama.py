@@ -25,9 +25,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights

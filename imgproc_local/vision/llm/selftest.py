@@ -23,8 +23,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ModelUnusable, StageTimedOut
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.system.files import read_own_json
 from imgproc_local.system.piped_child import ChildEnded, PipedChild, program
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.system.threads import run_until_stopped
 from imgproc_local.vision.loopback.address import Address
 

@@ -19,9 +19,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS
 from imgproc_local.vision.loopback.address import Address
 from imgproc_local.vision.loopback.client import Reply, ResponseTimeout, ResponseTooLarge, Unreachable, request

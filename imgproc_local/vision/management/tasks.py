@@ -15,8 +15,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import ModelUnusable, ServiceError, ServiceStopping, StageCancelled
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, ServiceError, ServiceStopping, StageCancelled
 from imgproc_local.vision.models.catalogue import Entry
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import ModelStore

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 import msgspec
 
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.system.memory import resident_bytes
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
 from imgproc_local.vision.ocr.child import Answer, Ready

@@ -18,13 +18,12 @@ from imgproc_local.archive.run import Counts
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import load
-from imgproc_local.domain.errors import StageFailed, StorageFailed
+from imgproc_local.domain.errors import CheckStop, StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers

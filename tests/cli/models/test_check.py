@@ -13,8 +13,7 @@ import click
 import pytest
 
 from imgproc_local.cli.models.check import run_stoppable
-from imgproc_local.domain.errors import StageCancelled
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, StageCancelled
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.contract.test_person_alt_text import picture as picture_with_alt_text

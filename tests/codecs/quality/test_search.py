@@ -25,7 +25,7 @@ from imgproc_local.codecs.quality.search import (
     encode_to_score,
     search,
 )
-from imgproc_local.domain.quality import Effort
+from imgproc_local.domain.plan import Effort
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import ModelUnusable, StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.stop import CheckStop
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.llm.describer import LlmDescriber
