@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import ModelUnusable, StageCancelled
-from imgproc_local.domain.stop import CheckStop
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled
 from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import bindings
 from imgproc_local.vision.llm.llama import Llama
