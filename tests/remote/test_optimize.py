@@ -113,7 +113,7 @@ def test_a_slow_service_leaves_half_of_the_time_limit_to_the_local_codecs(
     tmp_path: Path, remote_service: TinifyServer
 ) -> None:
     remote_service.posts = [server.never_respond]
-    with running(tmp_path, **settings(remote_service, stage_timeout_s=2)) as service:
+    with running(tmp_path, **settings(remote_service, stage_timeout_s=8)) as service:
         assert service.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
