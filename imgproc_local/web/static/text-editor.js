@@ -11,7 +11,7 @@ const USUAL_CHARS = 125;
 const SOURCES = {
   vision: "written by the vision model",
   facts: "from words in the metadata",
-  pixels: "only colours and date are known",
+  pixels: "only kind and date are known",
   embedded: "from the file",
   person: "accepted by you",
 };

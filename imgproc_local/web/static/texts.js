@@ -125,7 +125,7 @@ export const regenerateTexts = (id, codes, { model, problem }) => reporting(asyn
   }
   const isAgreed = accepted === 0 || await confirmed({
     title: `Replace ${counted(accepted, "text")} that you accepted?`,
-    text: `${hasModel ? "" : "No model is in use. Without words in the file, the new text names only colours and the date. "}Undo brings your words back.`,
+    text: `${hasModel ? "" : "No model is in use. Without words in the file, the new text names only the kind and the date. "}Undo brings your words back.`,
     yes: "Regenerate",
   });
   if (!isAgreed) return;

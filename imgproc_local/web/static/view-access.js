@@ -153,8 +153,8 @@ function UsageTable({ caption, columns, rows }) {
       <table>
         <caption>${caption}</caption>
         <thead><tr>${columns.map((title, place) => html`<th key=${title} scope="col" class=${place ? "right" : ""}>${title}</th>`)}</tr></thead>
-        <tbody>${rows.map(([name, ...numbers]) => html`
-          <tr key=${name}><th scope="row" dir="auto">${name}</th>${numbers.map((count, place) => html`<td key=${place} class="right">${number(count)}</td>`)}</tr>`)}
+        <tbody>${rows.map(([name, ...numbers], row) => html`
+          <tr key=${row}><th scope="row" dir="auto">${name}</th>${numbers.map((count, place) => html`<td key=${place} class="right">${number(count)}</td>`)}</tr>`)}
         </tbody>
       </table>
     </div>`;
