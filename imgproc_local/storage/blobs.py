@@ -39,8 +39,10 @@ MAX_REMEMBERED = 20_000
 Damage = Literal["missing", "damaged"]
 
 
-STORE_FOLDERS = ("files", "incoming")
-"""The folders in a data folder whose content belongs to the database: what no row names is deleted."""
+STORE_FOLDERS = ("files", "incoming", "thumbnails")
+"""The folders in a data folder whose content belongs to the database: what no row names is deleted. The last one
+has the thumbnails of version 0.1.0, which are made again when they are asked for.
+"""
 
 
 class Blob(Struct, frozen=True):
@@ -108,9 +110,7 @@ class Blobs:
     """The files below `folder`. `is_referenced` says whether a row of the database references an address."""
 
     def __init__(self, folder: Path, is_referenced: Callable[[str], Awaitable[bool]]) -> None:
-        self._files, self.incoming_folder = (folder / name for name in STORE_FOLDERS)
-        self._older_thumbnails = folder / "thumbnails"
-        """Where version 0.1.0 stored thumbnails, which are made again when they are asked for."""
+        self._files, self.incoming_folder, self._older_thumbnails = (folder / name for name in STORE_FOLDERS)
         self._is_referenced = is_referenced
         self._leases: Counter[str] = Counter()
         self._to_remove: set[str] = set()
