@@ -48,8 +48,9 @@ def fill(path: Path, account_id: str, jobs: int) -> None:
     for number in range(jobs):
         job_id = f"{number:026d}"
         connection.execute(
-            "INSERT INTO jobs VALUES"
-            " (?, ?, ?, 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, NULL, '', NULL, NULL, NULL)",
+            "INSERT INTO jobs (id, image_id, account_id, project_id, operation, languages, convert_to,"
+            " original_filename, original_sha256, original_size, info, created_at, fingerprint)"
+            " VALUES (?, ?, ?, 'p', 'process', '[]', 'webp', 'n', 'x', 1, ?, ?, '')",
             (job_id, f"i{job_id}", account_id, INFO, AT),
         )
         is_special = number < jobs // 100
