@@ -256,12 +256,15 @@ class Manifest:
             self._target.remove(part)
 
     def _current_rows(self) -> Iterator[list[Row]]:
+        self._index.execute("BEGIN")
         for part in self.parts:
-            # rows of one part at a time are in memory, and SQLite sorts them
-            stored = ((msgspec.json.encode(row), row.source, part) for row in table_rows(read_part(self._target, part)))
-            self._index.executemany("UPDATE rows SET row = ? WHERE source = ? AND part = ?", stored)
-        encoded = self._index.execute("SELECT row FROM rows ORDER BY source")
-        while some := encoded.fetchmany(PART_ROWS):
+            # the rows of one part at a time are in memory, and SQLite sorts them
+            rows = table_rows(read_part(self._target, part))
+            encoded = ((msgspec.json.encode(row), row.source, part) for row in rows)
+            self._index.executemany("UPDATE rows SET row = ? WHERE source = ? AND part = ?", encoded)
+        self._index.execute("COMMIT")
+        sorted_rows = self._index.execute("SELECT row FROM rows ORDER BY source")
+        while some := sorted_rows.fetchmany(PART_ROWS):
             yield [msgspec.json.decode(content, type=Row) for (content,) in some]
 
     def _add_keys(self, part: str, rows: Iterable[tuple[str, ...]]) -> None:

@@ -15,8 +15,10 @@ pytest.importorskip("pyarrow")
 from distributed import Client, KilledWorker
 
 from imgproc_local.archive import client as client_module
+from imgproc_local.archive import run as run_module
 from imgproc_local.archive.client import KILLED, SchedulerLost, Submitter
 from imgproc_local.archive.manifest import PendingPicture, Row
+from imgproc_local.archive.run import Arguments, Counts, _Processing
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec, describe, process
 from imgproc_local.batch.request import BatchRequest
@@ -152,3 +154,31 @@ def test_a_task_that_was_lost_with_its_scheduler_is_no_failure(
     monkeypatch.setattr(Task, "status", "cancelled")
     with pytest.raises(SchedulerLost):
         run(cluster, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("workers", "scheduler", "with_model", "describing", "model"),
+    [(4, None, 1, 1, "tiny"), (1, None, 1, 0, "tiny"), (1, "tls://a:1", 1, 1, "tiny"), (4, None, 0, 0, "")],
+    ids=["some", "the only one", "the first to connect", "none"],
+)
+def test_workers_that_have_the_model_describe_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, workers: int, scheduler: str | None, with_model: int, describing: int, model: str
+) -> None:
+    submitted: list[tuple[str, int]] = []
+
+    class Double:
+        def __init__(self, _client: object, spec: RunSpec, _target: object, vision_workers: int) -> None:
+            submitted.append((spec.model, vision_workers))
+
+        def run(self, *_: object) -> None: ...
+
+    monkeypatch.setattr(run_module, "Submitter", Double)
+    monkeypatch.setattr(run_module, "dashboard_link", lambda _: None)
+    counts = iter((with_model, 0))
+    monkeypatch.setattr(run_module, "count_vision_workers", lambda _: next(counts))
+    arguments = Arguments("/source", "/target", workers, scheduler)
+    none = cast(Any, None)
+    processing = _Processing(arguments, none, SPEC, none, none, None, Counts(), lambda _: None, threading.Event())
+    for _ in range(2):  # the second time after the scheduler was lost
+        processing._run_on(none)
+    assert submitted == [(model, describing)] * 2

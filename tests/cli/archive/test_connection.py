@@ -76,13 +76,6 @@ def test_without_a_scheduler_the_cause_is_named() -> None:
     assert "its address begins with tls://" in message
 
 
-def test_a_run_that_is_stopped_does_not_wait() -> None:
-    stop = threading.Event()
-    stop.set()
-    with pytest.raises(NotConnected), connected(f"tcp://127.0.0.1:{free_port()}", 30, stop):
-        pass
-
-
 def test_the_scheduler_is_named_before_the_first_attempt_to_connect(
     program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
