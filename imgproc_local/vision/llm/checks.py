@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
-from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import TextInPicture
@@ -58,16 +57,6 @@ MAX_WRONG_SHARE = 0.1
 MAX_SHOWN_CHARS = 60
 """A longer quotation is truncated in the complaint, which must fit into `RETRY_TOKENS` of `llama.py`."""
 
-MAX_TEXTS = 200
-"""The number of texts per language that are remembered."""
-MIN_SAMPLES = 4096
-"""Larger pictures are subsampled to at least this many pixels."""
-QUANTILES = 16
-MIN_DISTANCE = 48.0
-"""Pictures are dissimilar if the mean absolute difference of their quantiles (0 to 255) is above this threshold.
-
-Measured: at most 41 for two drawings of one scene; the median for two different photographs is 43."""
-
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
 _PROMPT_MARKS = re.compile(
     r"(?i)alt_text|\bfilename:|noted by its owner|alternative text in english"
@@ -91,8 +80,6 @@ _TOKEN_SEAM = re.compile(
 )
 """What random tokens produce where they meet: inner capitals, punctuation without a space, digits inside words. A
 single one may be a name (YouTube)."""
-
-ColourQuantiles = tuple[int, ...]
 
 
 def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", notes: str = "") -> str | None:
@@ -171,37 +158,6 @@ def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> 
             shown = quotation if len(quotation) <= MAX_SHOWN_CHARS else f"{quotation[:MAX_SHOWN_CHARS]}…"
             return f"it quoted “{shown}”, which is not in the picture"
     return None
-
-
-def colour_quantiles(image: Pixels) -> ColourQuantiles:
-    """For each of the red, green and blue channels, QUANTILES quantiles of its values (0 to 255)."""
-    step = 3 * max(1, image.width_px * image.height_px // MIN_SAMPLES)
-    quantiles: list[int] = []
-    for channel in range(3):
-        values = sorted(image.rgb[channel::step])
-        quantiles += [values[len(values) * (2 * part + 1) // (2 * QUANTILES)] for part in range(QUANTILES)]
-    return tuple(quantiles)
-
-
-class TextHistory:
-    """The latest MAX_TEXTS texts per language, each with the colours of the first picture that it described.
-
-    The same text for dissimilar pictures describes none of them. Similar pictures, such as two views of one subject,
-    may have the same text.
-    """
-
-    def __init__(self) -> None:
-        self._first_colours: dict[str, dict[str, ColourQuantiles]] = {}
-
-    def check_and_record(self, colours: ColourQuantiles, language: str, text: str) -> bool:
-        """Record the text, and return whether it was first generated for a dissimilar picture."""
-        known = self._first_colours.setdefault(language, {})
-        key = " ".join(text.casefold().split())
-        first = known.pop(key, colours)
-        known[key] = first
-        if len(known) > MAX_TEXTS:
-            del known[next(iter(known))]
-        return sum(abs(a - b) for a, b in zip(first, colours, strict=True)) / len(colours) > MIN_DISTANCE
 
 
 def _echoes_prompt(text: str) -> bool:
@@ -283,9 +239,6 @@ def _is_nonsense(text: str, words: Sequence[str], language: str) -> bool:
     if is_spaced and len(set(_TOKEN_SEAM.findall(text))) > 1:
         return True
     if _has_mixed_scripts(words, language) or _count_unpronounceable(words, language) > 1:
-        return True
-    scripts = {script for word in words for script, count in letters_by_script(word).items() if count}
-    if len(scripts - {"latin", *scripts_of(language)}) > 1:
         return True
     is_list = re.search("[,:;(–]", text) is not None
     lower = {word.lower() for word in words}

@@ -26,14 +26,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
-from imgproc_local.vision.llm.checks import (
-    ColourQuantiles,
-    TextHistory,
-    alt_text_problem,
-    colour_quantiles,
-    filename_problem,
-    misquotation,
-)
+from imgproc_local.vision.llm.checks import alt_text_problem, filename_problem, misquotation
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
@@ -54,7 +47,6 @@ RETRY_SEED = 1
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters"
 PRIVATE = "it contains a telephone number, an address or other private data"
-REPEATED = "quite another picture got the same text"
 """Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for file names
 that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
 LOCK_POLL_S = 0.1
@@ -88,7 +80,6 @@ class _Picture(NamedTuple):
 
     hints: Hints
     notes: str
-    colours: ColourQuantiles
 
 
 class LlmDescriber:
@@ -110,7 +101,6 @@ class LlmDescriber:
         self._load = load
         self._idle_s = idle_s
         self._facts = FactsDescriber()
-        self._history = TextHistory()
         self._loaded: LoadedModel | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -179,7 +169,7 @@ class LlmDescriber:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
-        picture = _Picture(hints, notes, colour_quantiles(image))
+        picture = _Picture(hints, notes)
         others = [language for language in languages if language != DRAFT_LANGUAGE]
         draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
         accepted: dict[str, Translation] = {}
@@ -258,8 +248,6 @@ class LlmDescriber:
             )
             complaint = complaint or (PRIVATE if clean_text(answer.alt_text).removed else None)
             complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, picture.notes)
-            if complaint is None and self._history.check_and_record(picture.colours, language, answer.alt_text):
-                complaint = REPEATED
             if complaint is None:
                 accepted[language] = _translation(answer, language, hints)
                 if not accepted[language].seo_filename:

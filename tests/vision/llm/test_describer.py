@@ -184,23 +184,6 @@ def test_private_data_is_rejected_in_an_answer_and_left_out_of_the_prompt() -> N
     assert fake.notes.endswith("A barn for rent.\n")
 
 
-def test_the_same_text_for_a_dissimilar_picture_is_rejected() -> None:
-    fake = FakeModel(en=BARN)
-    llm_describer = describer(fake)
-    first = llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
-    again = llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
-    other = llm_describer.describe(OTHER, ["en"], hints(), lambda: None)
-    assert first == again
-    assert first[0].source == TextSource.VISION
-    assert other[0].source == TextSource.PIXELS
-
-
-def test_the_same_text_for_a_similar_picture_is_accepted() -> None:
-    llm_describer = describer(FakeModel(en=BARN))
-    for view in (PICTURE, Pixels(6, 8, b"\xb0" * 144)):
-        assert llm_describer.describe(view, ["en"], hints(), lambda: None)[0].source == TextSource.VISION
-
-
 def test_an_embedded_alt_text_is_used_and_its_language_is_not_generated() -> None:
     given = hints(EmbeddedMetadata(alt_text=(EmbeddedText("Unsere alte Scheune im Winter.", "de"),)))
     fake = FakeModel(en=BARN, de=BARN_DE)
