@@ -1,4 +1,4 @@
-"""The supported languages, each of which has a table of its own in `vision/languages`."""
+"""The supported languages are those that have a file."""
 
 from importlib import resources
 
@@ -17,9 +17,9 @@ def test_no_two_languages_have_the_same_name() -> None:
     assert len({language.native_name for language in LANGUAGES.values()}) == len(LANGUAGES)
 
 
-def test_every_supported_language_has_a_table() -> None:
-    tables = resources.files("imgproc_local.vision").joinpath("languages").iterdir()
-    assert {f"{code}.toml" for code in LANGUAGES} <= {table.name for table in tables}
+def test_exactly_the_supported_languages_have_a_file() -> None:
+    files = resources.files("imgproc_local.vision.languages").iterdir()
+    assert {file.name for file in files if file.name.endswith(".toml")} == {f"{code}.toml" for code in LANGUAGES}
 
 
 def test_a_language_is_also_known_without_its_region() -> None:
