@@ -54,7 +54,7 @@ def assert_empty(program: Program) -> None:
     """The data folder has no job and no file, and each balance equals its ledger."""
     found = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
     assert found["jobs"]["detail"] == "none"
-    assert found["files"]["detail"].startswith("0 stored")
+    assert found["files"]["detail"].startswith("0 files")
     assert found["files"]["state"] == "ok"
     assert found["credits"]["state"] == "ok"
 
