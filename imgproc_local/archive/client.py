@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -57,10 +57,10 @@ class Submitter:
         # more than two members per thread: these make the group large enough
         self._group = [client.submit(int, key=f"archive-{client.id}-group-{n}") for n in range(2 * threads + 1)]
 
-    def run(self, pictures: Iterator[PendingPicture], on_row: Callable[[Row], None], stop: threading.Event) -> None:
-        """Return when every picture has a row, or when the running tasks have ended after `stop` was set.
+    def rows(self, pictures: Iterator[PendingPicture], stop: threading.Event) -> Iterator[Row]:
+        """The rows of the pictures, in the order in which tasks end; after `stop` was set, those of the running tasks.
 
-        Raises: SchedulerLost; ServiceError; what `on_row` raises.
+        Raises: SchedulerLost; ServiceError.
         """
         is_stopped = False
         try:
@@ -74,7 +74,7 @@ class Submitter:
                     is_stopped = True
                     self._cancel_unbegun()
                 if (row := self._ended(future, stop)) is not None:
-                    on_row(row)
+                    yield row
         except (CommClosedError, CancelledError, TimeoutError) as error:
             raise SchedulerLost from error
 

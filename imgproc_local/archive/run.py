@@ -211,7 +211,7 @@ class _Processing(Struct):
             timeout_s = RECONNECT_S
 
     def _run_on(self, client: Client) -> None:
-        """Process on one cluster what was not processed before. Raises: as `Submitter.run`."""
+        """Process on one cluster what was not processed before. Raises: as `Submitter.rows`; OSError."""
         self.counts.dashboard = dashboard_link(client)
         self.on_change(self.counts)
         if self.submitter is None and self.spec.model:
@@ -222,7 +222,10 @@ class _Processing(Struct):
                 self.vision_workers = 0  # the only worker describes the pictures that it processes
         limit = None if self.arguments.limit is None else self.arguments.limit - self.counts.processed
         self.submitter = Submitter(client, self.spec, self.store, self.vision_workers)
-        self.submitter.run(islice(self._pending(), limit), self._on_row, self.stop)
+        for row in self.submitter.rows(islice(self._pending(), limit), self.stop):
+            self.manifest.add(row)
+            self.counts.add(row)
+            self.on_change(self.counts)
 
     def _pending(self) -> Iterator[PendingPicture]:
         """The pictures that this run has to process; the counts receive the number of unchanged ones."""
@@ -234,11 +237,6 @@ class _Processing(Struct):
             else:
                 self.counts.unchanged += state == "unchanged"
         self.counts.saw_all = True
-
-    def _on_row(self, row: Row) -> None:
-        self.manifest.add(row)
-        self.counts.add(row)
-        self.on_change(self.counts)
 
 
 @contextmanager

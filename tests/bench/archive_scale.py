@@ -131,10 +131,9 @@ def measure(most: int, task_s: float) -> float:
 
 def run_tasks(client: Client, folder: Path, tasks: int, task_s: float) -> None:
     spec = RunSpec("/source", str(folder), BatchRequest((), ("en",), str(task_s)), {})
-    done: list[Row] = []
     objects = (SourceObject(f"museum/IMG_{number:07d}.jpg", 1, "1") for number in range(tasks))
     submitter = Submitter(client, spec, LocalStore(folder), vision_workers=0)
-    submitter.run((PendingPicture(each) for each in objects), done.append, threading.Event())
+    done = list(submitter.rows((PendingPicture(each) for each in objects), threading.Event()))
     if len(done) != tasks:
         raise SystemExit(f"Expected {tasks} results, but there are {len(done)}.")
 

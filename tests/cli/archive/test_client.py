@@ -96,9 +96,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def run(cluster: Cluster, folder: Path, vision_workers: int = 0) -> dict[str, Row]:
-    rows: list[Row] = []
     submitter = Submitter(cast(Client, cluster), SPEC, LocalStore(folder), vision_workers)
-    submitter.run(iter(PICTURES), rows.append, threading.Event())
+    rows = list(submitter.rows(iter(PICTURES), threading.Event()))
     assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
     assert len(cluster.keys) == len(set(cluster.keys)), "each attempt has a key of its own"
     return {row.source: row for row in rows}
@@ -170,7 +169,8 @@ def test_workers_that_have_the_model_describe_for_the_others(
         def __init__(self, _client: object, spec: RunSpec, _target: object, vision_workers: int) -> None:
             submitted.append((spec.model, vision_workers))
 
-        def run(self, *_: object) -> None: ...
+        def rows(self, *_: object) -> Iterator[Row]:
+            return iter(())
 
     monkeypatch.setattr(run_module, "Submitter", Double)
     monkeypatch.setattr(run_module, "dashboard_link", lambda _: None)
