@@ -288,6 +288,29 @@ def test_the_page_is_never_more_than_a_second_behind_the_service(
     assert tab.count("All") == TOTAL
 
 
+def test_the_time_left_is_estimated_once_a_picture_is_finished(empty_service: Running, open_tab: OpenTab) -> None:
+    tab = open_tab(empty_service)
+    estimates = tab.page.evaluate(
+        """async () => {
+          const { Progress } = await import("/static/progress.js");
+          const progress = new Progress();
+          const image = { optimized_size: null, converted_size: null };
+          const picture = (id, state) => ({ id, state, createdAt: 0, image });
+          const now = performance.now;
+          try {
+            return [[0, 3, "running"], [5000, 2, "running"], [8000, 2, "done"]].map(([at, unsent, state]) => {
+              performance.now = () => at;
+              return progress.measure([picture("1", state), picture("2", "running")], unsent).secondsLeft;
+            });
+          } finally {
+            performance.now = now;
+          }
+        }"""
+    )
+    assert estimates[:2] == [None, None], "a file that was sent is not finished"
+    assert estimates[2] == 24
+
+
 def test_the_time_left_changes_gradually(empty_service: Running, open_tab: OpenTab) -> None:
     tab = open_tab(empty_service)
     # 30 pictures that take 15 to 25 s each, in a time of its own

@@ -15,7 +15,8 @@ export const isOpen = ({ state }) => state === "waiting" || state === "running";
  */
 export class Progress {
   #first = null; // the identifier of the first picture of the run
-  #left = 0; // pictures and files that are not finished
+  #open = 0; // how many pictures were not finished at the last measurement,
+  #finished = 0; // and how many were
   #steps = []; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
   #beganAt = 0;
   #end = null; // { at, estimatedAt } of the end that was estimated last
@@ -26,15 +27,20 @@ export class Progress {
    */
   measure(pictures, unsent) {
     const open = pictures.filter(isOpen);
-    if (open.length > 0 && this.#left === 0) this.#begin(pictures, open);
+    const isNew = open.length > 0 && this.#open === 0;
+    if (isNew) this.#begin(pictures, open);
     const run = this.#first === null ? [] : pictures.filter(({ id }) => id >= this.#first);
+    const finished = run.length - open.length;
+    if (!isNew && finished > this.#finished) this.#steps.push({ at: performance.now(), count: finished - this.#finished });
+    this.#open = open.length;
+    this.#finished = finished;
     return {
       total: run.length + unsent,
-      finished: run.length - open.length,
+      finished,
       open: open.length + unsent,
       failed: run.filter(({ state }) => state === "failed").length,
       ...savings(run),
-      secondsLeft: this.#secondsLeft(open.length, unsent),
+      secondsLeft: open.length === 0 ? null : this.#secondsLeft(open.length + unsent),
     };
   }
 
@@ -50,15 +56,12 @@ export class Progress {
     this.#end = null;
   }
 
-  /** The time that the rest takes, smoothed. Uploads increase what is left: only a decrease counts as work. */
-  #secondsLeft(open, unsent) {
+  /** The time that the `left` pictures take, smoothed. */
+  #secondsLeft(left) {
     const at = performance.now();
-    const left = open === 0 ? 0 : open + unsent;
-    if (left < this.#left) this.#steps.push({ at, count: this.#left - left });
-    this.#left = left;
     while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
     const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
-    if (left === 0 || count === 0 || at - this.#beganAt < MIN_MEASURED_MS) return null;
+    if (count === 0 || at - this.#beganAt < MIN_MEASURED_MS) return null;
     const last = this.#steps.at(-1);
     const each = (last.at - this.#steps[0].at) / count;
     // the picture in progress was begun when the one before it was finished
