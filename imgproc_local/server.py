@@ -89,6 +89,8 @@ NOT_HTTP = refusal(
     "The request must be well-formed HTTP/1.1 with exactly one Host and without CONNECT (RFC 9112); the one"
     " received is not. The connection is closed.",
 )
+FREE_CHUNKS, MIN_CHUNK_BYTES = 1000, 64
+"""After so many chunks, those of a body must have this size on average. h11 needs 0.1 ms even for a small chunk."""
 NO_CONNECTION_FREE = refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The service has too many open connections. Send the request again later.",
@@ -113,12 +115,18 @@ class Parser(h11.Connection):
         super().__init__(h11.SERVER, max_incomplete_event_size=2 * limits.header_bytes)
         self.refusal = NOT_HTTP
         self._limits = limits
+        self._chunks = self._body_bytes = 0
 
     def next_event(self) -> Any:
         if self.their_state is h11.IDLE:
             self._check_header()
         event = super().next_event()
+        if isinstance(event, h11.Data):
+            self._chunks, self._body_bytes = self._chunks + 1, self._body_bytes + len(event.data)
+            if self._chunks > FREE_CHUNKS and self._body_bytes < MIN_CHUNK_BYTES * self._chunks:
+                raise h11.RemoteProtocolError("chunks are too small")
         if isinstance(event, h11.Request):
+            self._chunks = self._body_bytes = 0
             has_two_lengths = {b"content-length", b"transfer-encoding"} <= {name for name, _ in event.headers}
             if event.method == b"CONNECT" or event.http_version not in (b"1.0", b"1.1") or has_two_lengths:
                 raise h11.RemoteProtocolError("not supported")
@@ -234,7 +242,8 @@ class HttpConnection(H11Protocol):
         if is_answering:
             self.cycle.disconnected = True  # the app reads no more of the body
             self.cycle.message_event.set()
-        if (is_answering and self.cycle.response_started) or self.transport.get_write_buffer_size():
+        is_started = self._wait == "discard_s" or (is_answering and self.cycle.response_started)
+        if is_started or self.transport.get_write_buffer_size():
             self.transport.abort()  # the client could not tell the refusal from the response before it
             return
         self._begin_wait("refused_s")

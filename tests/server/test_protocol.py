@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 
@@ -104,6 +105,25 @@ def test_a_malformed_body_ends_its_request(service: Running) -> None:
     form = b"Content-Type: multipart/form-data; boundary=b\r\n\r\n"
     assert error_of(exchange(service.root, head + form + b"3\r\n--b\r\n", b"not a chunk\r\n"))[0] == 400
     assert statuses(exchange(service.root, head + form + b"not a chunk\r\n")) == [400]
+
+
+def test_what_follows_an_answer_gets_no_second_one(service: Running) -> None:
+    head = b"POST /api/v1/exports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(service.root) as connection:
+        connection.sendall(head)
+        assert statuses(receive_until(connection, b"}")) == [401]
+        connection.sendall(b"not a chunk\r\n")
+        assert receive_all(connection) == b""
+
+
+def test_a_body_of_tiny_chunks_does_not_occupy_the_service(service: Running) -> None:
+    head = b"POST /api/v1/exports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(service.root) as connection:
+        connection.sendall(head)
+        assert statuses(receive_until(connection, b"}")) == [401]
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(b"1\r\na\r\n" * 1_001 + b"0\r\n\r\n" + GET + CLOSE)
+        assert receive_all(connection) == b""  # disconnected: the request after the body is not read
 
 
 # ---- what is accepted ----
