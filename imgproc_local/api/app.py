@@ -158,9 +158,10 @@ class Entry:
         self._counts.add(scope["method"], route, status)
         key = scope.get("user")
         if isinstance(key, ApiKey):
-            client = scope["client"][0] if scope["client"] else None
+            # not as it is: a proxy may pass on any text as the client's address
+            address = parse_address(scope["client"][0]) if scope["client"] else None
             audit("key.use", key=key.id, account=key.account_id, method=scope["method"], route=route, status=status,
-                  client=client)  # fmt: skip
+                  client=str(address) if address else None)  # fmt: skip
 
 
 def _request_id(scope: Scope) -> str:

@@ -14,7 +14,7 @@ from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
 from tests.cli.conftest import Program, use_link
-from tests.faults.server_process import command_line, serving
+from tests.faults.server_process import command_line, make_key, serving
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +120,6 @@ def test_a_proxy_is_trusted_and_other_machines_must_use_it(tmp_path: Path) -> No
         assert httpx.get(f"{root}/metrics", headers=spoofed).status_code == 401, (
             "a client whose header the proxy passed on got the rights of a local client"
         )
+        forged = {"X-API-Key": make_key(folder), "X-Forwarded-For": "203.0.113.5 key=FORGED, 127.0.0.1"}
+        assert httpx.get(f"{root}/api/v1/jobs", headers=forged).status_code == 200
+        assert "FORGED" not in (folder / "logs" / "audit.log").read_text(encoding="utf-8")
