@@ -21,7 +21,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -236,7 +236,10 @@ class Blobs:
         Folders, which this program did not make, are left: they must not prevent a start.
         """
         removed = 0
-        shutil.rmtree(self._older_thumbnails, ignore_errors=True)
+        with suppress(OSError):  # what is not a thumbnail of 0.1.0 stays, and so does its folder
+            for file in self._older_thumbnails.glob("?" * 64 + ".webp"):
+                file.unlink()
+            self._older_thumbnails.rmdir()
         with storage_errors():
             incoming = [file for file in self.incoming_folder.glob("*.part") if not file.is_dir()]
             leftovers = [file for file in self.on_disk() if file.name not in referenced]

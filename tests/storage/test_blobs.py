@@ -95,10 +95,18 @@ async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(
     (blobs.path(referenced.sha256).parent / "folder").mkdir()
     older_thumbnails = tmp_path / "thumbnails"
     older_thumbnails.mkdir()
-    (older_thumbnails / "of-0.1.0.webp").touch()
+    (older_thumbnails / f"{'a' * 64}.webp").touch()
     assert blobs.sweep({referenced.sha256}) == 2
     assert not older_thumbnails.exists()
     assert [file.name for file in blobs.on_disk()] == [referenced.sha256]
+
+
+async def test_sweep_leaves_what_a_person_put_beside_the_thumbnails_of_0_1_0(blobs: Blobs, tmp_path: Path) -> None:
+    photo = tmp_path / "thumbnails" / "mine" / "photo.txt"
+    photo.parent.mkdir(parents=True)
+    photo.write_text("holiday", encoding="utf-8")
+    blobs.sweep(set())
+    assert photo.exists()
 
 
 async def test_a_full_disk_is_reported_and_leaves_nothing(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
