@@ -70,8 +70,7 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
         max_width_px=fields.integer("max_width_px", 1, MAX_SIDE_PX, default=0) or None,
         max_height_px=fields.integer("max_height_px", 1, MAX_SIDE_PX, default=0) or None,
         project_id=fields.ulid("project_id"),
-        project_name=unicodedata.normalize("NFC", fields.text("project_name", MAX_PROJECT_NAME))
-        or DEFAULT_PROJECT_NAME,
+        project_name=fields.text("project_name", MAX_PROJECT_NAME) or DEFAULT_PROJECT_NAME,
     )
     if any(unicodedata.category(character) == "Cc" for character in plan.project_name):
         fields.errors["project_name"] = ["project_name must be text without control characters."]
@@ -219,10 +218,10 @@ class Parameters:
         return int(text)
 
     def text(self, name: str, max_chars: int) -> str:
-        text = self._one(name) or ""
-        count = len(unicodedata.normalize("NFC", text))
-        if count > max_chars:
-            self.errors[name] = [f"{name} may have at most {max_chars} characters; received {count}."]
+        """A text in Unicode NFC."""
+        text = unicodedata.normalize("NFC", self._one(name) or "")
+        if len(text) > max_chars:
+            self.errors[name] = [f"{name} may have at most {max_chars} characters; received {len(text)}."]
         return text
 
     def only_true(self, name: str) -> bool:
