@@ -41,7 +41,7 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
-from imgproc_local.system.memory import machine_memory_bytes
+from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.system.piped_child import program
 from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
@@ -68,7 +68,7 @@ gigabytes are free for their other programs. Loading takes a second or two."""
 PICTURE_SHARE_OF_STAGE = 0.8
 """The share of `stage_timeout_s` that a model in another program may take for one picture."""
 MEMORY_SHARE = 0.25
-"""The share of the machine's memory that all running stages together may need for pixels."""
+"""The share of the memory, of the machine or its container, that all running stages together may need for pixels."""
 
 
 class Store(Struct, frozen=True):
@@ -424,7 +424,7 @@ async def open_services(
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(
                     max_pixels=config.max_pixels,
-                    pixels_in_progress=int(MEMORY_SHARE * machine_memory_bytes()) // BYTES_PER_PIXEL,
+                    pixels_in_progress=int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL,
                     stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                 ),
                 Timeouts(stage_s=config.stage_timeout_s),
