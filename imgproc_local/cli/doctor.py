@@ -276,7 +276,7 @@ def _changed(loaded: Loaded) -> Iterator[str]:
     for setting in shown_settings(loaded.config, loaded.origins):
         if setting.source == "default":
             continue
-        value = f"{len(setting.value)} added models" if setting.name == "catalogue" else setting.value
+        value = setting.value
         # a string is not written as JSON: the redaction would not find a folder with escaped characters
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         yield f"{setting.name} = {printable(text)}  ({setting.source})"
