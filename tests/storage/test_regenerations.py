@@ -104,6 +104,30 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     assert await store.requests.claim() is None
 
 
+async def test_an_orderly_stop_counts_as_no_attempt(store: Store) -> None:
+    job = await analyzed(store)
+    await store.requests.request(job.id, "de", PRICE)
+    for _ in range(MAX_ATTEMPTS + 1):
+        await store.requests.requeue(await claim(store))
+    assert await store.requests.recover() == (0, 0)
+    claimed = await store.requests.claim()
+    assert claimed is not None
+    assert claimed.attempts == 1
+
+
+async def test_a_deleted_job_gives_back_what_has_not_started(store: Store) -> None:
+    job = await analyzed(store)
+    await store.requests.request(job.id, "de", PRICE)
+    running = await claim(store)
+    await store.requests.request(job.id, "en", PRICE)
+    await store.jobs.delete(job.id, store.account_id)
+    assert await store.balance() == PAID - PRICE
+    assert await store.requests.record_written(running, NEW) is None
+    assert await store.requests.record_failed(running, "No description.") is None
+    assert await store.requests.claim() is None
+    assert await store.balance() == PAID - PRICE
+
+
 async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_its_age(store: Store) -> None:
     job = await analyzed(store)
     await store.requests.request(job.id, "de", PRICE)
