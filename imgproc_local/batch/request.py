@@ -64,6 +64,7 @@ def make_request(
         target_score(config.quality_target),
         config.effort,
         config.keep_location.value,
+        False,  # `use_gps` of 0.1.0: with it, a run after an upgrade does not process everything again
         config.pixel_texts,
         config.compression_service,
         model,
