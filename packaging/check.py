@@ -52,7 +52,7 @@ def main() -> None:
                 assert server.stdout is not None
                 address = next(found[1] for line in server.stdout if (found := ADDRESS.search(line)))
                 variables = os.environ | {"IMGPROC_BASE_URL": address, "IMGPROC_API_KEY": key}
-                contract = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract"]
+                contract = [sys.executable, "-m", "pytest", "-v", "-rs", "-p", "no:cacheprovider", "tests/contract"]
                 passed = subprocess.run(contract, cwd=ROOT, env=variables, check=False).returncode == 0
             finally:
                 server.terminate()
