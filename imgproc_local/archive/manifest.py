@@ -15,7 +15,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -294,11 +294,13 @@ def opened_manifest(target: Store) -> Iterator[Manifest]:
         manifest = Manifest(target, Path(folder))
         try:
             yield manifest
-        finally:
-            try:
+            manifest.flush()
+        except BaseException:
+            with suppress(OSError):  # the first error says more
                 manifest.flush()
-            finally:
-                manifest.close()
+            raise
+        finally:
+            manifest.close()
 
 
 def next_run(parts: Iterable[str]) -> int:
