@@ -131,8 +131,8 @@ def _tools(spec: RunSpec) -> Tools:
     _close()
     if spec.program_version != __version__:
         raise SettingInvalid(
-            f"This worker has version {__version__} of the program, and the client {spec.program_version}."
-            " Install the same version on every machine."
+            f"The worker {get_worker().address} has version {__version__} of the program, and the client"
+            f" {spec.program_version}. Install the same version on every machine."
         )
     with ExitStack() as opening:
         # Dask deletes its own folder if the worker is killed
