@@ -31,11 +31,6 @@ def rss_bytes(pid: int) -> int:
     return _status_bytes(pid, "VmRSS")
 
 
-def peak_rss_bytes(pid: int) -> int:
-    """The highest resident memory of a process so far; 0 if it has ended."""
-    return _status_bytes(pid, "VmHWM")
-
-
 def private_bytes(pid: int) -> int:
     """Resident memory of a process without what it maps from files; 0 if it has ended."""
     return _status_bytes(pid, "RssAnon")
