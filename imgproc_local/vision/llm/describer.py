@@ -4,9 +4,10 @@ checked; `FactsDescriber` replaces those that fail.
 If the metadata has an alt text in a requested language, or the picture is an image of text in that language, that text
 is used and the model does not write in that language. The model describes the picture in English first, even if English
 is not requested, unless the metadata has an English alt text. Then it writes in all other languages together, with the
-English text in the prompt. It is loaded for the first picture and unloaded after some idle time. Answers that fail the
-checks are generated once more, with a complaint in the prompt. Invariant: every translation states its source, and an
-answer whose alt text fails the checks is never returned.
+English text in the prompt. If the model's English text is refused, the model is not asked in other languages, because
+guesses and moods are recognised in English only. It is loaded for the first picture and unloaded after some idle time.
+Answers that fail the checks are generated once more, with a complaint in the prompt. Invariant: every translation
+states its source, and an answer whose alt text fails the checks is never returned.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class LlmDescriber:
                         has_answered = True
                         accepted |= answers
                     draft = accepted[DRAFT_LANGUAGE].seo_alt_text if accepted else ""
-                if others:
+                if draft and others:
                     for answers in self._answers(loaded, others, draft, picture, check_stop):
                         has_answered = True
                         accepted |= answers
@@ -209,7 +210,7 @@ class LlmDescriber:
     ) -> Iterator[dict[str, Translation]]:
         """Yields the accepted answers by language: first those of the first attempt, then those of the retry.
 
-        `draft` is the text in English that the model translates; without it, the model describes the picture.
+        `draft` is the text in English that the model translates; without it, `languages` is English alone.
         """
         note = draft_note(draft) if draft else ""
         name = loaded.model.name

@@ -115,11 +115,15 @@ def test_an_english_alt_text_of_a_person_is_translated() -> None:
     assert fake.suffixes == [[draft_note("Our old barn in winter.") + language_prompt("de")]]
 
 
-def test_without_an_accepted_english_text_the_other_languages_describe_the_picture() -> None:
-    fake = FakeModel(en="", de=BARN_DE)
-    english, german = describe(fake, "en de")
-    assert [english.source, german.source] == [TextSource.PIXELS, TextSource.VISION]
-    assert fake.suffixes[-1] == [language_prompt("de")]
+def test_after_a_refused_english_text_the_other_languages_are_not_asked() -> None:
+    """What the English text was refused for, here a guess, is judged in no other language."""
+    fake = FakeModel(
+        en='{"alt_text":"A brick building, possibly a school, beside a park.","filename":"brick-building-park"}',
+        de='{"alt_text":"Ein Gebäude aus Ziegeln, vermutlich eine Schule, an einem Park.","filename":"gebaeude-park"}',
+    )
+    assert describe(fake, "de en") == facts("de en")
+    assert fake.suffixes[0] == [language_prompt("en")]
+    assert [len(suffixes) for suffixes in fake.suffixes] == [1, 1]
 
 
 def test_after_a_timeout_of_the_other_languages_the_english_text_is_returned() -> None:
