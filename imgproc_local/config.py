@@ -33,6 +33,18 @@ NO_LOOPBACK_MODELS = (
 )
 """Why a model in another program is refused in air-gapped mode."""
 
+REMOVED = {
+    "memory_budget_mb": "A quarter of the memory is used.",
+    "compression_fallback": "If the compression service fails, the local codecs always do its work.",
+    "use_gps": "Descriptions never mention a position.",
+    "model_threads": "The model uses the physical cores.",
+    "model_idle_s": "A model is unloaded after five minutes without a picture.",
+    "catalogue": "Import your own models with `imgproc-local models import`.",
+    "tls_key": "Append the key to the file of tls_cert.",
+    **dict.fromkeys(("ollama_url", "lmstudio_url", "llama_server_url"), "Set program_url if its address is unusual."),
+}
+"""Settings of earlier versions, with what replaces them."""
+
 
 def default_data_dir() -> Path:
     """The user's data folder. Raises: SettingInvalid, for a user without a home, as in services and containers."""
@@ -375,6 +387,14 @@ def _to_type(kind: type, value: Any) -> Any:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of the message about an unknown setting: the most similar known name, and where all are listed."""
+    """The end of the message about an unknown setting: what replaces a removed one, or the most similar known name."""
+    if removal := removal_note(name.removeprefix(ENV_PREFIX)):
+        return f" {removal}"
     near = difflib.get_close_matches(name, known, n=1)
     return f"{f' Did you mean {near[0]}?' if near else ''} `imgproc-local config show` lists all settings."
+
+
+def removal_note(name: str) -> str:
+    """What to do about a setting, variable or flag that was removed; "" for others."""
+    replacement = REMOVED.get(name.strip("-").replace("-", "_").lower())
+    return f"It was removed: leave it out. {replacement}" if replacement else ""

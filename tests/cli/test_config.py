@@ -54,6 +54,24 @@ def test_a_mistyped_variable_is_refused_with_the_name_that_may_be_meant(program:
     assert "IMGPROC_PROT. Did you mean IMGPROC_PORT?" in result.stderr
 
 
+def test_a_removed_setting_is_refused_with_what_replaces_it(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("model_threads = 4\n")
+    in_file = program.in_process("config", "show", config=file)
+    in_environment = program.in_process("config", "show", compression_fallback="true", ollama_url="http://127.0.0.1:1")
+    flag = program.in_process("serve", "--tls-key", "key.pem")
+    for result, name, replacement in (
+        (in_file, "'model_threads'", "The model uses the physical cores."),
+        (in_environment, "IMGPROC_COMPRESSION_FALLBACK", "the local codecs always do its work."),
+        (flag, "'--tls-key'", "Append the key to the file of tls_cert."),
+    ):
+        assert result.exit_code == 2
+        assert name in result.stderr
+        assert "It was removed: leave it out." in result.stderr
+        assert result.stderr.endswith(f"{replacement}\n")
+        assert "Did you mean" not in result.stderr
+
+
 def test_a_secret_is_shown_only_as_set_or_not_set(program: Program) -> None:
     assert 'compression_key = "not set"' in program.in_process("config", "show").stdout
     for arguments in (("config", "show"), ("config", "show", "--json")):
