@@ -64,7 +64,7 @@ class TranslationBody(Struct, frozen=True):
         Meta(
             description="how the texts were made: by the vision model (vision), from the file's own text in this"
             " language (embedded), from the words of a person in the file (facts), from nothing but the kind of"
-            " picture, its colours and date (pixels), or by hand (person)"
+            " picture and its date (pixels), or by hand (person)"
         ),
     ]
     needs_text: Annotated[

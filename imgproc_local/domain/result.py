@@ -11,8 +11,8 @@ class TextSource(StrEnum):
     """Where the texts of a translation come from. Source: api/README.md, "Results".
 
     `VISION` is the vision model. `EMBEDDED` is a text of the file in the requested language. `FACTS` is made from what
-    a person wrote into the file: captions, people, places, keywords, event. `PIXELS` is made from the kind of picture,
-    its colours, shape and date, because nothing else is known. `PERSON` is a text edited by hand.
+    a person wrote into the file: captions, people, places, keywords, event. `PIXELS` is made from the kind of picture
+    and its date, because nothing else is known. `PERSON` is a text edited by hand.
     """
 
     VISION = "vision"

@@ -77,8 +77,8 @@ def command(
     recursively; hidden files and links to folders in them are skipped. Writes two files per picture to the --out
     folder, in the same subfolders: the optimized picture in its own format, and the converted one. Both get the SEO
     file name; the alt texts are printed. Your files are never overwritten: if a name is taken, -2, -3 … is added. The
-    pictures themselves are not changed. Pictures of which nothing but kind, colours and date is known are listed first,
-    in every run: their alt texts need your words.
+    pictures themselves are not changed. Pictures of which nothing but kind and date is known are listed first, in every
+    run: their alt texts need your words.
 
     The --out folder has a manifest, a hidden file: the same command again continues an interrupted run, processes what
     is new or changed, and skips the rest. A picture whose content or options have changed gets new results in place of

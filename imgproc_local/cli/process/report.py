@@ -188,8 +188,8 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     if needing:
         need, their, are = ("needs", "its", "It is") if needing == 1 else ("need", "their", "They are")
         yield (
-            f"{_picture_count(needing)} {need} an alt text from you: nothing but {their} kind, colours and date is"
-            f" known. {are} listed first."
+            f"{_picture_count(needing)} {need} an alt text from you: nothing but {their} kind and date is known."
+            f" {are} listed first."
         )
     larger = sum(
         record.converted.size_bytes > record.optimized.size_bytes

@@ -1,1 +1,1 @@
-"""Descriptions without a vision model: from metadata, the file name and measured colours."""
+"""Descriptions without a vision model: from metadata, the file name and the kind of picture."""

@@ -186,7 +186,7 @@ final class Imgproc_Local_Panel {
 		if ( $text['needs_text'] ) {
 			$origin = __( 'A person has to write this text.', 'imgproc-local' );
 			if ( '' !== $text['alt'] ) {
-				/* translators: %s: What the service could tell of the image, such as its colours. */
+				/* translators: %s: What the service could tell of the image, such as its date. */
 				$origin .= ' ' . sprintf( __( 'The service only knows: “%s”', 'imgproc-local' ), $text['alt'] );
 			}
 		}
