@@ -27,7 +27,7 @@ from imgproc_local.vision.text.language import detect_language, function_words
 PREFERRED_WORDS = 5
 """Keywords, if there are any, are added to a name with fewer words."""
 MIN_WORDS = 3
-"""A name with fewer words is extended by the kind of picture and the year."""
+"""A name with fewer words is extended by the kind of picture, the year and the project, in this order."""
 
 
 def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None) -> str:
@@ -44,13 +44,14 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
         if words and len(words) < PREFERRED_WORDS:
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
+    project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
+    project_words = _content_words(LocalizedText(human_text(project), None), language)
     if words:
-        for addition in (kind, str(month[0]) if month else ""):
+        for addition in (kind, str(month[0]) if month else "", " ".join(project_words)):
             if len(words) < MIN_WORDS:
                 _append_words(words, addition, language, language)
         return make_slug(" ".join(words), language)
-    project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
-    words = _content_words(LocalizedText(human_text(project), None), language)
+    words = project_words
     number = f"{month[0]}-{month[1]:02}" if month else ""
     if not words or not number:
         number = number or filename_number(hints.original_filename)
