@@ -135,7 +135,21 @@ class ModelServerDouble:
         seeing = ["completion", "multimodal"] if self.model != BLIND["llama-server"] else ["completion"]
         return {
             "object": "list",
-            "models": [{"name": self.model, "model": self.model, "capabilities": seeing}],
+            "models": [
+                {
+                    "name": self.model,
+                    "model": self.model,
+                    "modified_at": "",
+                    "size": "",
+                    "digest": "",
+                    "type": "model",
+                    "description": "",
+                    "tags": [""],
+                    "capabilities": seeing,
+                    "parameters": "",
+                    "details": {"format": "gguf", "family": "", "families": [""], "parameter_size": ""},
+                }
+            ],
             "data": [{"id": self.model, "object": "model", "owned_by": "llamacpp", "meta": {"n_ctx_train": 1024}}],
         }
 

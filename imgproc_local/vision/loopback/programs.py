@@ -134,12 +134,15 @@ class ListedModel(Struct, frozen=True):
 
 
 class _Details(Struct, frozen=True):
-    """What the programs report of a model; each uses some of these fields. `type` is LM Studio's."""
+    """What the programs report of a model; each uses some of these fields.
+
+    `type` is LM Studio's. The `size` of llama-server is always "".
+    """
 
     id: str = ""
     name: str = ""
     type: str = ""
-    size: int = 0
+    size: int | str = 0
     remote_host: str = ""
     capabilities: list[str] | None = None
 
@@ -147,7 +150,8 @@ class _Details(Struct, frozen=True):
         can_see = self.type == "vlm" if self.type else None
         if self.capabilities is not None:
             can_see = not {"vision", "multimodal"}.isdisjoint(self.capabilities)
-        return ListedModel(name, can_see, self.size, is_cloud_model(name) or bool(self.remote_host))
+        size_bytes = self.size if isinstance(self.size, int) else 0
+        return ListedModel(name, can_see, size_bytes, is_cloud_model(name) or bool(self.remote_host))
 
 
 class _Models(Struct, frozen=True):
