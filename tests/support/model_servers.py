@@ -153,6 +153,13 @@ class ModelServerDouble:
             "data": [{"id": self.model, "object": "model", "owned_by": "llamacpp", "meta": {"n_ctx_train": 1024}}],
         }
 
+    def openai_list_document(self) -> Any:
+        """The list in OpenAI's form, which does not say which models run in Ollama's cloud."""
+        listed = self.list_document()
+        names = [each["name"] for each in listed["models"]] if "models" in listed else [self.model]
+        owner = {"ollama": "library", "lmstudio": "organization_owner"}[self.program]
+        return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": owner} for name in names]}
+
     def details_document(self, model: str) -> tuple[int, Any]:
         """The response of Ollama's /api/show."""
         listed = {each["name"]: each for each in self.list_document()["models"]}
@@ -189,7 +196,8 @@ class ModelServerDouble:
 
 
 CHAT_PATHS = ("/api/chat", "/v1/chat/completions")
-LIST_PATHS = {"ollama": "/api/tags", "lmstudio": "/api/v0/models", "llama-server": "/v1/models"}
+LIST_PATHS = {"ollama": ["/api/tags"], "lmstudio": ["/api/v0/models"], "llama-server": ["/v1/models", "/api/tags"]}
+"""Where each program lists its models. llama-server has the same list at Ollama's path, too."""
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -198,7 +206,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.double.requests.append(Request(self.path, None, dict(self.headers)))
-        if self.path != LIST_PATHS[self.double.program]:
+        if self.path == "/v1/models" and self.double.program != "llama-server":
+            self.send(200, self.double.openai_list_document())
+        elif self.path not in LIST_PATHS[self.double.program]:
             self.send(404, {"error": "not found"})
         elif self.double.listings:
             self.double.listings.pop(0)(self)

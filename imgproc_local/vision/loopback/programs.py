@@ -39,7 +39,8 @@ class Program(Struct, frozen=True):
     """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
 
     `start` and `larger_context` are instructions for messages, without the final full stop. `details_path` is where
-    Ollama, which has an interface of its own, reports what its list of models omits.
+    Ollama, which has an interface of its own, reports what its list of models omits. `owner` is what llama-server calls
+    itself in its list.
     """
 
     title: str
@@ -49,6 +50,7 @@ class Program(Struct, frozen=True):
     list_path: str
     chat_path: str = "/v1/chat/completions"
     details_path: str = ""
+    owner: str = ""
 
 
 PROGRAMS = {
@@ -74,6 +76,7 @@ PROGRAMS = {
         "Start llama-server with `--mmproj`",
         f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
         "/v1/models",
+        owner="llamacpp",
     ),
 }
 """The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""
@@ -143,6 +146,7 @@ class _Details(Struct, frozen=True):
     name: str = ""
     type: str = ""
     size: int | str = 0
+    owned_by: str = ""
     remote_host: str = ""
     capabilities: list[str] | None = None
 
@@ -161,15 +165,23 @@ class _Models(Struct, frozen=True):
     models: list[_Details] | None = None
 
 
-def parse_models(body: bytes) -> list[ListedModel]:
-    """The list of models of any of the programs. Raises: msgspec.MsgspecError, if it is no such list."""
+def parse_models(body: bytes, program: Program) -> list[ListedModel]:
+    """The list of models of `program`. Raises: msgspec.MsgspecError, if it is no such list.
+
+    Ollama and LM Studio also have a list at the path of llama-server, and llama-server at that of Ollama. Those are no
+    lists of `program`: that of Ollama does not say which models run in its cloud.
+    """
     answer = msgspec.json.decode(body, type=_Models)
+    if program.details_path:
+        if answer.models is None or answer.data is not None:
+            raise msgspec.ValidationError("expected Ollama's list of models")
+        return [model.listed(model.name) for model in answer.models]
+    # only LM Studio reports the type in `data`
+    own = [each for each in answer.data or () if (each.owned_by == program.owner if program.owner else each.type)]
+    if answer.data is None or (answer.data and not own):
+        raise msgspec.ValidationError(f"expected {program.title}'s list of models")
     details = {model.name: model for model in answer.models or ()}
-    if answer.data is not None:
-        return [details.get(model.id, model).listed(model.id) for model in answer.data]
-    if answer.models is None:
-        raise msgspec.ValidationError("expected a list of models")
-    return [model.listed(model.name) for model in answer.models]
+    return [details.get(model.id, model).listed(model.id) for model in own]
 
 
 def parse_details(body: bytes, name: str) -> ListedModel:

@@ -79,7 +79,8 @@ class ModelServer:
     def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
         deadline = time.monotonic() + LIST_TIMEOUT_S
-        models = self._decode(self._list(self.program.list_path, None, deadline, check_stop), parse_models)
+        reply = self._list(self.program.list_path, None, deadline, check_stop)
+        models = self._decode(reply, lambda body: parse_models(body, self.program))
         if not self.program.details_path:
             return models
         return [

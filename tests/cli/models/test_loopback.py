@@ -49,6 +49,18 @@ def test_a_model_is_listed_used_and_shown(program: Program, double: ModelServerD
     assert (used["in_use"], used["problem"]) == (True, None)
 
 
+def test_a_program_is_listed_and_used_only_as_itself(program: Program, double: ModelServerDouble) -> None:
+    settings: dict[str, object] = {"program_url": double.url}
+    names = {one["name"] for one in program.in_process_json("models", "list", **settings)}
+    offered = {name for name in names if name.partition(":")[0] in PROGRAMS}
+    assert offered == {f"{double.program}:{double.model}"}
+    for other in PROGRAMS.keys() - {double.program, "ollama"}:
+        for model in (double.model, "mine"):  # the second one runs in Ollama's cloud
+            refused = program.in_process("models", "use", f"{other}:{model}", **settings)
+            assert refused.exit_code != 0, f"{other}:{model}"
+    assert double.questions == []
+
+
 def test_doctor_names_the_model(program: Program, ollama: ModelServerDouble) -> None:
     settings = {"program_url": ollama.url, "model": f"ollama:{ollama.model}"}
     assert f"the model ollama:{ollama.model}" in describer_check(program, **settings)["detail"]
