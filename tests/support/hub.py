@@ -20,6 +20,7 @@ from imgproc_local.vision.models.catalogue import Entry
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "someone/Some-Model-GGUF"
+OLD_REPOSITORY = "someone/old-name"
 
 
 class Hub:
@@ -27,7 +28,8 @@ class Hub:
 
     `files` are contents by name. `refusal` is a status and an error code for all requests. `cut_after` is a list: for
     each of the next downloads, the bytes after which it is interrupted. `extra_headers` replace those of the metadata.
-    `sent` has other contents by name, which are sent in place of `files`.
+    `sent` has other contents by name, which are sent in place of `files`. `moved_to` is where requests for the
+    repository `OLD_REPOSITORY` are redirected to.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -38,6 +40,7 @@ class Hub:
         self.knows_ranges = True
         self.extra_headers: dict[str, str] = {}
         self.sent: dict[str, bytes] = {}
+        self.moved_to = f"/{REPOSITORY}"
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
     def ranges(self) -> list[str]:
@@ -64,6 +67,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         hub.requests.append((self.command, self.path, headers))
         if self.path.startswith("/store/"):
             self._send(hub.files[self.path.removeprefix("/store/")], headers.get("range"))
+        elif self.path.startswith(f"/{OLD_REPOSITORY}/"):
+            self._end(307, {"Location": hub.moved_to + self.path.removeprefix(f"/{OLD_REPOSITORY}")}, b"")
         elif hub.refusal is not None:
             self._refuse(*hub.refusal)
         elif not self.path.startswith(f"/{REPOSITORY}/resolve/"):

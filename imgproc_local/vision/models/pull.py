@@ -123,9 +123,11 @@ def _find(
     for _ in range(MAX_RENAMES):
         response = client.head(url, headers={**headers, "Accept-Encoding": "identity"}, follow_redirects=False)
         location = response.headers.get("Location", "")
-        if not (response.is_redirect and location.startswith("/")):
+        target = urljoin(url, location)
+        # the headers have the token; "//host/…" is another host
+        if not (response.is_redirect and location.startswith("/") and host(target) == host(url)):
             break
-        url = urljoin(url, location)
+        url = target
     if not response.is_redirect:
         response.raise_for_status()
     sha256 = SHA256.fullmatch(response.headers.get("X-Linked-Etag", ""))

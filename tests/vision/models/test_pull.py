@@ -18,7 +18,7 @@ from imgproc_local.vision.models.install import ImportOptions, import_model
 from imgproc_local.vision.models.pull import pull_model, pull_to
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import gguf, projector, text_model
-from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with
+from tests.support.hub import COMMIT, OLD_REPOSITORY, REPOSITORY, Hub, hub_with
 from tests.support.installed import check_folder, ignore_progress, skip_self_test
 
 TEXT = gguf({"general.architecture": "llama", "llama.embedding_length": 64}, {"a": (64, 20_000)})  # 5 MB
@@ -90,6 +90,20 @@ def test_only_needed_files_are_requested_and_the_token_is_sent_to_the_hub_only(h
     ]
     for _, path, headers in hub.requests:
         assert ("hf_secret" in headers.get("authorization", "")) == (not path.startswith("/store/")), path
+
+
+def test_a_renamed_repository_is_found(hub: Hub, models: ModelStore) -> None:
+    pull_model(models, "a", entry(repository=OLD_REPOSITORY), skip_self_test, ignore_progress)
+    assert models.model("a").text_path.read_bytes() == TEXT
+
+
+def test_the_token_is_not_sent_to_another_host_that_a_repository_is_redirected_to(hub: Hub, models: ModelStore) -> None:
+    other = hub.store_url.removeprefix("http://")
+    for moved_to in (f"//{other}", f"/\t/{other}", f"/\\{other}", f"\\\\{other}", hub.store_url):
+        hub.moved_to = moved_to + "/stolen"
+        failure(models, repository=OLD_REPOSITORY)
+    for _, _, headers in hub.requests:
+        assert "hf_secret" not in headers.get("authorization", "") or headers["host"] in hub.url
 
 
 def test_a_broken_connection_is_resumed(hub: Hub, models: ModelStore) -> None:
