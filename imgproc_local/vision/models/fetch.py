@@ -69,9 +69,9 @@ def _fetch(client: httpx.Client, file: RemoteFile, path: Path, progress: Progres
         try:
             _append(client, file, path, done, progress)
         except httpx.TransportError:
-            if file_size(path) == done:  # not tried again if the connection transferred nothing
+            if file_size(path) <= done:  # not tried again if it got no further: without ranges it begins at 0
                 raise
-        if file_size(path) == done:
+        if file_size(path) <= done:
             raise ModelUnusable(f"{host(file.url)} sent fewer bytes of {file.name} than that file has. {ADVICE}")
         if file_size(path) < file.size_bytes:
             time.sleep(RETRY_PAUSE_S)

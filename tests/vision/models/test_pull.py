@@ -132,6 +132,13 @@ def test_without_range_requests_the_whole_file_is_sent_again(hub: Hub, models: M
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
+def test_without_range_requests_a_download_that_does_not_get_further_ends(hub: Hub, models: ModelStore) -> None:
+    hub.knows_ranges = False
+    hub.cut_after = [3 * MEGABYTE, *[MEGABYTE, 2 * MEGABYTE] * 20]
+    assert "to resume" in failure(models)
+    assert len(hub.ranges()) == 2
+
+
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
