@@ -354,7 +354,7 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
 
     progress.clear()
     if not llama_is_installed():
-        click.echo(f"The model is not tested: {NOT_INSTALLED}", err=True)
+        click.echo(f"The model is not tested, and may be damaged: {NOT_INSTALLED}", err=True)
         return
     if not passed_self_test(model):
         click.echo(f"Testing {model.name} in a child process …", err=True)

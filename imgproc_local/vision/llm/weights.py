@@ -34,6 +34,8 @@ MAX_DOWNSCALES = 6
 ALL_LAYERS = 999
 """More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
 
+_LOAD_ADVICE = "If the file is damaged, download it again; otherwise update llama-cpp-python, or choose another model."
+
 _PROMPT_MARK = "PICTURE-AND-QUESTION"
 """Stands for the prompt when a chat template is applied, to split the output into the texts before and after it."""
 
@@ -81,7 +83,7 @@ class Weights:
         self._interruption.raise_if_stopped()
         if not self.text_model:
             reason = self._bindings.last_error(model.text_path)
-            raise ModelUnusable(f"{model.text_path.name} can't be loaded: {reason}")
+            raise ModelUnusable(f"{model.text_path.name} can't be loaded: {reason.rstrip('.')}. {_LOAD_ADVICE}")
         self.vocabulary = llama.llama_model_get_vocab(self.text_model)
         self.trained_tokens = llama.llama_model_n_ctx_train(self.text_model)
 
@@ -104,7 +106,10 @@ class Weights:
         if not self.vision_encoder or not mtmd.mtmd_support_vision(self.vision_encoder):
             error = self._bindings.last_error(model.mmproj_path)
             reason = "it has no vision encoder" if self.vision_encoder else error
-            raise ModelUnusable(f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason}")
+            raise ModelUnusable(
+                f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason.rstrip('.')}."
+                f" {_LOAD_ADVICE}"
+            )
 
     def close(self) -> None:
         """Free both files, the vision encoder first because it uses the text model. Can be called twice."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -169,11 +170,15 @@ def test_and_publish(
         text.rename(staged / TEXT_MODEL_FILE)
         mmproj.rename(staged / MMPROJ_FILE)
         write_json(staged / MANIFEST_FILE, manifest)
-    self_test(
-        VisionModel(
-            manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, gpu_layers=models.gpu_layers
-        )
+    model = VisionModel(
+        manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, gpu_layers=models.gpu_layers
     )
+    try:
+        self_test(model)
+    except ModelUnusable as error:
+        # the user knows the files by their original names
+        names = {TEXT_MODEL_FILE: manifest.text.file, MMPROJ_FILE: manifest.mmproj.file}
+        raise ModelUnusable(re.sub("|".join(names), lambda name: names[name[0]], error.message)) from error
     models.publish(staged, manifest.name)
 
 

@@ -67,7 +67,7 @@ def test_a_model_is_imported_used_listed_and_removed(
     assert result.exit_code == 0, result.stderr
     assert "Installed mine" in result.stdout
     assert "selected, but no model can run here: pictures are described from metadata" in result.stdout
-    assert "llama-cpp-python is not installed. In a clone" in result.stderr
+    assert "not tested, and may be damaged: llama-cpp-python is not installed. In a clone" in result.stderr
     mine = listed(program)["mine"]
     assert (mine["state"], mine["in_use"], mine["image_tokens"]) == ("installed, not tested yet", True, 64)
     assert models.model("mine").chat.answer_opening == "<think>\n\n</think>"
@@ -263,7 +263,22 @@ def test_a_model_that_llama_cpp_can_not_load_is_not_installed(
 ) -> None:
     result = program.in_process("models", "import", *write_pair(tmp_path / "pair"), "--name", "b")
     assert result.exit_code == 2
-    assert "does not work here" in result.stderr
+    assert "does not work here: one-0.gguf can't be loaded: " in result.stderr
+    check_folder(models, [])
+
+
+@needs_tiny
+def test_a_truncated_file_is_named_as_the_user_knows_it_with_what_to_do(
+    program: Program, tmp_path: Path, models: ModelStore
+) -> None:
+    for original in (TEXT, MMPROJ):
+        (tmp_path / "half.gguf").write_bytes(original.read_bytes()[: original.stat().st_size // 2])
+        other = MMPROJ if original == TEXT else TEXT
+        result = program.in_process("models", "import", tmp_path / "half.gguf", other, "--name", "b")
+        assert result.exit_code == 2
+        assert "half.gguf can't be loaded" in result.stderr
+        assert " text.gguf" not in result.stderr
+        assert "download it again" in result.stderr
     check_folder(models, [])
 
 
