@@ -29,7 +29,7 @@ class Hub:
     `files` are contents by name. `refusal` is a status and an error code for all requests. `cut_after` is a list: for
     each of the next downloads, the bytes after which it is interrupted. `extra_headers` replace those of the metadata.
     `sent` has other contents by name, which are sent in place of `files`. `moved_to` is where requests for the
-    repository `OLD_REPOSITORY` are redirected to.
+    repository `OLD_REPOSITORY` are redirected to. `is_mirror` is whether it sends the files itself, without a redirect.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -40,6 +40,7 @@ class Hub:
         self.knows_ranges = True
         self.extra_headers: dict[str, str] = {}
         self.sent: dict[str, bytes] = {}
+        self.is_mirror = False
         self.moved_to = f"/{REPOSITORY}"
         self.requests: list[tuple[str, str, dict[str, str]]] = []
 
@@ -84,6 +85,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _send_metadata(self, name: str) -> None:
         content = self.hub.files[name]
+        if self.hub.is_mirror:
+            digest = hashlib.sha256(content).hexdigest()
+            headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{digest}"', "Content-Length": str(len(content))}
+            self._end(200, headers | self.hub.extra_headers, content)
+            return
         headers = {
             "X-Repo-Commit": COMMIT,
             "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',

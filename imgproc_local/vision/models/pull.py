@@ -1,7 +1,7 @@
 """Downloads a model of the catalogue from a hub, to install it here or to move it to another machine.
 
 The hub is Hugging Face, or the server at HF_ENDPOINT; HF_TOKEN is sent to it, if set. A hub answers a request for a
-file with its commit, size and SHA-256, and redirects to another server that sends the bytes.
+file with its commit, size and SHA-256, and redirects to another server that sends the bytes, or sends them itself.
 """
 
 from __future__ import annotations
@@ -130,8 +130,11 @@ def _find(
         url = target
     if not response.is_redirect:
         response.raise_for_status()
-    sha256 = SHA256.fullmatch(response.headers.get("X-Linked-Etag", ""))
-    size, commit = response.headers.get("X-Linked-Size", ""), response.headers.get("X-Repo-Commit", "")
+    # a mirror that sends the file itself describes it in the usual headers; those of a redirect are not the file's
+    usual = {} if response.is_redirect else response.headers
+    sha256 = SHA256.fullmatch(response.headers.get("X-Linked-Etag") or usual.get("ETag", ""))
+    size = response.headers.get("X-Linked-Size") or usual.get("Content-Length", "")
+    commit = response.headers.get("X-Repo-Commit", "")
     if sha256 is None or not size.isdecimal() or not commit:
         raise ModelUnusable(
             f"{host(endpoint)} is no model hub: it does not report the commit, size and SHA-256 of {file.file}."

@@ -97,6 +97,15 @@ def test_a_renamed_repository_is_found(hub: Hub, models: ModelStore) -> None:
     assert models.model("a").text_path.read_bytes() == TEXT
 
 
+def test_a_mirror_that_sends_the_files_itself_is_a_hub(hub: Hub, models: ModelStore) -> None:
+    hub.is_mirror = True
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
+    assert models.model("a").text_path.read_bytes() == TEXT
+    models.remove("a")
+    hub.extra_headers = {"ETag": '"0123"'}
+    assert "does not report" in failure(models)
+
+
 def test_the_token_is_not_sent_to_another_host_that_a_repository_is_redirected_to(hub: Hub, models: ModelStore) -> None:
     other = hub.store_url.removeprefix("http://")
     for moved_to in (f"//{other}", f"/\t/{other}", f"/\\{other}", f"\\\\{other}", hub.store_url):
