@@ -121,8 +121,8 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     """Download, verify, test and install a model.
 
     NAME is a model that `models list` shows as "can be pulled". An interrupted download is resumed. Uses
-    HF_ENDPOINT, HF_TOKEN and the usual proxy variables; for `ocr`, the package index that PIP_INDEX_URL or
-    UV_DEFAULT_INDEX names, or PyPI.
+    HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the usual proxy variables; for `ocr`, the package index that
+    PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
     """
     from imgproc_local.domain.errors import SettingInvalid
     from imgproc_local.vision.models.pull import pull_model, pull_to

@@ -1,7 +1,8 @@
 """Downloads a model of the catalogue from a hub, to install it here or to move it to another machine.
 
-The hub is Hugging Face, or the server at HF_ENDPOINT; HF_TOKEN is sent to it, if set. A hub answers a request for a
-file with its commit, size and SHA-256, and redirects to another server that sends the bytes, or sends them itself.
+The hub is Hugging Face, or the server at HF_ENDPOINT; HF_TOKEN is sent to it, if set. With HF_HUB_OFFLINE nothing is
+downloaded. A hub answers a request for a file with its commit, size and SHA-256, and redirects to another server that
+sends the bytes, or sends them itself.
 """
 
 from __future__ import annotations
@@ -89,7 +90,14 @@ def _download(name: str, entry: Entry, folder: Path, progress: Progress) -> tupl
     endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
     if not endpoint.startswith(("https://", "http://")):
         raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https:// or http://, received {endpoint!r}.")
-    denied = f"It denied access to {entry.repository}: check HF_TOKEN, and request access on the page of a gated model."
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise ModelUnusable(
+            "HF_HUB_OFFLINE is set: nothing is downloaded. Unset it, or run `models import` with files that are here."
+        )
+    denied = (
+        f"It denied access to {entry.repository}. Set HF_TOKEN to a token with access; that of `hf auth login` is not"
+        " read. For a gated model, request access on its page."
+    )
     advice = {
         401: denied,
         403: denied,

@@ -175,7 +175,7 @@ def test_a_file_that_differs_from_the_catalogue_is_not_downloaded(hub: Hub, mode
 @pytest.mark.parametrize(
     ("refusal", "expected"),
     [
-        ((401, ""), "check HF_TOKEN"),
+        ((401, ""), "Set HF_TOKEN to a token with access; that of `hf auth login` is not read"),
         ((403, ""), "request access"),
         ((404, ""), "no T.gguf or no M.gguf of someone/Some-Model-GGUF at 'main'"),
         ((429, ""), "too many requests"),
@@ -210,6 +210,14 @@ def test_without_a_network_the_message_says_how_to_use_another_machine(
     assert "secret" not in message
     monkeypatch.setenv("HF_ENDPOINT", "nonsense")
     assert "HF_ENDPOINT" in failure(models)
+
+
+def test_nothing_is_downloaded_offline(hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert "HF_HUB_OFFLINE is set: nothing is downloaded" in failure(models)
+    assert hub.requests == []
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    pull_model(models, "a", entry(), skip_self_test, ignore_progress)
 
 
 def test_the_proxy_of_the_environment_is_used(hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch) -> None:
