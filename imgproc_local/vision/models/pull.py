@@ -16,8 +16,8 @@ from urllib.parse import quote, urljoin
 
 import httpx
 
-from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
+from imgproc_local.system.files import fsync_folder, open_own_file, try_lock
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.fetch import RemoteFile, fetch_all, host, new_client, translate_http_errors
 from imgproc_local.vision.models.files import Progress, translate_disk_errors, write_json
@@ -29,7 +29,7 @@ from imgproc_local.vision.models.install import (
     test_and_publish,
 )
 from imgproc_local.vision.models.model import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, ModelFile
-from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.vision.models.store import LOCK_FILE, ModelStore
 
 SHA256 = re.compile(r'"?([0-9a-f]{64})"?')
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -63,22 +63,30 @@ def pull_model(models: ModelStore, name: str, entry: Entry, self_test: SelfTest,
 def pull_to(folder: Path, name: str, entry: Entry, progress: Progress) -> Manifest:
     """Download a model into `folder`, so that `import_model` can install it from there on another machine.
 
-    `folder` may be missing, empty, or hold an unfinished download. Raises: as `pull_model`.
+    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as
+    `pull_model`.
     """
     partial_folder = folder / ".partial"
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        foreign = [path.name for path in folder.iterdir() if path != partial_folder]
+        foreign = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
     if foreign:
         raise ModelUnusable(f"{folder} is not empty: it contains {foreign[0]}. Name a new or empty folder.")
-    paths, manifest = _download(name, entry, partial_folder, progress)
     with translate_disk_errors(folder):
-        for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
-            path.rename(folder / file)
-        # rmtree instead of rmdir, because the folder may also contain an earlier, unfinished download
-        shutil.rmtree(partial_folder)
-        write_json(folder / MANIFEST_FILE, manifest)
-        fsync_folder(folder)
+        lock = open_own_file(folder / LOCK_FILE, "ab")
+    with lock:
+        if not try_lock(lock):
+            raise DataFolderBusy(f"Another command is downloading to {folder}. Wait until it has ended.")
+        paths, manifest = _download(name, entry, partial_folder, progress)
+        with translate_disk_errors(folder):
+            for path, file in zip(paths, (TEXT_MODEL_FILE, MMPROJ_FILE), strict=True):
+                path.rename(folder / file)
+            # rmtree instead of rmdir, because the folder may also contain an earlier, unfinished download
+            shutil.rmtree(partial_folder)
+            write_json(folder / MANIFEST_FILE, manifest)
+            fsync_folder(folder)
+    with translate_disk_errors(folder):
+        (folder / LOCK_FILE).unlink(missing_ok=True)
     return manifest
 
 

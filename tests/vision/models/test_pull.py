@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.install import ImportOptions, import_model
 from imgproc_local.vision.models.pull import pull_model, pull_to
@@ -318,6 +318,23 @@ def test_a_folder_with_other_files_is_rejected(hub: Hub, tmp_path: Path) -> None
     with pytest.raises(ModelUnusable, match="is not empty"):
         pull_to(tmp_path, "a", entry(), ignore_progress)
     assert hub.requests == []
+
+
+def test_hidden_files_in_the_folder_are_ignored_and_left_alone(hub: Hub, tmp_path: Path) -> None:
+    hidden = {".DS_Store", ".directory"}
+    for name in (*hidden, ".lock"):
+        (tmp_path / name).write_text("hidden")
+    pull_to(tmp_path, "a", entry(), ignore_progress)
+    assert {path.name for path in tmp_path.iterdir()} == {*hidden, "manifest.json", "text.gguf", "mmproj.gguf"}
+
+
+def test_two_pulls_into_one_folder_do_not_run_at_once(hub: Hub, tmp_path: Path) -> None:
+    def pull_again(*_: object) -> None:
+        with pytest.raises(DataFolderBusy, match="Another command"):
+            pull_to(tmp_path, "a", entry(), ignore_progress)
+
+    pull_to(tmp_path, "a", entry(), pull_again)
+    assert (tmp_path / "text.gguf").read_bytes() == TEXT
 
 
 def test_the_sizes_of_the_files_suit_these_tests() -> None:
