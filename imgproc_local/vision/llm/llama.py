@@ -21,6 +21,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -45,6 +46,8 @@ RETRY_TOKENS = 96
 rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
 DRAFT_TOKENS = 128
 """Reserved in the context for the draft, the English text to translate. If there is one, all suffixes begin with it."""
+PERFORMANCE_CPUS = Path("/sys/devices/cpu_core/cpus")
+"""The file in which Linux lists the performance cores of a hybrid processor of Intel; other processors have none."""
 CONTEXT_STEP_TOKENS = 512
 """The size of a context is a multiple of this, so that one more language rarely needs a new context."""
 
@@ -339,10 +342,14 @@ def physical_cores() -> int:
     apart.
 
     Every operation of llama.cpp waits for its slowest thread, so an efficiency core or the second thread of a core
-    slows all others down. In a hybrid processor of Intel only performance cores have a second thread.
+    slows all others down. In a hybrid processor of Intel only performance cores have a second thread. If they
+    have none, Linux lists them.
     """
     physical, logical = psutil.cpu_count(logical=False) or 1, psutil.cpu_count() or 1
     cores = logical - physical or physical
+    if logical == physical and PERFORMANCE_CPUS.is_file():
+        ranges = [part.split("-") for part in PERFORMANCE_CPUS.read_text().split(",")]  # such as "0-3,8"
+        cores = sum(int(numbers[-1]) - int(numbers[0]) + 1 for numbers in ranges)
     if sys.platform == "darwin":
         # the performance cores of Apple silicon. Source: Apple, "Determining system capabilities"
         listed = subprocess.run(["sysctl", "-n", "hw.perflevel0.physicalcpu"], capture_output=True, check=False)  # noqa: S607

@@ -381,12 +381,29 @@ def test_an_answer_in_several_languages_is_that_of_one_alone(llama: Llama) -> No
 
 
 @pytest.mark.parametrize(
-    ("physical", "logical", "allowed", "threads"),
-    [(4, 8, 8, 4), (4, 4, 4, 4), (10, 12, 12, 2), (4, 8, 2, 2), (None, None, 1, 1)],
+    ("physical", "logical", "allowed", "performance", "threads"),
+    [
+        (4, 8, 8, "", 4),
+        (4, 4, 4, "", 4),
+        (10, 12, 12, "0-3", 2),
+        (24, 24, 24, "0-1,10-13,22,23", 8),
+        (4, 8, 2, "", 2),
+        (None, None, 1, "", 1),
+    ],
 )
 def test_a_model_computes_on_physical_cores_without_efficiency_cores(
-    monkeypatch: pytest.MonkeyPatch, physical: int | None, logical: int | None, allowed: int, threads: int
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    physical: int | None,
+    logical: int | None,
+    allowed: int,
+    performance: str,
+    threads: int,
 ) -> None:
+    listed = tmp_path / "cpus"
+    monkeypatch.setattr(llama_module, "PERFORMANCE_CPUS", listed)
+    if performance:
+        listed.write_text(f"{performance}\n")
     monkeypatch.setattr(
         llama_module.psutil, "cpu_count", lambda logical=True, counts=(physical, logical): counts[logical]
     )
