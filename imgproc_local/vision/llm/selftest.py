@@ -131,6 +131,11 @@ def _run_child(model: VisionModel, command: Sequence[str], timeout_s: float, che
         )
         last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
         return f"the test process ended with {ended.cause} and reported no result.{advice}{last}"
+    except (msgspec.MsgspecError, UnicodeError):
+        return (
+            "the test process gave an invalid answer and reported no result. If imgproc-local was updated while it ran,"
+            " start it again."
+        )
     finally:
         child.kill()
 

@@ -82,6 +82,8 @@ def test_a_crash_of_the_child_is_reported_with_its_signal(model: VisionModel, na
         ("sys.exit(3)", "ended with exit status 3 and reported no result"),
         ("raise ValueError('what')", "exit status 1 and reported no result. Its last message: ValueError: what"),
         ("answer(problem='its template is unknown.')", "does not work here: its template is unknown."),
+        ("answer(problem=7)", "gave an invalid answer and reported no result"),
+        ("requests.answer(b'\\xc1')", "gave an invalid answer and reported no result"),
         ("time.sleep(60)", "wrote no text within 0 seconds"),
     ],
 )
