@@ -59,7 +59,7 @@ class DescribedPicture(Struct, frozen=True):
 @click.option(
     "--folder",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
     required=True,
     help="Describe the pictures in DIR and its subfolders.",
 )

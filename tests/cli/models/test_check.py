@@ -106,8 +106,11 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
     assert ended.is_set()
 
 
-def test_a_model_describes_the_users_own_pictures(program: Program, models: ModelStore, album: Path) -> None:
-    first, second, damaged = program.in_process_json("models", "check", "tiny", "--folder", album)
+def test_a_model_describes_the_users_own_pictures(
+    program: Program, models: ModelStore, album: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(album.parent)
+    first, second, damaged = program.in_process_json("models", "check", "tiny", "--folder", album.name)
     assert (first["picture"], first["error"]) == ("a.png", None)
     assert first["seconds"] > 0
     [text] = first["texts"]
