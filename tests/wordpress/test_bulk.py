@@ -21,7 +21,7 @@ def test_a_failed_request_is_shown_until_the_next_attempt(site: Site, admin: Adm
     page = admin.page
     message, start = page.locator(".imgproc-local-pause"), page.get_by_role("button", name="Start")
     page.route(
-        re.compile(r"queue(/|%2F)add"),
+        re.compile(r"(/|%2F)queue"),
         lambda route: route.fulfill(status=500, json={"code": "x", "message": "The database is full."}),
         times=1,
     )

@@ -36,7 +36,7 @@ def test_process_adds_what_was_not_processed_and_waits(site: Site, described: Ru
     configure(site, described.root, described.key)
     ids = site.add_pictures(small(5))
     printed, error = wp(site, "process", dry_run=True)
-    assert (printed, error) == ("5 images would be added to the queue.\n0 images wait already.\n", "")
+    assert (printed, error) == ("5 images would be added to the queue.\n", "")
     assert states(site) == {}
 
     printed, error = wp(site, "process")

@@ -37,7 +37,7 @@ $hash  = hash_file( 'sha256', get_attached_file( $args['id'] ) );
 $state['files']     = array( 'boat.jpg' => array( 'copy' => '../copy.webp', 'bytes' => 1 ) );
 $state['originals'] = array( 'boat.jpg' => array( 'path' => '../original.jpg', 'replaced_by' => $hash ) );
 update_post_meta( $args['id'], '_imgproc_local', $state );
-return Imgproc_Local_Source::request( $args['id'], array(), Imgproc_Local_Queue::state( $args['id'] ) )['path'];
+return Imgproc_Local_Attachment::request( $args['id'], array(), Imgproc_Local_Queue::state( $args['id'] ) )['path'];
 """
 HOSTILE_SERVICE = """
 add_filter( 'pre_http_request', function ( $answer, $options ) {
@@ -104,7 +104,7 @@ def test_a_file_out_of_the_uploads_is_not_sent(site: Site, described: Running) -
     assert wait_finished(site, [number]) == {number: "failed"}
     assert jobs_and_balance(described)[0] == 0
     error = site.php("return Imgproc_Local_Queue::state( $args['id'] )['error'];", id=number)
-    assert error == "The file outside.jpg is not in the folder of uploads."
+    assert error == "The file outside.jpg is not in the folder of uploads of this server."
 
 
 def test_a_service_can_not_choose_the_ending_of_a_file(site: Site) -> None:

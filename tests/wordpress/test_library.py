@@ -95,21 +95,21 @@ def test_images_selected_in_list_and_grid_are_processed(site: Site, admin: Admin
 def test_only_those_who_may_edit_an_image_change_its_text(site: Site, described: Running) -> None:
     boat, _ = processed(site, described)
     site.php("return wp_insert_user( array( 'user_login' => 'author', 'user_pass' => 'pw', 'role' => 'author' ) );")
-    accept = {"language": "en", "alt": "Not allowed"}
+    accept = {"action": "accept", "language": "en", "alt": "Not allowed"}
     with httpx.Client(base_url=site.url, follow_redirects=True, timeout=60) as client:
 
         def post(path: str, body: object) -> int:
             return client.post(f"/wp-json/imgproc-local/v1{path}", json=body).status_code
 
-        assert post(f"/attachments/{boat}/accept", accept) == 401
+        assert post(f"/images/{boat}", accept) == 401
         client.get("/wp-login.php")
         client.post("/wp-login.php", data={"log": "author", "pwd": "pw", "testcookie": "1"})
-        assert post(f"/attachments/{boat}/accept", accept) == 401  # no nonce
+        assert post(f"/images/{boat}", accept) == 401  # no nonce
         client.headers["X-WP-Nonce"] = client.get("/wp-admin/admin-ajax.php?action=rest-nonce").text
-        assert post(f"/attachments/{boat}/accept", accept) == 403
-        assert post(f"/attachments/{boat}/regenerate", {}) == 403
+        assert post(f"/images/{boat}", accept) == 403
+        assert post(f"/images/{boat}", {"action": "regenerate"}) == 403
         assert post("/queue/stop", {}) == 403
-        assert post("/queue/add", {"filter": "all"}) == 403
-        added = client.post("/wp-json/imgproc-local/v1/queue/add-ids", json={"ids": [boat]})
+        assert post("/queue", {"filter": "all"}) == 403
+        added = client.post("/wp-json/imgproc-local/v1/queue", json={"ids": [boat]})
         assert added.json()["added"] == 0
     assert alt_texts(site)[boat] == "boat in en"

@@ -35,19 +35,18 @@ LEASE_S = 150
 """The lock of a killed worker expires after 80 s, and WP-Cron comes a minute after the queue was begun."""
 KILL_WORKER = """
 Imgproc_Local_Queue::add_many( $args['ids'] );
-( new Imgproc_Local_Lock() )->acquire();
+Imgproc_Local_Queue::lock();
 posix_kill( getmypid(), 9 );
 """
 REQUEST_WITH_LOCK = """
 global $wpdb;
-$lock   = new Imgproc_Local_Lock();
-$lock->acquire();
+Imgproc_Local_Queue::lock();
 $query  = "SELECT option_value FROM $wpdb->options WHERE option_name = 'imgproc_local_lock'";
 $before = $wpdb->get_var( $query );
 sleep( 2 );
 ( new Imgproc_Local_Client( $args['address'], 'imgp_0' ) )->languages();
 $after  = $wpdb->get_var( $query );
-$lock->release();
+Imgproc_Local_Queue::unlock();
 return array( $before, $after );
 """
 STOPPED_MEANWHILE = """
@@ -71,10 +70,10 @@ return array( $during, $read( '_imgproc_local_state' ), $read( '_imgproc_local_d
 """
 DEACTIVATED_MEANWHILE = """
 add_filter( 'pre_http_request', function () {
-    Imgproc_Local_Background::deactivate();
+    Imgproc_Local_Worker::deactivate();
     return array( 'headers' => array(), 'body' => '{"data": []}', 'response' => array( 'code' => 200 ) );
 }, 99 );
-( new Imgproc_Local_Lock() )->acquire();
+Imgproc_Local_Queue::lock();
 return ( new Imgproc_Local_Client() )->languages();
 """
 
@@ -92,13 +91,14 @@ def notice(admin: Admin, *words: str) -> str:
 
 
 def failures(admin: Admin) -> str:
-    """The list of failed images on the page Media → Imgproc Local."""
+    """The failed images in the media library, to which the page Media → Imgproc Local leads."""
     admin.open("upload.php?page=imgproc-local-bulk")
-    return str(admin.page.inner_text("#imgproc-local-failures"))
+    admin.page.get_by_role("link", name="List the images that failed").click()
+    return str(admin.page.inner_text("#the-list"))
 
 
 def paused(site: Site) -> bool:
-    return bool(status(site)["paused_reason"])
+    return bool(status(site)["pause"])
 
 
 @pytest.mark.parametrize("end", ["terminate", "kill"])
@@ -208,7 +208,7 @@ def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Adm
 
         def next_attempt_fails() -> bool:
             let_time_pass(site, LONG_S)
-            site.php("Imgproc_Local_Background::start();")  # as the visit of an administrator does
+            site.php("Imgproc_Local_Worker::start();")  # as the visit of an administrator does
             time.sleep(3)
             return states(site)[ids[0]] == "failed"
 
@@ -246,11 +246,6 @@ def test_a_killed_worker_stops_the_queue_for_a_short_time_only(site: Site, descr
 def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
     before, after = site.php(REQUEST_WITH_LOCK, address=f"http://127.0.0.1:{free_port()}")
     assert int(after.split()[0]) >= int(before.split()[0]) + 2
-
-
-def test_a_deactivation_ends_the_work(site: Site) -> None:
-    code = "$lock = new Imgproc_Local_Lock(); $lock->acquire(); Imgproc_Local_Background::deactivate(); return $lock"
-    assert site.php(f"{code}->renew();") is False
 
 
 def test_a_stop_leaves_the_picture_that_is_being_sent(site: Site) -> None:

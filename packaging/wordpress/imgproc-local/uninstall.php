@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
 
-foreach ( array( 'settings', 'files', 'originals', 'lock', 'queue', 'background' ) as $imgproc_local_part ) {
+foreach ( array( 'settings', 'files', 'queue', 'worker' ) as $imgproc_local_part ) {
 	require_once __DIR__ . "/includes/class-$imgproc_local_part.php";
 }
 
@@ -18,7 +18,7 @@ foreach ( array( 'settings', 'files', 'originals', 'lock', 'queue', 'background'
  */
 function imgproc_local_uninstall_site() {
 	global $wpdb;
-	wp_clear_scheduled_hook( Imgproc_Local_Background::CRON );
+	wp_clear_scheduled_hook( Imgproc_Local_Worker::CRON );
 
 	if ( Imgproc_Local_Settings::get( 'remove_files' ) ) {
 		$last = 0;
@@ -27,21 +27,17 @@ function imgproc_local_uninstall_site() {
 			foreach ( $ids as $id ) {
 				$last  = (int) $id;
 				$state = Imgproc_Local_Queue::state( $last );
-				Imgproc_Local_Originals::restore( $last, $state );
+				Imgproc_Local_Files::restore( $last, $state );
 				Imgproc_Local_Files::remove( $last, $state, true );
 				clean_post_cache( $last );
 			}
 		} while ( $ids );
-		Imgproc_Local_Originals::remove_empty_folders();
+		Imgproc_Local_Files::remove_empty_folders();
 	}
-	foreach ( array( Imgproc_Local_Queue::META, Imgproc_Local_Queue::META_STATE, Imgproc_Local_Queue::META_DUE, Imgproc_Local_Queue::META_NEEDS_TEXT, Imgproc_Local_Queue::META_SAVED ) as $imgproc_local_key ) {
-		delete_post_meta_by_key( $imgproc_local_key );
-	}
-	foreach ( array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Background::UNANSWERED, Imgproc_Local_Lock::OPTION ) as $imgproc_local_option ) {
-		delete_option( $imgproc_local_option );
-	}
-	delete_transient( 'imgproc_local_languages' );
+	array_map( 'delete_post_meta_by_key', Imgproc_Local_Queue::ALL_META );
+	array_map( 'delete_option', array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Worker::UNANSWERED, Imgproc_Local_Queue::LOCK ) );
+	delete_transient( Imgproc_Local_Settings::KNOWN );
 }
 
 delete_metadata( 'user', 0, 'imgproc_local_dismissed_failed', '', true );
-Imgproc_Local_Background::on_sites( true, 'imgproc_local_uninstall_site' );
+Imgproc_Local_Worker::on_sites( true, 'imgproc_local_uninstall_site' );

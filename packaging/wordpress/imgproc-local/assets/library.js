@@ -1,26 +1,21 @@
 /**
- * The media library: the panel of an image, waiting rows that refresh on their own, and the grid's filter, badges and
+ * The media library: the panel of an image, waiting images that refresh on their own, and the grid's filter, badges and
  * bulk button.
  */
-( function ( wp, settings ) {
+( function ( wp, filters ) {
 	'use strict';
 
-	const { __, _n, sprintf } = wp.i18n;
+	const { apiFetch, a11y, i18n, media } = wp;
+	const { __, _n, sprintf } = i18n;
 	const POLL_MS = 3000;
 	const MAX_POLL_MS = 30000;
 	const IDS_PER_REQUEST = 100; // The server accepts no more.
 
-	let gridTimer = null;
+	const request = ( path, data ) => apiFetch( { path: '/imgproc-local/v1' + path, method: data ? 'POST' : 'GET', data } );
+	const hasModels = media && media.model;
+	let timer = null;
 
-	function request( path, data ) {
-		return wp.apiFetch( {
-			path: '/imgproc-local/v1' + path,
-			method: data ? 'POST' : 'GET',
-			data,
-		} );
-	}
-
-	/* The panel of an image. */
+	/* What is shown of an image. */
 
 	function fromHtml( html ) {
 		const template = document.createElement( 'template' );
@@ -28,100 +23,114 @@
 		return template.content.firstElementChild;
 	}
 
-	function say( panel, text ) {
-		let line = panel.querySelector( '.imgproc-local-message' );
-		if ( ! line ) {
-			line = document.createElement( 'p' );
-			line.className = 'imgproc-local-message';
-			panel.append( line );
-		}
-		line.textContent = text;
-		wp.a11y.speak( text, 'assertive' );
-	}
-
-	/** Writes an accepted alt text into the fields of WordPress that show it. */
-	function showAlt( panel, alt ) {
-		const id = Number( panel.dataset.id );
-		const field = document.getElementById( 'attachment_alt' ); // The screen that edits the attachment.
+	/** Writes an alt text into the fields of WordPress that show it. */
+	function showAlt( panel, id, alt ) {
 		const postId = document.getElementById( 'post_ID' );
-		if ( field && postId && Number( postId.value ) === id ) {
-			field.value = alt;
-		}
 		const details = panel.closest( '.media-sidebar, .media-frame-content' );
-		const detail = details && details.querySelector( '[data-setting="alt"] textarea' );
-		if ( detail ) {
-			detail.value = alt; // The modal does not update this field.
-		}
-		if ( wp.media && wp.media.model ) {
-			wp.media.attachment( id ).set( 'alt', alt );
+		const fields = [
+			postId && Number( postId.value ) === id && document.getElementById( 'attachment_alt' ), // The screen that edits the attachment.
+			details && details.querySelector( '[data-setting="alt"] textarea' ), // The modal does not update this field.
+		];
+		fields.filter( Boolean ).forEach( ( field ) => {
+			field.value = alt;
+		} );
+	}
+
+	/**
+	 * Shows what the server says of an image, wherever the page shows it. A panel is replaced if it waited or if one of its
+	 * buttons was used (`changed`), but not while somebody reviews a text in it.
+	 */
+	async function show( id, image, changed ) {
+		document.querySelectorAll( `.imgproc-local-cell[data-id="${ id }"]` ).forEach( ( cell ) => {
+			cell.innerHTML = image[ cell.dataset.field ]; // Escaped by the server.
+			cell.toggleAttribute( 'data-pending', image.pending );
+		} );
+		document.querySelectorAll( `.imgproc-local-panel[data-id="${ id }"]` ).forEach( ( panel ) => {
+			if ( panel === changed || panel.hasAttribute( 'data-pending' ) ) {
+				const fresh = fromHtml( image.panel );
+				const hadFocus = panel === changed || panel.contains( document.activeElement );
+				panel.replaceWith( fresh );
+				showAlt( fresh, id, image.alt );
+				if ( hadFocus ) {
+					fresh.focus();
+				}
+				if ( ! image.pending && panel !== changed ) {
+					a11y.speak( image.remark.label || __( 'The image was processed.', 'imgproc-local' ) );
+				}
+			}
+		} );
+		if ( hasModels && media.model.Attachments.all.get( id ) ) {
+			const model = media.attachment( id );
+			const waited = 'waiting' === ( model.get( 'imgprocLocal' ) || {} ).kind;
+			model.set( { alt: image.alt, imgprocLocal: image.remark } );
+			if ( waited && ! image.pending ) {
+				await model.fetch(); // Its panel has changed, too.
+			}
 		}
 	}
 
-	/** Replaces a panel with the one that the server sent, and polls while the image waits. */
-	function showAnswer( panel, answer, delay = POLL_MS ) {
-		const fresh = fromHtml( answer.html );
-		const hadFocus = panel.contains( document.activeElement );
-		panel.replaceWith( fresh );
-		if ( hadFocus ) {
-			fresh.focus();
-		}
-		showAlt( fresh, answer.alt );
-		showRemark( Number( fresh.dataset.id ), answer.remark );
-		if ( answer.pending ) {
-			pollPanel( fresh, delay );
-		}
-		return fresh;
-	}
-
-	function pollPanel( panel, delay = POLL_MS ) {
-		window.setTimeout( async () => {
-			if ( ! panel.isConnected ) {
+	/** Reads the images that wait on this page again, every few seconds until none waits. */
+	function poll( delay = POLL_MS ) {
+		window.clearTimeout( timer );
+		timer = window.setTimeout( async () => {
+			const models = hasModels ? media.model.Attachments.all.filter( ( model ) => 'waiting' === ( model.get( 'imgprocLocal' ) || {} ).kind ) : [];
+			const pending = Array.from( document.querySelectorAll( '.imgproc-local-panel[data-pending], .imgproc-local-cell[data-pending]' ), ( element ) => Number( element.dataset.id ) );
+			const ids = [ ...new Set( pending.concat( models.map( ( model ) => model.id ) ) ) ].slice( 0, IDS_PER_REQUEST );
+			if ( ! ids.length ) {
 				return;
 			}
 			try {
-				const answer = await request( `/attachments/${ panel.dataset.id }/panel` );
-				const fresh = showAnswer( panel, answer, Math.min( MAX_POLL_MS, 1.2 * delay ) );
-				if ( ! answer.pending ) {
-					wp.a11y.speak( answer.remark.label || __( 'The image was processed.', 'imgproc-local' ) );
-					await refreshCells( [ fresh.dataset.id ] );
+				const images = await request( '/images?' + ids.map( ( id ) => 'ids[]=' + id ).join( '&' ) );
+				for ( const [ id, image ] of Object.entries( images ) ) {
+					await show( Number( id ), image );
 				}
+				poll( Math.min( MAX_POLL_MS, 1.1 * delay ) );
 			} catch ( error ) {
-				say( panel, error.message );
+				poll( MAX_POLL_MS ); // The site did not answer: ask again later.
 			}
 		}, delay );
+	}
+
+	/* The panel of an image. */
+
+	function setBusy( panel, busy ) {
+		panel.setAttribute( 'aria-busy', busy );
+		panel.querySelectorAll( 'button, textarea' ).forEach( ( control ) => {
+			control.disabled = busy;
+		} );
+	}
+
+	function say( panel, text ) {
+		panel.querySelectorAll( '.imgproc-local-message' ).forEach( ( line ) => line.remove() );
+		const line = document.createElement( 'p' );
+		line.className = 'imgproc-local-message';
+		line.textContent = text;
+		panel.append( line );
+		a11y.speak( text, 'assertive' );
 	}
 
 	async function act( button ) {
 		const panel = button.closest( '.imgproc-local-panel' );
 		const action = button.dataset.imgprocAction;
 		const proposal = button.closest( '.imgproc-local-text' );
-		const data = {};
+		const data = { action };
 		if ( proposal ) {
 			data.language = proposal.dataset.language;
-		}
-		if ( 'accept' === action ) {
 			data.alt = proposal.querySelector( 'textarea' ).value;
 		}
-		panel.setAttribute( 'aria-busy', 'true' );
-		panel.querySelectorAll( 'button, textarea' ).forEach( ( control ) => {
-			control.disabled = true;
-		} );
+		const messages = {
+			accept: __( 'The alt text was saved.', 'imgproc-local' ),
+			regenerate: __( 'The text is being written again.', 'imgproc-local' ),
+			process: __( 'The image was added to the queue.', 'imgproc-local' ),
+		};
+		setBusy( panel, true );
 		try {
-			const answer = await request( `/attachments/${ panel.dataset.id }/${ action }`, data );
-			const fresh = showAnswer( panel, answer );
-			fresh.focus();
-			const messages = {
-				accept: __( 'The alt text was saved.', 'imgproc-local' ),
-				regenerate: __( 'The text is being written again.', 'imgproc-local' ),
-				process: __( 'The image was added to the queue.', 'imgproc-local' ),
-			};
-			wp.a11y.speak( messages[ action ] );
-			await refreshCells( [ fresh.dataset.id ] );
+			const images = await request( '/images/' + panel.dataset.id, data );
+			await show( Number( panel.dataset.id ), images[ panel.dataset.id ], panel );
+			a11y.speak( messages[ action ] );
+			poll();
 		} catch ( error ) {
-			panel.removeAttribute( 'aria-busy' );
-			panel.querySelectorAll( 'button, textarea' ).forEach( ( control ) => {
-				control.disabled = false;
-			} );
+			setBusy( panel, false );
 			button.focus();
 			say( panel, error.message );
 		}
@@ -129,37 +138,31 @@
 
 	/** Opens the panel of an image below its alt text in the list, or closes it. */
 	async function toggleReview( link ) {
-		const cell = document.querySelector( `.imgproc-local-cell[data-id="${ link.dataset.id }"]` );
+		const id = link.dataset.id;
+		const cell = document.querySelector( `.imgproc-local-cell[data-field="cell"][data-id="${ id }"]` );
 		const open = cell.parentElement.querySelector( '.imgproc-local-panel' );
+		link.setAttribute( 'aria-expanded', ! open );
 		if ( open ) {
 			open.remove();
-			link.setAttribute( 'aria-expanded', 'false' );
 			return;
 		}
 		try {
-			const answer = await request( `/attachments/${ link.dataset.id }/panel` );
-			const panel = fromHtml( answer.html );
+			const images = await request( '/images?ids[]=' + id );
+			const panel = fromHtml( images[ id ].panel );
 			cell.after( panel );
-			link.setAttribute( 'aria-expanded', 'true' );
 			panel.focus();
-			if ( answer.pending ) {
-				pollPanel( panel );
-			}
+			poll();
 		} catch ( error ) {
-			wp.a11y.speak( error.message, 'assertive' );
 			window.location.assign( link.href );
 		}
 	}
 
 	document.addEventListener( 'click', ( event ) => {
 		const button = event.target.closest( '.imgproc-local-panel button' );
-		const link = event.target.closest( 'a.imgproc-local-review' );
-		if ( button ) {
+		const link = event.target.closest( 'a.imgproc_local_review' );
+		if ( button || ( link && document.querySelector( '.imgproc-local-cell' ) ) ) {
 			event.preventDefault();
-			act( button );
-		} else if ( link && document.querySelector( '.imgproc-local-cell' ) ) {
-			event.preventDefault();
-			toggleReview( link );
+			button ? act( button ) : toggleReview( link );
 		}
 	} );
 
@@ -170,183 +173,88 @@
 		}
 	}, true );
 
-	/** Polls for each panel inside an element whose image waits. */
-	function pollPanels( root ) {
-		root.querySelectorAll( '.imgproc-local-panel[data-pending]' ).forEach( ( panel ) => pollPanel( panel ) );
-	}
-
-	pollPanels( document );
-
-	/* The cells of the list. */
-
-	async function refreshCells( ids ) {
-		const shown = ids.filter( ( id ) => document.querySelector( `.imgproc-local-cell[data-id="${ id }"]` ) );
-		if ( ! shown.length ) {
-			return;
-		}
-		const query = shown.map( ( id ) => 'ids[]=' + id ).join( '&' );
-		const cells = await request( '/cells?' + query );
-		Object.entries( cells ).forEach( ( [ id, cell ] ) => {
-			const alt = document.querySelector( `.imgproc-local-cell[data-id="${ id }"]` );
-			alt.innerHTML = cell.alt; // Escaped by the server.
-			alt.toggleAttribute( 'data-pending', cell.pending );
-			document.querySelector( `.imgproc-local-saved[data-id="${ id }"]` ).innerHTML = cell.saved;
-		} );
-	}
-
-	function pollCells( delay = POLL_MS ) {
-		window.setTimeout( async () => {
-			const waiting = Array.from( document.querySelectorAll( '.imgproc-local-cell[data-pending]' ), ( cell ) => cell.dataset.id );
-			if ( ! waiting.length ) {
-				return;
-			}
-			try {
-				await refreshCells( waiting.slice( 0, IDS_PER_REQUEST ) );
-				pollCells( Math.min( MAX_POLL_MS, 1.1 * delay ) );
-			} catch ( error ) {
-				pollCells( MAX_POLL_MS );
-			}
-		}, delay );
-	}
-
-	pollCells();
-
-	/* The dismissed notice on failed images. */
-
-	document.addEventListener( 'click', ( event ) => {
-		const notice = event.target.closest( '.imgproc-local-failed .notice-dismiss' ) && event.target.closest( '.imgproc-local-failed' );
-		if ( notice ) {
-			request( '/dismiss', { failed: Number( notice.dataset.failed ) } );
-		}
-	} );
+	poll();
 
 	/* The grid and the modal. */
 
-	function showRemark( id, remark ) {
-		if ( wp.media && wp.media.model ) {
-			wp.media.attachment( id ).set( 'imgprocLocal', remark );
-		}
+	/** Has a view call a function after one of its methods. */
+	function after( view, method, call ) {
+		const original = view.prototype[ method ];
+		view.prototype[ method ] = function () {
+			const result = original.apply( this, arguments );
+			call( this );
+			return result;
+		};
 	}
 
-	/**
-	 * Polls the state of the grid's waiting images until none waits. The attributes of a finished image are loaded again,
-	 * because its alt text and its panel have changed.
-	 */
-	function pollGrid( delay = POLL_MS ) {
-		if ( gridTimer ) {
-			return;
-		}
-		gridTimer = window.setTimeout( async () => {
-			const waiting = wp.media.model.Attachments.all.filter( ( model ) => 'waiting' === ( model.get( 'imgprocLocal' ) || {} ).kind ).slice( 0, IDS_PER_REQUEST );
-			if ( ! waiting.length ) {
-				gridTimer = null;
-				return;
-			}
-			let nextDelay = MAX_POLL_MS;
-			try {
-				const cells = await request( '/cells?' + waiting.map( ( model ) => 'ids[]=' + model.id ).join( '&' ) );
-				for ( const model of waiting ) {
-					const cell = cells[ model.id ];
-					if ( ! cell || ! cell.pending ) {
-						await model.fetch();
-					}
-				}
-				nextDelay = Math.min( MAX_POLL_MS, 1.1 * delay );
-			} catch ( error ) {
-				// The site did not answer: ask again later.
-			}
-			gridTimer = null;
-			pollGrid( nextDelay );
-		}, delay );
-	}
-
-	function extendGrid( media ) {
-		const Attachment = media.view.Attachment;
-		const render = Attachment.prototype.render;
-		Attachment.prototype.render = function () {
-			render.apply( this, arguments );
-			const remark = this.model.get( 'imgprocLocal' );
-			if ( remark && remark.kind && this.$el.is( 'li.attachment' ) ) {
+	function extendGrid( { view } ) {
+		after( view.Attachment, 'render', ( { $el, model } ) => {
+			const remark = model.get( 'imgprocLocal' );
+			if ( remark && remark.kind && $el.is( 'li.attachment' ) ) {
 				const badge = document.createElement( 'span' );
 				badge.className = 'imgproc-local-badge imgproc-local-' + remark.kind;
 				badge.textContent = remark.label;
-				this.$( '.attachment-preview' ).append( badge );
-				this.$el.attr( 'aria-label', this.model.get( 'title' ) + ' – ' + remark.label );
+				$el.find( '.attachment-preview' ).append( badge );
+				$el.attr( 'aria-label', model.get( 'title' ) + ' – ' + remark.label );
+				poll();
 			}
-			if ( remark && 'waiting' === remark.kind ) {
-				pollGrid();
-			}
-			return this;
-		};
+		} );
+		after( view.AttachmentCompat, 'render', () => poll() );
 
-		const renderCompat = media.view.AttachmentCompat.prototype.render;
-		media.view.AttachmentCompat.prototype.render = function () {
-			renderCompat.apply( this, arguments );
-			pollPanels( this.el );
-			return this;
-		};
-
-		const Filter = media.view.AttachmentFilters.extend( {
+		const Filter = view.AttachmentFilters.extend( {
 			id: 'imgproc-local-grid-filter',
 			createFilters() {
 				this.filters = { all: { text: __( 'All alt texts', 'imgproc-local' ), props: { imgproc_local: null }, priority: 10 } };
-				Object.entries( settings.filters ).forEach( ( [ name, text ] ) => {
+				Object.entries( filters ).forEach( ( [ name, text ] ) => {
 					this.filters[ name ] = { text, props: { imgproc_local: name } };
 				} );
 			},
 		} );
-
-		const createToolbar = media.view.AttachmentsBrowser.prototype.createToolbar;
-		media.view.AttachmentsBrowser.prototype.createToolbar = function () {
-			createToolbar.apply( this, arguments );
-			this.toolbar.set( 'imgprocLocalFilterLabel', new media.view.Label( {
+		after( view.AttachmentsBrowser, 'createToolbar', ( { toolbar, controller, collection } ) => {
+			toolbar.set( 'imgprocLocalFilterLabel', new view.Label( {
 				value: __( 'Filter by alt text', 'imgproc-local' ),
 				attributes: { for: 'imgproc-local-grid-filter' },
 				priority: -73,
 			} ).render() );
-			this.toolbar.set( 'imgprocLocalFilter', new Filter( {
-				controller: this.controller,
-				model: this.collection.props,
-				priority: -73,
-			} ).render() );
-			if ( this.controller.isModeActive( 'grid' ) ) {
-				const ProcessSelected = media.view.DeleteSelectedButton.extend( {
+			toolbar.set( 'imgprocLocalFilter', new Filter( { controller, model: collection.props, priority: -73 } ).render() );
+			if ( controller.isModeActive( 'grid' ) ) {
+				const ProcessSelected = view.DeleteSelectedButton.extend( {
 					filterChange() {}, // Else the button would change its label with the trash.
 				} );
-				this.toolbar.set( 'imgprocLocalProcess', new ProcessSelected( {
+				toolbar.set( 'imgprocLocalProcess', new ProcessSelected( {
 					style: 'secondary',
 					disabled: true,
 					text: __( 'Process with Imgproc Local', 'imgproc-local' ),
-					controller: this.controller,
+					controller,
 					priority: -60,
-					click() {
-						processSelection( this.controller );
-					},
+					click: () => processSelection( controller ),
 				} ).render() );
 			}
-		};
+		} );
 	}
 
 	/** Adds the images selected in the grid to the queue, IDS_PER_REQUEST at a time. */
 	async function processSelection( controller ) {
-		const ids = controller.state().get( 'selection' ).pluck( 'id' );
+		const models = controller.state().get( 'selection' ).models.slice();
 		let added = 0;
 		try {
-			for ( let first = 0; first < ids.length; first += IDS_PER_REQUEST ) {
-				const answer = await request( '/queue/add-ids', { ids: ids.slice( first, first + IDS_PER_REQUEST ) } );
+			while ( models.length ) {
+				const page = models.splice( 0, IDS_PER_REQUEST );
+				const answer = await request( '/queue', { ids: page.map( ( model ) => model.id ) } );
 				added += answer.added;
-				ids.slice( first, first + IDS_PER_REQUEST ).forEach( ( id ) => showRemark( id, { kind: 'waiting', label: __( 'Waiting', 'imgproc-local' ) } ) );
+				page.forEach( ( model ) => model.set( 'imgprocLocal', { kind: 'waiting', label: __( 'Waiting', 'imgproc-local' ) } ) );
 				document.dispatchEvent( new window.CustomEvent( 'imgproc-local-added', { detail: answer.queue } ) );
 			}
 			/* translators: %s: Number of images. */
-			wp.a11y.speak( sprintf( _n( '%s image was added.', '%s images were added.', added, 'imgproc-local' ), added ) );
+			a11y.speak( sprintf( _n( '%s image was added.', '%s images were added.', added, 'imgproc-local' ), added ) );
 			controller.trigger( 'selection:action:done' );
+			poll();
 		} catch ( error ) {
 			window.alert( error.message ); // eslint-disable-line no-alert -- The grid has no place for messages.
 		}
 	}
 
-	if ( wp.media && wp.media.view && wp.media.view.AttachmentsBrowser ) {
-		extendGrid( wp.media );
+	if ( media && media.view && media.view.AttachmentsBrowser ) {
+		extendGrid( media );
 	}
-}( window.wp, window.imgprocLocalLibrary ) );
+}( window.wp, window.imgprocLocal.library ) );

@@ -1,39 +1,21 @@
 /* Tests the address and the key that are in the fields, before they are saved. */
-( function ( settings ) {
-	'use strict';
-	const button = document.getElementById( 'imgproc-local-test' );
-	const result = document.getElementById( 'imgproc-local-test-result' );
-	const show = function ( message, kind ) {
+( function ( { apiFetch, i18n } ) {
+	const field = ( name ) => document.getElementById( 'imgproc-local-' + name );
+	const show = ( message, kind ) => {
 		const line = document.createElement( 'p' );
 		line.textContent = message;
-		result.replaceChildren( line );
-		result.className = 'notice inline notice-' + kind;
+		field( 'test-result' ).replaceChildren( line );
+		field( 'test-result' ).className = 'notice inline notice-' + kind;
 	};
-	if ( ! button || ! result ) {
-		return;
-	}
-	button.addEventListener( 'click', function () {
-		const key = document.getElementById( 'imgproc-local-key' );
-		const body = new URLSearchParams( {
-			action: 'imgproc_local_test',
-			_ajax_nonce: settings.nonce,
-			address: document.getElementById( 'imgproc-local-address' ).value,
-			key: ( key && key.value ) || '',
-		} );
+	field( 'test' ).addEventListener( 'click', async ( { currentTarget: button } ) => {
 		button.disabled = true;
-		show( settings.testing, 'info' );
-		fetch( settings.url, { method: 'POST', credentials: 'same-origin', body } )
-			.then( function ( answer ) {
-				return answer.json();
-			} )
-			.then( function ( answer ) {
-				show( answer.data.message, answer.success ? 'success' : 'error' );
-			} )
-			.catch( function () {
-				show( settings.failed, 'error' );
-			} )
-			.finally( function () {
-				button.disabled = false;
-			} );
+		show( i18n.__( 'Testing …', 'imgproc-local' ), 'info' );
+		try {
+			const data = { address: field( 'address' ).value, key: field( 'key' ).value || '' };
+			show( await apiFetch( { path: '/imgproc-local/v1/test', method: 'POST', data } ), 'success' );
+		} catch ( error ) {
+			show( error.message, 'error' );
+		}
+		button.disabled = false;
 	} );
-} )( window.imgprocLocalSettings );
+}( window.wp ) );

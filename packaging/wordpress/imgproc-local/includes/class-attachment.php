@@ -1,6 +1,6 @@
 <?php
 /**
- * Queues uploads, and applies the results of their jobs.
+ * Queues uploads, makes the requests for them, and applies the results of their jobs.
  *
  * @package Imgproc_Local
  */
@@ -8,11 +8,17 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Queues attachments when they are uploaded or changed, and applies what the service has made of them.
+ * Queues attachments when they are uploaded or changed, chooses what is sent for them, and applies what the service has
+ * made of them.
  */
 final class Imgproc_Local_Attachment {
 
 	const ALT = '_wp_attachment_image_alt';
+
+	/**
+	 * MIME types that the service writes alt texts for. AVIF, which WordPress 6.5 accepts, is only optimized.
+	 */
+	const TYPES = array( 'image/jpeg', 'image/png', 'image/gif', 'image/webp' );
 
 	/**
 	 * Seconds after which an upload is processed although WordPress did not finish its metadata, because making the
@@ -29,7 +35,7 @@ final class Imgproc_Local_Attachment {
 	 * Registers the hooks.
 	 */
 	public static function init() {
-		add_action( 'add_attachment', array( __CLASS__, 'added' ) );
+		add_action( 'add_attachment', array( __CLASS__, 'queue_upload' ) );
 		add_filter( 'wp_generate_attachment_metadata', array( __CLASS__, 'metadata_generated' ), 9999, 2 );
 		add_action( 'added_post_meta', array( __CLASS__, 'meta_changed' ), 10, 4 );
 		add_action( 'updated_post_meta', array( __CLASS__, 'meta_changed' ), 10, 4 );
@@ -37,12 +43,17 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Queues a new attachment, in case its metadata are never generated.
+	 * Queues an upload if the settings say so, in case its metadata are never generated. The queue records PDF files and
+	 * images that the service does not accept as skipped; other files are ignored here.
 	 *
 	 * @param int $attachment_id Attachment.
+	 * @param int $delay_s       Seconds until it may be sent.
 	 */
-	public static function added( $attachment_id ) {
-		self::queue_upload( (int) $attachment_id, self::UNFINISHED_UPLOAD_S );
+	public static function queue_upload( $attachment_id, $delay_s = self::UNFINISHED_UPLOAD_S ) {
+		$type = (string) get_post_mime_type( $attachment_id );
+		if ( Imgproc_Local_Settings::get( 'on_upload' ) && Imgproc_Local_Settings::is_ready() && ( 0 === strpos( $type, 'image/' ) || 'application/pdf' === $type ) ) {
+			Imgproc_Local_Queue::add( (int) $attachment_id, array(), $delay_s );
+		}
 	}
 
 	/**
@@ -53,7 +64,7 @@ final class Imgproc_Local_Attachment {
 	 * @return array
 	 */
 	public static function metadata_generated( $metadata, $attachment_id ) {
-		self::queue_upload( (int) $attachment_id, self::METADATA_S );
+		self::queue_upload( $attachment_id, self::METADATA_S );
 		return $metadata;
 	}
 
@@ -70,11 +81,8 @@ final class Imgproc_Local_Attachment {
 		if ( self::ALT === $key && is_string( $value ) && '' !== trim( $value ) && get_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, true ) ) {
 			update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, 0 );
 		}
-		if ( '_wp_attached_file' === $key ) {
-			$state = get_post_meta( $attachment_id, Imgproc_Local_Queue::META_STATE, true );
-			if ( in_array( $state, array( 'done', 'failed' ), true ) ) {
-				self::queue_upload( (int) $attachment_id, self::METADATA_S );
-			}
+		if ( '_wp_attached_file' === $key && in_array( get_post_meta( $attachment_id, Imgproc_Local_Queue::META_STATE, true ), array( 'done', 'failed' ), true ) ) {
+			self::queue_upload( $attachment_id, self::METADATA_S );
 		}
 	}
 
@@ -87,6 +95,109 @@ final class Imgproc_Local_Attachment {
 		if ( metadata_exists( 'post', $attachment_id, Imgproc_Local_Queue::META ) ) {
 			Imgproc_Local_Files::remove( $attachment_id, Imgproc_Local_Queue::state( $attachment_id ) );
 		}
+	}
+
+	/**
+	 * Whether an attachment can be processed: true, or the reason why not.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return true|WP_Error
+	 */
+	public static function check( $attachment_id ) {
+		if ( 'attachment' !== get_post_type( $attachment_id ) ) {
+			return new WP_Error( 'missing', __( 'There is no such attachment.', 'imgproc-local' ) );
+		}
+		$type = get_post_mime_type( $attachment_id );
+		if ( in_array( $type, self::TYPES, true ) || 'image/avif' === $type ) {
+			return true;
+		}
+		/* translators: %s: MIME type. */
+		return new WP_Error( 'skipped', sprintf( __( 'Files of the type %s are not processed: only JPEG, PNG, GIF, WebP and AVIF are.', 'imgproc-local' ), $type ) );
+	}
+
+	/**
+	 * The request for an attachment.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $args          Arguments of Imgproc_Local_Queue::add().
+	 * @param array $state         State of the attachment.
+	 * @return array|WP_Error With path, operation, fields, options (a hash of operation and fields without the context), sha256, key (the Idempotency-Key), published_bytes and published_sha256.
+	 */
+	public static function request( $attachment_id, array $args, array $state ) {
+		$check = self::check( $attachment_id );
+		if ( is_wp_error( $check ) ) {
+			return $check;
+		}
+		$published = (string) get_attached_file( $attachment_id );
+		if ( ! is_readable( $published ) || ! Imgproc_Local_Files::is_in_uploads( $published ) ) {
+			/* translators: %s: file name. */
+			return new WP_Error( 'refused', sprintf( __( 'The file %s is not in the folder of uploads of this server.', 'imgproc-local' ), wp_basename( $published ) ) );
+		}
+		$operation = self::operation( get_post_mime_type( $attachment_id ), ! empty( $args['texts_only'] ) );
+		if ( '' === $operation ) {
+			return new WP_Error( 'skipped', __( 'The settings ask for nothing that can be done with this file.', 'imgproc-local' ) );
+		}
+		$kept = Imgproc_Local_Files::original( $published, $state );
+		$path = '' === $kept ? $published : $kept; // Send the original: a result must not be compressed again.
+
+		$fields = array();
+		if ( in_array( $operation, array( 'analyze', 'process' ), true ) ) {
+			$codes               = array_merge( array( Imgproc_Local_Settings::language( $attachment_id ) ), Imgproc_Local_Settings::get( 'languages' ) );
+			$fields['languages'] = implode( ',', array_slice( array_unique( $codes ), 0, Imgproc_Local_Settings::MAX_LANGUAGES ) );
+			$fields             += array_filter( array( 'context' => $state['context'] ?? self::context( $attachment_id ) ), 'strlen' );
+		}
+		if ( in_array( $operation, array( 'convert', 'process' ), true ) ) {
+			$format           = Imgproc_Local_Settings::get( 'format' );
+			$fields['format'] = '' === $format ? 'webp' : $format;
+		}
+		$fields['project_name'] = substr( (string) wp_parse_url( home_url(), PHP_URL_HOST ), 0, 255 );
+
+		$sha256  = hash_file( 'sha256', $path );
+		$options = $operation . '|' . wp_json_encode( array_diff_key( $fields, array( 'context' => '' ) ) );
+		return array(
+			'path'             => $path,
+			'operation'        => $operation,
+			'fields'           => $fields,
+			'options'          => md5( $options ),
+			'sha256'           => $sha256,
+			'key'              => hash( 'sha256', implode( '|', array( home_url(), get_current_blog_id(), $attachment_id, $sha256, $options, wp_json_encode( $fields ), $args['again'] ?? '' ) ) ),
+			'published_bytes'  => (int) filesize( $published ),
+			'published_sha256' => $path === $published ? $sha256 : hash_file( 'sha256', $published ),
+		);
+	}
+
+	/**
+	 * The operation that does what the settings ask for. For two tasks or more that is “process”, which does all three.
+	 *
+	 * @param string $type       MIME type.
+	 * @param bool   $texts_only Whether only texts are to be written.
+	 * @return string Empty if there is nothing to do.
+	 */
+	private static function operation( $type, $texts_only ) {
+		$has_text = in_array( $type, self::TYPES, true );
+		$tasks    = array(
+			'analyze'  => $has_text && ( $texts_only || Imgproc_Local_Settings::get( 'alt' ) ),
+			'optimize' => ! $texts_only && Imgproc_Local_Settings::get( 'optimize' ),
+			'convert'  => ! $texts_only && '' !== Imgproc_Local_Settings::get( 'format' ) && in_array( $type, array( 'image/jpeg', 'image/png' ), true ),
+		);
+		$tasks    = array_keys( array_filter( $tasks ) );
+		return count( $tasks ) > 1 ? 'process' : (string) reset( $tasks );
+	}
+
+	/**
+	 * Title and excerpt (or beginning) of the post that the image belongs to, at most 500 characters; empty for drafts never saved and posts with a password.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return string
+	 */
+	private static function context( $attachment_id ) {
+		$post = get_post( wp_get_post_parent_id( $attachment_id ) );
+		if ( ! $post instanceof WP_Post || 'attachment' === $post->post_type || 'auto-draft' === $post->post_status || '' !== $post->post_password ) {
+			return '';
+		}
+		$excerpt = '' !== $post->post_excerpt ? $post->post_excerpt : wp_trim_words( strip_shortcodes( $post->post_content ), 40, '' );
+		$text    = trim( preg_replace( '/\s+/u', ' ', wp_strip_all_tags( $post->post_title . '. ' . $excerpt ) ), ' .' );
+		return mb_substr( html_entity_decode( $text, ENT_QUOTES, 'UTF-8' ), 0, 500 );
 	}
 
 	/**
@@ -123,7 +234,7 @@ final class Imgproc_Local_Attachment {
 			$state['done_sha256']  = $state['sent_sha256'];
 		}
 		$errors = array();
-		foreach ( isset( $job['errors'] ) ? $job['errors'] : array() as $error ) {
+		foreach ( $job['errors'] ?? array() as $error ) {
 			$errors[] = $error['stage'] . ': ' . $error['message'];
 		}
 		$state['error'] = implode( ' ', $errors );
@@ -137,7 +248,7 @@ final class Imgproc_Local_Attachment {
 	 * of a scaled image again.
 	 *
 	 * @param int   $attachment_id Attachment.
-	 * @param array $request       Request of Imgproc_Local_Source.
+	 * @param array $request       As request() returns it.
 	 * @param array $state         State.
 	 * @return bool
 	 */
@@ -164,14 +275,14 @@ final class Imgproc_Local_Attachment {
 	 * State of another attachment with the same file, if it was processed or is being processed.
 	 *
 	 * @param int   $attachment_id Attachment.
-	 * @param array $request       Request of Imgproc_Local_Source.
+	 * @param array $request       As request() returns it.
 	 * @return array State; its field state is empty if there is none.
 	 */
 	public static function twin( $attachment_id, array $request ) {
 		foreach ( Imgproc_Local_Files::twins( $attachment_id ) as $id ) {
 			wp_cache_delete( $id, 'post_meta' );
 			$state = Imgproc_Local_Queue::state( $id );
-			if ( 'sent' === $state['state'] || ( 'done' === $state['state'] && isset( $state['published_sha256'] ) && $state['published_sha256'] === $request['published_sha256'] ) ) {
+			if ( 'sent' === $state['state'] || ( 'done' === $state['state'] && ( $state['published_sha256'] ?? '' ) === $request['published_sha256'] ) ) {
 				return $state;
 			}
 		}
@@ -179,17 +290,15 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Copies the fields that describe a file to the state of another attachment with the same file.
+	 * State of an attachment with the fields that describe a file from another attachment with the same file.
 	 *
-	 * @param array $from State of the other attachment.
-	 * @param array $to   State; changed.
+	 * @param array $twin  State of the other attachment.
+	 * @param array $state State.
+	 * @return array
 	 */
-	public static function copy_file_fields( array $from, array &$to ) {
-		foreach ( array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options', 'done_sha256' ) as $field ) {
-			if ( isset( $from[ $field ] ) ) {
-				$to[ $field ] = $from[ $field ];
-			}
-		}
+	public static function with_files_of( array $twin, array $state ) {
+		$fields = array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options', 'done_sha256' );
+		return array_merge( $state, array_intersect_key( $twin, array_flip( $fields ) ) );
 	}
 
 	/**
@@ -202,69 +311,25 @@ final class Imgproc_Local_Attachment {
 	 */
 	public static function accept_text( $attachment_id, $language, $alt ) {
 		$alt = trim( wp_strip_all_tags( $alt, true ) );
-		if ( '' === $alt || 'attachment' !== get_post_type( $attachment_id ) ) {
-			return new WP_Error( 'refused', __( 'An alt text of an attachment was expected.', 'imgproc-local' ) );
+		if ( '' === $alt ) {
+			return new WP_Error( 'refused', __( 'Write an alt text first: the field is empty.', 'imgproc-local' ) );
 		}
 		wp_cache_delete( $attachment_id, 'post_meta' );
 		$state = Imgproc_Local_Queue::state( $attachment_id );
-
-		$state['texts'][ $language ] = array_merge(
-			array( 'filename' => '' ),
-			isset( $state['texts'][ $language ] ) ? $state['texts'][ $language ] : array(),
-			array(
-				'alt'        => $alt,
-				'source'     => 'person',
-				'needs_text' => false,
-			)
+		$text  = array(
+			'alt'        => $alt,
+			'source'     => 'person',
+			'needs_text' => false,
 		);
+
+		$state['texts'][ $language ] = $text + ( $state['texts'][ $language ] ?? array( 'filename' => '' ) );
 		if ( Imgproc_Local_Settings::language( $attachment_id ) === $language ) {
-			update_post_meta( $attachment_id, self::ALT, wp_slash( $alt ) );
+			update_post_meta( $attachment_id, self::ALT, wp_slash( $alt ) ); // This clears META_NEEDS_TEXT, see meta_changed().
 			$state['alt_written'] = $alt;
 			$state['fills_alt']   = true;
-			update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, 0 );
 		}
 		Imgproc_Local_Queue::save( $attachment_id, $state );
 		return true;
-	}
-
-	/**
-	 * Alt text to show for an image that was inserted into a post before its alt text was written: in the language of the
-	 * page if there is one, else the one that is stored with the attachment.
-	 *
-	 * @param int $attachment_id Attachment.
-	 * @return string Empty if the attachment already had an alt text when it was first processed, or has none now.
-	 */
-	public static function alt_for_display( $attachment_id ) {
-		$state = Imgproc_Local_Queue::state( $attachment_id );
-		$alt   = trim( (string) get_post_meta( $attachment_id, self::ALT, true ) );
-		if ( '' === $alt || empty( $state['fills_alt'] ) ) {
-			return '';
-		}
-		$language = strtolower( substr( determine_locale(), 0, 2 ) );
-		$is_ours  = isset( $state['alt_written'] ) && $state['alt_written'] === $alt;
-		// In the attachment’s own language, the text in the state may be a proposal of a preview that nobody has accepted.
-		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language;
-		if ( $is_ours && $is_other && isset( $state['texts'][ $language ] ) && ! $state['texts'][ $language ]['needs_text'] && '' !== $state['texts'][ $language ]['alt'] ) {
-			return $state['texts'][ $language ]['alt'];
-		}
-		return $alt;
-	}
-
-	/**
-	 * Queues an upload if the settings say so. The queue records PDF files and images that the service does not accept as
-	 * skipped; other files are ignored here.
-	 *
-	 * @param int $attachment_id Attachment.
-	 * @param int $delay_s       Seconds until it may be sent.
-	 */
-	private static function queue_upload( $attachment_id, $delay_s ) {
-		if ( ! Imgproc_Local_Settings::get( 'on_upload' ) || ! Imgproc_Local_Settings::is_ready() ) {
-			return;
-		}
-		$type = (string) get_post_mime_type( $attachment_id );
-		if ( 0 === strpos( $type, 'image/' ) || 'application/pdf' === $type ) {
-			Imgproc_Local_Queue::add( $attachment_id, array(), $delay_s );
-		}
 	}
 
 	/**
@@ -282,7 +347,7 @@ final class Imgproc_Local_Attachment {
 		wp_cache_delete( $attachment_id, 'post_meta' );
 		$text    = $state['texts'][ $language ];
 		$current = trim( (string) get_post_meta( $attachment_id, self::ALT, true ) );
-		$written = isset( $state['alt_written'] ) ? $state['alt_written'] : '';
+		$written = $state['alt_written'] ?? '';
 		if ( '' === $current && '' === $written ) {
 			$state['fills_alt'] = true;
 		}

@@ -1,6 +1,6 @@
 <?php
 /**
- * The page Media → Imgproc Local: many images at once, with progress, a stop, and the list of what failed.
+ * The page Media → Imgproc Local: many images at once, with progress and a stop; and the notices of the admin.
  *
  * The browser adds images in pages of PAGE_SIZE, so that no request grows with the library. What was added is finished
  * in the background, also when the page is closed.
@@ -11,7 +11,7 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Shows the bulk page and answers its requests.
+ * Shows the bulk page and answers its requests; prints what is wrong now, and the progress above the media library.
  */
 final class Imgproc_Local_Bulk {
 
@@ -26,121 +26,50 @@ final class Imgproc_Local_Bulk {
 	const CAPABILITY = 'edit_others_posts';
 
 	/**
+	 * User meta: how many failed images there were when the user dismissed the notice on them.
+	 */
+	const DISMISSED = 'imgproc_local_dismissed_failed';
+
+	/**
 	 * Registers the hooks.
 	 */
 	public static function init(): void {
+		add_action( 'init', array( __CLASS__, 'register_dismissed' ) );
 		add_action( 'admin_menu', array( __CLASS__, 'add_page' ) );
 		add_action( 'rest_api_init', array( __CLASS__, 'register_routes' ) );
-		add_action( 'admin_enqueue_scripts', array( __CLASS__, 'enqueue_on_library' ) );
-		add_action( 'admin_notices', array( __CLASS__, 'print_library_progress' ) );
+		add_action( 'admin_enqueue_scripts', array( __CLASS__, 'enqueue' ) );
+		add_action( 'admin_notices', array( __CLASS__, 'print_notices' ) );
+		add_filter( 'removable_query_args', array( __CLASS__, 'removable_query_args' ) );
+	}
+
+	/**
+	 * Lets the script store in the user’s meta that a notice was dismissed.
+	 */
+	public static function register_dismissed(): void {
+		$meta = array(
+			'type'         => 'integer',
+			'single'       => true,
+			'show_in_rest' => array( 'schema' => array( 'context' => array( 'edit' ) ) ),
+		);
+		register_meta( 'user', self::DISMISSED, $meta );
 	}
 
 	/**
 	 * Adds the page to the menu Media.
 	 */
 	public static function add_page(): void {
-		$hook = add_media_page( __( 'Imgproc Local', 'imgproc-local' ), __( 'Imgproc Local', 'imgproc-local' ), self::CAPABILITY, 'imgproc-local-bulk', array( __CLASS__, 'print_page' ) );
-		if ( $hook ) {
-			add_action( 'load-' . $hook, array( __CLASS__, 'enqueue' ) );
-		}
+		add_media_page( 'Imgproc Local', 'Imgproc Local', self::CAPABILITY, 'imgproc-local-bulk', array( __CLASS__, 'print_page' ) );
 	}
 
 	/**
-	 * Returns the address of the page.
-	 *
-	 * @return string
-	 */
-	public static function url(): string {
-		return admin_url( 'upload.php?page=imgproc-local-bulk' );
-	}
-
-	/**
-	 * Loads the script on the media library, where it shows the progress of the queue.
+	 * Loads the script on the page and on the media library, where it shows the progress of the queue.
 	 *
 	 * @param string $hook The current admin page.
 	 */
-	public static function enqueue_on_library( string $hook ): void {
-		if ( 'upload.php' === $hook && current_user_can( 'upload_files' ) ) {
-			self::enqueue();
+	public static function enqueue( string $hook ): void {
+		if ( in_array( $hook, array( 'upload.php', 'media_page_imgproc-local-bulk' ), true ) && current_user_can( 'upload_files' ) ) {
+			imgproc_local_enqueue( 'bulk', array(), self::queue() );
 		}
-	}
-
-	/**
-	 * Loads the script and the style.
-	 */
-	public static function enqueue(): void {
-		wp_enqueue_style( 'imgproc-local-library', IMGPROC_LOCAL_URL . 'assets/library.css', array(), IMGPROC_LOCAL_VERSION );
-		wp_enqueue_script( 'imgproc-local-bulk', IMGPROC_LOCAL_URL . 'assets/bulk.js', array( 'wp-a11y', 'wp-api-fetch', 'wp-i18n' ), IMGPROC_LOCAL_VERSION, true );
-		wp_set_script_translations( 'imgproc-local-bulk', 'imgproc-local', IMGPROC_LOCAL_DIR . 'languages' );
-		wp_add_inline_script( 'imgproc-local-bulk', 'var imgprocLocalQueue = ' . wp_json_encode( self::queue() ) . ';', 'before' );
-	}
-
-	/**
-	 * Prints the progress above the media library, hidden if no image waits. The script keeps it up to date.
-	 */
-	public static function print_library_progress(): void {
-		$screen = get_current_screen();
-		if ( ! $screen || 'upload' !== $screen->id || ! current_user_can( 'upload_files' ) ) {
-			return;
-		}
-		$queue = self::queue();
-		printf(
-			'<div class="notice %s imgproc-local-progress-notice"%s>',
-			'' === $queue['pause'] ? 'notice-info' : 'notice-warning',
-			$queue['waiting'] + $queue['running'] > 0 ? '' : ' hidden'
-		);
-		self::print_progress( $queue, __( 'Imgproc Local:', 'imgproc-local' ) );
-		echo '</div>';
-	}
-
-	/**
-	 * Prints the progress, the button that stops the queue, and why it is paused.
-	 *
-	 * @param array  $queue As returned by queue().
-	 * @param string $name  What the progress belongs to, where that is not obvious.
-	 */
-	private static function print_progress( array $queue, string $name = '' ): void {
-		$unfinished = $queue['waiting'] + $queue['running'];
-		/* translators: %s: Number of images. */
-		$text = sprintf( _n( '%s image waits.', '%s images wait.', $unfinished, 'imgproc-local' ), number_format_i18n( $unfinished ) );
-		?>
-		<div class="imgproc-local-progress">
-			<p><strong><?php echo esc_html( $name ); ?></strong> <span id="imgproc-local-progress-text"><?php echo esc_html( $text ); ?></span></p>
-			<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
-			<?php if ( current_user_can( self::CAPABILITY ) ) : ?>
-				<button type="button" class="button hide-if-no-js" data-imgproc-action="stop"><?php esc_html_e( 'Stop', 'imgproc-local' ); ?></button>
-			<?php endif; ?>
-			<p class="imgproc-local-pause"<?php echo '' === $queue['pause'] ? ' hidden' : ''; ?>>
-				<span><?php echo esc_html( $queue['pause'] ); ?></span>
-				<?php echo Imgproc_Local_Notices::settings_link(); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- settings_link() escapes. ?>
-			</p>
-		</div>
-		<?php
-	}
-
-	/**
-	 * Prints the page.
-	 */
-	public static function print_page(): void {
-		?>
-		<div class="wrap imgproc-local-bulk">
-			<h1><?php esc_html_e( 'Imgproc Local', 'imgproc-local' ); ?></h1>
-			<hr class="wp-header-end">
-			<noscript><div class="notice notice-error inline"><p><?php esc_html_e( 'This page needs JavaScript. Without it, use the bulk action of the media library’s list view, or “wp imgproc process”.', 'imgproc-local' ); ?></p></div></noscript>
-			<h2><?php esc_html_e( 'Process many images', 'imgproc-local' ); ?></h2>
-			<form id="imgproc-local-start">
-				<fieldset>
-					<legend><?php esc_html_e( 'Which images?', 'imgproc-local' ); ?></legend>
-					<?php self::print_choices(); ?>
-				</fieldset>
-				<p class="description"><?php esc_html_e( 'Alt texts written by people are never replaced. Every image that is processed takes credits of the service. You can leave this page as soon as all images were added; they are finished in the background.', 'imgproc-local' ); ?></p>
-				<p><button type="submit" class="button button-primary"><?php esc_html_e( 'Start', 'imgproc-local' ); ?></button></p>
-			</form>
-			<div class="imgproc-local-progress-box" hidden><?php self::print_progress( self::queue() ); ?></div>
-			<h2><?php esc_html_e( 'Failed images', 'imgproc-local' ); ?></h2>
-			<div id="imgproc-local-failures"><?php echo Imgproc_Local_Failures::html( 1 ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- html() escapes. ?></div>
-		</div>
-		<?php
 	}
 
 	/**
@@ -158,88 +87,119 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Prints a radio button per group of images with their number.
+	 * Prints the page.
 	 */
-	private static function print_choices(): void {
-		foreach ( self::choices() as $filter => $label ) {
-			printf(
-				'<p><label><input type="radio" name="filter" value="%1$s"%2$s> %3$s <span class="imgproc-local-count" data-filter="%1$s">(%4$s)</span></label></p>',
-				esc_attr( $filter ),
-				checked( $filter, 'new', false ),
-				esc_html( $label ),
-				esc_html( number_format_i18n( Imgproc_Local_Images::count( $filter ) ) )
-			);
+	public static function print_page(): void {
+		?>
+		<div class="wrap imgproc-local-bulk">
+			<h1>Imgproc Local</h1>
+			<hr class="wp-header-end">
+			<noscript><div class="notice notice-error inline"><p><?php esc_html_e( 'This page needs JavaScript. Without it, use the bulk action of the media library’s list view, or “wp imgproc process”.', 'imgproc-local' ); ?></p></div></noscript>
+			<form id="imgproc-local-start">
+				<fieldset>
+					<legend><h2><?php esc_html_e( 'Which images?', 'imgproc-local' ); ?></h2></legend>
+					<?php foreach ( self::choices() as $filter => $label ) : ?>
+						<p><label>
+							<input type="radio" name="filter" value="<?php echo esc_attr( $filter ); ?>"<?php checked( $filter, 'new' ); ?>>
+							<?php echo esc_html( $label ); ?>
+							(<span class="imgproc-local-count" data-filter="<?php echo esc_attr( $filter ); ?>"><?php echo esc_html( number_format_i18n( Imgproc_Local_Library::count( $filter ) ) ); ?></span>)
+						</label></p>
+					<?php endforeach; ?>
+				</fieldset>
+				<p class="description"><?php esc_html_e( 'Alt texts written by people are never replaced. Every image that is processed takes credits of the service. You can leave this page as soon as all images were added; they are finished in the background.', 'imgproc-local' ); ?></p>
+				<p><button type="submit" class="button button-primary"><?php esc_html_e( 'Start', 'imgproc-local' ); ?></button></p>
+			</form>
+			<?php self::print_progress(); ?>
+			<p><a href="<?php echo esc_url( self::failed_url() ); ?>"><?php esc_html_e( 'List the images that failed, with the reasons', 'imgproc-local' ); ?></a></p>
+		</div>
+		<?php
+	}
+
+	/**
+	 * Prints the progress, the button that stops the queue, and why it is paused. The script shows it while images wait.
+	 */
+	private static function print_progress(): void {
+		?>
+		<div class="notice notice-info inline imgproc-local-progress" hidden>
+			<p><strong>Imgproc Local:</strong> <span id="imgproc-local-progress-text"></span></p>
+			<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
+			<?php if ( current_user_can( self::CAPABILITY ) ) : ?>
+				<button type="button" class="button"><?php esc_html_e( 'Stop', 'imgproc-local' ); ?></button>
+			<?php endif; ?>
+			<p class="imgproc-local-pause" hidden><span></span> <?php echo wp_kses_post( Imgproc_Local_Settings::link() ); ?></p>
+		</div>
+		<?php
+	}
+
+	/**
+	 * Prints the notices of the current screen: that the setup is incomplete, why the queue is paused, what was added to
+	 * it, and how many images failed. The media library and the bulk page show a pause with their progress instead.
+	 */
+	public static function print_notices(): void {
+		$screen = get_current_screen();
+		if ( ! $screen || ! current_user_can( 'upload_files' ) ) {
+			return;
+		}
+		if ( ! Imgproc_Local_Settings::is_ready() ) {
+			if ( in_array( $screen->id, array( 'plugins', 'upload', 'media_page_imgproc-local-bulk' ), true ) ) {
+				self::print_notice( 'info', __( 'Imgproc Local does nothing yet: it needs the key of a service, and something to do.', 'imgproc-local' ), Imgproc_Local_Settings::link() );
+			}
+			return;
+		}
+		$queue = self::queue();
+		if ( in_array( $screen->id, array( 'dashboard', 'media', 'attachment', 'plugins', 'settings_page_imgproc-local' ), true ) && '' !== $queue['pause'] ) {
+			self::print_notice( 'warning', 'Imgproc Local: ' . $queue['pause'], Imgproc_Local_Settings::link() );
+		}
+		if ( 'upload' !== $screen->id ) {
+			return;
+		}
+		self::print_progress();
+		if ( isset( $_GET['imgproc_local_added'] ) ) { // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
+			$added = absint( $_GET['imgproc_local_added'] ); // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
+			/* translators: %s: Number of images. */
+			self::print_notice( 'success is-dismissible', sprintf( _n( '%s image was added to the queue of Imgproc Local.', '%s images were added to the queue of Imgproc Local.', $added, 'imgproc-local' ), number_format_i18n( $added ) ) );
+		}
+		// Once dismissed, the notice returns only when more have failed than now.
+		$user      = get_current_user_id();
+		$dismissed = (int) get_user_meta( $user, self::DISMISSED, true );
+		if ( $queue['failed'] < $dismissed ) {
+			update_user_meta( $user, self::DISMISSED, $queue['failed'] );
+		} elseif ( $queue['failed'] > $dismissed ) {
+			/* translators: %s: Number of images. */
+			$text = sprintf( _n( 'Imgproc Local could not process %s image.', 'Imgproc Local could not process %s images.', $queue['failed'], 'imgproc-local' ), number_format_i18n( $queue['failed'] ) );
+			$link = sprintf( '<a href="%s">%s</a>', esc_url( self::failed_url() ), esc_html__( 'List them with the reasons', 'imgproc-local' ) );
+			self::print_notice( 'error is-dismissible imgproc-local-failed', $text, $link );
 		}
 	}
 
 	/**
-	 * Registers the routes of the page.
+	 * Prints a notice.
+	 *
+	 * @param string $kind The end of its CSS classes.
+	 * @param string $text What it says.
+	 * @param string $link Escaped HTML after the text.
 	 */
-	public static function register_routes(): void {
-		$may_see    = static function (): bool {
-			return current_user_can( 'upload_files' );
-		};
-		$may_change = static function (): bool {
-			return current_user_can( self::CAPABILITY );
-		};
-		$page       = array(
-			'type'    => 'integer',
-			'minimum' => 1,
-			'default' => 1,
-		);
-		self::register_route( '/queue', 'GET', 'rest_queue', $may_see, array() );
-		self::register_route( '/queue/stop', 'POST', 'rest_stop', $may_change, array() );
-		self::register_route( '/queue/failures', 'GET', 'rest_failures', $may_change, array( 'page' => $page ) );
-		self::register_route( '/queue/counts', 'GET', 'rest_counts', $may_change, array() );
-		$filter = array(
-			'type'     => 'string',
-			'enum'     => array_keys( self::choices() ),
-			'required' => true,
-		);
-		$after  = array(
-			'type'    => 'integer',
-			'minimum' => 0,
-			'default' => 0,
-		);
-		self::register_route(
-			'/queue/add',
-			'POST',
-			'rest_add',
-			$may_change,
-			array(
-				'filter' => $filter,
-				'after'  => $after,
-			)
-		);
-		$ids = array(
-			'type'     => 'array',
-			'items'    => array( 'type' => 'integer' ),
-			'maxItems' => self::PAGE_SIZE,
-			'required' => true,
-		);
-		self::register_route( '/queue/add-ids', 'POST', 'rest_add_ids', $may_see, array( 'ids' => $ids ) );
+	private static function print_notice( string $kind, string $text, string $link = '' ): void {
+		printf( '<div class="notice notice-%s"><p>%s %s</p></div>', esc_attr( $kind ), esc_html( $text ), wp_kses_post( $link ) );
 	}
 
 	/**
-	 * Registers one route.
+	 * Lets WordPress remove the number of added images from the URL.
 	 *
-	 * @param string   $path       Below the namespace.
-	 * @param string   $method     HTTP method.
-	 * @param string   $callback   A method of this class.
-	 * @param callable $permission Whether the current user may call it.
-	 * @param array    $args       Parameters.
+	 * @param string[] $names Query variables.
+	 * @return string[]
 	 */
-	private static function register_route( string $path, string $method, string $callback, callable $permission, array $args ): void {
-		register_rest_route(
-			'imgproc-local/v1',
-			$path,
-			array(
-				'methods'             => $method,
-				'callback'            => array( __CLASS__, $callback ),
-				'permission_callback' => $permission,
-				'args'                => $args,
-			)
-		);
+	public static function removable_query_args( array $names ): array {
+		return array_merge( $names, array( 'imgproc_local_added' ) );
+	}
+
+	/**
+	 * Returns the address of the list of images that failed, in the media library.
+	 *
+	 * @return string
+	 */
+	private static function failed_url(): string {
+		return admin_url( 'upload.php?mode=list&' . Imgproc_Local_Library::FILTER . '=failed' );
 	}
 
 	/**
@@ -248,89 +208,94 @@ final class Imgproc_Local_Bulk {
 	 * @return array{waiting: int, running: int, done: int, failed: int, pause: string}
 	 */
 	private static function queue(): array {
-		$status = Imgproc_Local_Queue::status();
+		$status          = Imgproc_Local_Queue::status();
+		$status['pause'] = self::pause_message( $status );
+		return $status;
+	}
+
+	/**
+	 * Returns why the queue is paused, how many images wait and when it is tried again, or why it is slow; an empty string
+	 * if nothing is wrong or no image waits.
+	 *
+	 * @param array $status As returned by Imgproc_Local_Queue::status().
+	 * @return string
+	 */
+	public static function pause_message( array $status ): string {
+		$waiting = $status['waiting'] + $status['running'];
+		if ( 0 === $waiting || ! $status['pause'] ) {
+			return $waiting && Imgproc_Local_Worker::is_loopback_broken() ? Imgproc_Local_Worker::loopback_message() : '';
+		}
+		/* translators: 1: Why the queue is paused. 2: Number of images. 3: A time of day. */
+		return sprintf( _n( '%1$s %2$s image waits. The next try is at %3$s.', '%1$s %2$s images wait. The next try is at %3$s.', $waiting, 'imgproc-local' ), $status['pause']['message'], number_format_i18n( $waiting ), wp_date( get_option( 'time_format' ), $status['pause']['until'] ) );
+	}
+
+	/**
+	 * Registers the routes of the queue.
+	 */
+	public static function register_routes(): void {
+		$may_see  = static function (): bool {
+			return current_user_can( 'upload_files' );
+		};
+		$may_stop = static function (): bool {
+			return current_user_can( self::CAPABILITY );
+		};
+		$may_add  = static function ( WP_REST_Request $request ): bool {
+			return current_user_can( isset( $request['ids'] ) ? 'upload_files' : self::CAPABILITY );
+		};
+		$ids      = array(
+			'type'     => 'array',
+			'items'    => array( 'type' => 'integer' ),
+			'maxItems' => self::PAGE_SIZE,
+		);
+		$filter   = array(
+			'type' => 'string',
+			'enum' => array_keys( self::choices() ),
+		);
+		$after    = array( 'type' => 'integer' );
+		imgproc_local_route( '/queue', 'GET', array( __CLASS__, 'rest_queue' ), $may_see );
+		imgproc_local_route( '/queue', 'POST', array( __CLASS__, 'rest_add' ), $may_add, compact( 'ids', 'filter', 'after' ) );
+		imgproc_local_route( '/queue/stop', 'POST', array( __CLASS__, 'rest_stop' ), $may_stop );
+	}
+
+	/**
+	 * Returns the state of the queue, and to those who may see the page the number of images in each group, formatted for
+	 * people, unless images wait.
+	 *
+	 * @return array
+	 */
+	public static function rest_queue(): array {
+		$queue = self::queue();
+		if ( 0 === $queue['waiting'] + $queue['running'] && current_user_can( self::CAPABILITY ) ) {
+			foreach ( array_keys( self::choices() ) as $filter ) {
+				$queue['counts'][ $filter ] = number_format_i18n( Imgproc_Local_Library::count( $filter ) );
+			}
+		}
+		return $queue;
+	}
+
+	/**
+	 * Adds the given images, or the next page of those that a filter lists, to the queue.
+	 *
+	 * @param WP_REST_Request $request With `ids`, or with `filter` and `after`.
+	 * @return array `added`: how many; `after` for the next request, null after the last page; and `queue`.
+	 */
+	public static function rest_add( WP_REST_Request $request ): array {
+		$ids   = $request['ids'] ?? Imgproc_Local_Library::ids( (string) $request['filter'], (int) $request['after'], self::PAGE_SIZE );
+		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Library::editable( $ids ) );
 		return array(
-			'waiting' => (int) $status['waiting'],
-			'running' => (int) $status['running'],
-			'done'    => (int) $status['done'],
-			'failed'  => (int) $status['failed'],
-			'pause'   => Imgproc_Local_Notices::pause_message( $status ),
-		);
-	}
-
-	/**
-	 * Answers with the state of the queue.
-	 *
-	 * @return WP_REST_Response
-	 */
-	public static function rest_queue(): WP_REST_Response {
-		return new WP_REST_Response( self::queue() );
-	}
-
-	/**
-	 * Adds the next page of the images that a filter lists to the queue.
-	 *
-	 * @param WP_REST_Request $request With `filter` and `after`.
-	 * @return WP_REST_Response `added`, `queue`, and `after` for the next request (null after the last page).
-	 */
-	public static function rest_add( WP_REST_Request $request ): WP_REST_Response {
-		$ids   = Imgproc_Local_Images::ids( $request['filter'], $request['after'], self::PAGE_SIZE );
-		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Images::editable( $ids ) );
-		return new WP_REST_Response(
-			array(
-				'added' => $added,
-				'after' => count( $ids ) < self::PAGE_SIZE ? null : end( $ids ),
-				'queue' => self::queue(),
-			)
-		);
-	}
-
-	/**
-	 * Adds the given images to the queue.
-	 *
-	 * @param WP_REST_Request $request With `ids`.
-	 * @return WP_REST_Response `added` and `queue`.
-	 */
-	public static function rest_add_ids( WP_REST_Request $request ): WP_REST_Response {
-		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Images::editable( $request['ids'] ) );
-		return new WP_REST_Response(
-			array(
-				'added' => $added,
-				'queue' => self::queue(),
-			)
+			'added' => $added,
+			'after' => count( $ids ) < self::PAGE_SIZE ? null : end( $ids ),
+			'queue' => self::queue(),
 		);
 	}
 
 	/**
 	 * Removes up to PAGE_SIZE waiting images from the queue. Those that the service has already are finished.
 	 *
-	 * @return WP_REST_Response
+	 * @return array The state of the queue.
 	 */
-	public static function rest_stop(): WP_REST_Response {
+	public static function rest_stop(): array {
 		Imgproc_Local_Queue::stop( self::PAGE_SIZE );
-		return self::rest_queue();
-	}
-
-	/**
-	 * Answers with a page of the failed images.
-	 *
-	 * @param WP_REST_Request $request With `page`.
-	 * @return WP_REST_Response
-	 */
-	public static function rest_failures( WP_REST_Request $request ): WP_REST_Response {
-		return new WP_REST_Response( array( 'html' => Imgproc_Local_Failures::html( $request['page'] ) ) );
-	}
-
-	/**
-	 * Answers with the number of images in each group, formatted for people.
-	 *
-	 * @return WP_REST_Response
-	 */
-	public static function rest_counts(): WP_REST_Response {
-		$counts = array();
-		foreach ( array_keys( self::choices() ) as $filter ) {
-			$counts[ $filter ] = number_format_i18n( Imgproc_Local_Images::count( $filter ) );
-		}
-		return new WP_REST_Response( $counts );
+		return self::queue();
 	}
 }

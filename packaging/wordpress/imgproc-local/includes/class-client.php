@@ -13,7 +13,7 @@ defined( 'ABSPATH' ) || exit;
  * - service_down: no answer, an answer of another program, a redirect, or a 503 that is not about the queue; data can
  *   hold retry_after in seconds
  * - wrong_key: the key is missing, wrong or revoked
- * - no_credits: data holds required, balance and shortfall
+ * - no_credits: the account has too few credits
  * - rate_limited, queue_full: data holds retry_after in seconds
  * - refused: the file can't be read, or the service or a server before it refuses this request
  * - wrong_settings: the service refuses another field than the image, such as the languages or the format
@@ -71,10 +71,7 @@ final class Imgproc_Local_Client {
 	 */
 	public function languages() {
 		$data = $this->data( 'GET', '/languages' );
-		if ( is_wp_error( $data ) ) {
-			return $data;
-		}
-		return wp_list_pluck( $data, 'native_name', 'code' );
+		return is_wp_error( $data ) ? $data : wp_list_pluck( $data, 'native_name', 'code' );
 	}
 
 	/**
@@ -93,13 +90,13 @@ final class Imgproc_Local_Client {
 	 * @return true|WP_Error
 	 */
 	public function check_version() {
-		$body = $this->json( 'GET', '/openapi.json' );
-		if ( is_wp_error( $body ) ) {
-			return $body;
+		$known = $this->data( 'GET', '/openapi.json', array(), 'paths' );
+		if ( is_wp_error( $known ) ) {
+			return $known;
 		}
 		foreach ( array( '/images/process', '/images/{id}/converted', '/credits/balance' ) as $path ) {
-			if ( ! isset( $body['paths'][ $path ] ) && ! isset( $body['paths'][ '/api/v1' . $path ] ) ) {
-				return $this->old_version();
+			if ( ! isset( $known[ $path ] ) && ! isset( $known[ '/api/v1' . $path ] ) ) {
+				return $this->error( 'old_version' );
 			}
 		}
 		return true;
@@ -130,18 +127,15 @@ final class Imgproc_Local_Client {
 		$body .= "--$boundary\r\nContent-Disposition: form-data; name=\"image\"; filename=\"$name\"\r\n"
 			. "Content-Type: application/octet-stream\r\n\r\n$content\r\n--$boundary--\r\n";
 		unset( $content );
-		return $this->data(
-			'POST',
-			'/images/' . $operation,
-			array(
-				'timeout' => self::FILE_TIMEOUT_S,
-				'headers' => array(
-					'Content-Type'    => 'multipart/form-data; boundary=' . $boundary,
-					'Idempotency-Key' => $idempotency_key,
-				),
-				'body'    => $body,
-			)
+		$args = array(
+			'timeout' => self::FILE_TIMEOUT_S,
+			'headers' => array(
+				'Content-Type'    => 'multipart/form-data; boundary=' . $boundary,
+				'Idempotency-Key' => $idempotency_key,
+			),
+			'body'    => $body,
 		);
+		return $this->data( 'POST', '/images/' . $operation, $args );
 	}
 
 	/**
@@ -152,13 +146,10 @@ final class Imgproc_Local_Client {
 	 * @return array|WP_Error As the service sends it: status, image, errors.
 	 */
 	public function job( $job_id, $wait_s = 0 ) {
-		$args = array();
-		if ( $wait_s > 0 ) {
-			$args = array(
-				'timeout' => $wait_s + self::TIMEOUT_S,
-				'headers' => array( 'Prefer' => 'wait=' . (int) $wait_s ),
-			);
-		}
+		$args = array(
+			'timeout' => $wait_s + self::TIMEOUT_S,
+			'headers' => $wait_s > 0 ? array( 'Prefer' => 'wait=' . (int) $wait_s ) : array(),
+		);
 		return $this->data( 'GET', '/jobs/' . rawurlencode( $job_id ), $args );
 	}
 
@@ -171,15 +162,12 @@ final class Imgproc_Local_Client {
 	 * @return true|WP_Error
 	 */
 	public function download( $image_id, $variant, $to ) {
-		$answer = $this->request(
-			'GET',
-			'/images/' . rawurlencode( $image_id ) . '/' . $variant,
-			array(
-				'timeout'  => self::FILE_TIMEOUT_S,
-				'stream'   => true,
-				'filename' => $to,
-			)
+		$args   = array(
+			'timeout'  => self::FILE_TIMEOUT_S,
+			'stream'   => true,
+			'filename' => $to,
 		);
+		$answer = $this->request( 'GET', '/images/' . rawurlencode( $image_id ) . '/' . $variant, $args );
 		if ( ! is_wp_error( $answer ) ) {
 			$hash = trim( (string) wp_remote_retrieve_header( $answer, 'etag' ), 'W/"' );
 			if ( is_readable( $to ) && '' !== $hash && hash_file( 'sha256', $to ) === $hash ) {
@@ -192,40 +180,26 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * The field `data` of an answer.
+	 * A field of the JSON object of an answer.
 	 *
 	 * @param string $method GET or POST.
 	 * @param string $path   Path below /api/v1.
 	 * @param array  $args   Arguments of wp_remote_request().
+	 * @param string $field  Name of the field.
 	 * @return array|WP_Error
 	 */
-	private function data( $method, $path, array $args = array() ) {
-		$body = $this->json( $method, $path, $args );
-		if ( is_wp_error( $body ) ) {
-			return $body;
-		}
-		return isset( $body['data'] ) && is_array( $body['data'] ) ? $body['data'] : $this->other_program();
-	}
-
-	/**
-	 * The JSON object of an answer.
-	 *
-	 * @param string $method GET or POST.
-	 * @param string $path   Path below /api/v1.
-	 * @param array  $args   Arguments of wp_remote_request().
-	 * @return array|WP_Error
-	 */
-	private function json( $method, $path, array $args = array() ) {
+	private function data( $method, $path, array $args = array(), $field = 'data' ) {
 		$answer = $this->request( $method, $path, $args );
 		if ( is_wp_error( $answer ) ) {
 			return $answer;
 		}
 		$body = json_decode( wp_remote_retrieve_body( $answer ), true );
-		return is_array( $body ) ? $body : $this->other_program();
+		return isset( $body[ $field ] ) && is_array( $body[ $field ] ) ? $body[ $field ] : $this->error( 'other_program' );
 	}
 
 	/**
-	 * Sends one request. Redirects are not followed, because they would carry the key to another server.
+	 * Sends one request. Redirects are not followed, because they would carry the key to another server. The lock of the
+	 * queue is renewed before and after it.
 	 *
 	 * @param string $method GET or POST.
 	 * @param string $path   Path below /api/v1.
@@ -233,46 +207,24 @@ final class Imgproc_Local_Client {
 	 * @return array|WP_Error The answer of wp_remote_request() if its status is 2xx.
 	 */
 	private function request( $method, $path, array $args ) {
-		$headers = array( 'Accept' => '*/*' );
-		if ( '' !== $this->key ) {
-			$headers['X-API-Key'] = $this->key;
-		}
-		if ( isset( $args['headers'] ) ) {
-			$headers += $args['headers'];
-		}
-		$args['headers'] = $headers;
-		$args           += array(
+		$args['headers'] = array_filter( array( 'X-API-Key' => $this->key ) ) + ( $args['headers'] ?? array() ) + array( 'Accept' => '*/*' );
+
+		$args += array(
 			'method'      => $method,
 			'timeout'     => self::TIMEOUT_S,
 			'redirection' => 0,
 			'user-agent'  => 'imgproc-local-wordpress/' . IMGPROC_LOCAL_VERSION,
 		);
-		self::renew_lock_or_end();
+		Imgproc_Local_Queue::renew_lock();
 		add_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10, 2 );
 		$answer = wp_remote_request( $this->address . '/api/v1' . $path, $args );
 		remove_filter( 'pre_http_send_through_proxy', array( $this, 'bypass_proxy' ), 10 );
-		self::renew_lock_or_end( isset( $args['filename'] ) ? $args['filename'] : '' );
+		Imgproc_Local_Queue::renew_lock( $args['filename'] ?? '' );
 		if ( is_wp_error( $answer ) ) {
-			return $this->no_answer( $answer );
+			return $this->no_answer( $answer->get_error_message() );
 		}
 		$status = (int) wp_remote_retrieve_response_code( $answer );
 		return $status >= 200 && $status < 300 ? $answer : $this->error_of( $status, $answer );
-	}
-
-	/**
-	 * Renews the lock. Ends PHP if the plugin was deactivated while this process worked on the queue: it would store data
-	 * that nobody removes, if the plugin has been deleted already.
-	 *
-	 * @param string $partial File that was being received; empty if there is none.
-	 */
-	private static function renew_lock_or_end( $partial = '' ) {
-		if ( Imgproc_Local_Lock::renew_held() ) {
-			return;
-		}
-		if ( '' !== $partial ) {
-			wp_delete_file( $partial );
-		}
-		exit;
 	}
 
 	/**
@@ -290,26 +242,20 @@ final class Imgproc_Local_Client {
 	/**
 	 * The error for a request without an answer.
 	 *
-	 * @param WP_Error $error Error of wp_remote_request().
+	 * @param string $message Message of wp_remote_request().
 	 * @return WP_Error
 	 */
-	private function no_answer( WP_Error $error ) {
-		if ( defined( 'WP_HTTP_BLOCK_EXTERNAL' ) && WP_HTTP_BLOCK_EXTERNAL && 'http_request_not_executed' === $error->get_error_code() ) {
-			$host = wp_parse_url( $this->address, PHP_URL_HOST );
-			/* translators: %s: host name. */
-			return new WP_Error( 'service_down', sprintf( __( 'WP_HTTP_BLOCK_EXTERNAL forbids requests to %s. Add this host to WP_ACCESSIBLE_HOSTS in wp-config.php.', 'imgproc-local' ), $host ) );
-		}
-		$message = $error->get_error_message();
+	private function no_answer( $message ) {
 		if ( preg_match( '/timed? ?out/i', $message ) ) {
 			/* translators: %s: address of the service. */
 			return new WP_Error( 'time_out', sprintf( __( 'The service at %s did not answer in time.', 'imgproc-local' ), $this->address ) );
 		}
-		if ( preg_match( '/cURL error (18|52|55|56)\b/', $message ) ) {
-			/* translators: 1: address of the service, 2: technical message. */
-			return new WP_Error( 'service_down', sprintf( __( 'The connection to the service at %1$s was closed before its answer was complete (%2$s).', 'imgproc-local' ), $this->address, $message ) );
+		$hint = __( 'Start it, or correct the address.', 'imgproc-local' );
+		if ( defined( 'WP_HTTP_BLOCK_EXTERNAL' ) && WP_HTTP_BLOCK_EXTERNAL ) {
+			$hint .= ' ' . __( 'WP_HTTP_BLOCK_EXTERNAL is set in wp-config.php: its host must be in WP_ACCESSIBLE_HOSTS.', 'imgproc-local' );
 		}
 		/* translators: 1: address of the service, 2: technical message. */
-		return new WP_Error( 'service_down', sprintf( __( 'The service at %1$s can’t be reached (%2$s). Start it, or correct the address.', 'imgproc-local' ), $this->address, $message ) );
+		return new WP_Error( 'service_down', sprintf( __( 'The service at %1$s can’t be reached (%2$s).', 'imgproc-local' ), $this->address, $message ) . ' ' . $hint );
 	}
 
 	/**
@@ -323,70 +269,49 @@ final class Imgproc_Local_Client {
 		$body = isset( $answer['filename'] ) && is_readable( $answer['filename'] )
 			? file_get_contents( $answer['filename'], false, null, 0, 10000 ) // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
 			: wp_remote_retrieve_body( $answer );
-		$body = json_decode( (string) $body, true );
-		$said = '';
-		if ( isset( $body['message'] ) || isset( $body['error'] ) ) {
-			$said = (string) ( isset( $body['message'] ) ? $body['message'] : $body['error'] );
-		}
-		$retry_after = (int) wp_remote_retrieve_header( $answer, 'retry-after' );
-		if ( $status >= 300 && $status < 400 ) {
-			/* translators: 1: address of the service, 2: another address. */
-			return new WP_Error( 'service_down', sprintf( __( '%1$s redirects to %2$s. Enter that address without its path.', 'imgproc-local' ), $this->address, wp_remote_retrieve_header( $answer, 'location' ) ) );
+		$body = (array) json_decode( (string) $body, true );
+		$said = (string) ( $body['message'] ?? $body['error'] ?? '' );
+		if ( 413 === $status ) {
+			return new WP_Error( 'refused', '' === $said ? __( 'The file is too large for a server between this site and the service (413).', 'imgproc-local' ) : $said );
 		}
 		if ( '' === $said ) {
-			return 413 === $status
-				? new WP_Error( 'refused', __( 'The file is too large for a server between this site and the service (413).', 'imgproc-local' ) )
-				: $this->other_program( $status );
+			return $this->error( 'other_program', $status );
 		}
+		$data = array( 'retry_after' => (int) wp_remote_retrieve_header( $answer, 'retry-after' ) );
 		switch ( $status ) {
 			case 401:
 				return new WP_Error( 'wrong_key', __( 'The service does not accept the key. Create one with “imgproc-local keys create” and store it in the settings.', 'imgproc-local' ) );
 			case 402:
-				$data = array(
-					'required'  => isset( $body['required'] ) ? (int) $body['required'] : 0,
-					'balance'   => isset( $body['balance'] ) ? (int) $body['balance'] : 0,
-					'shortfall' => isset( $body['shortfall'] ) ? (int) $body['shortfall'] : 0,
-				);
 				/* translators: 1: credits needed, 2: credits left. */
-				return new WP_Error( 'no_credits', sprintf( __( 'The account has too few credits: %1$d are needed, %2$d are left. Add some with “imgproc-local credits grant”.', 'imgproc-local' ), $data['required'], $data['balance'] ), $data );
+				return new WP_Error( 'no_credits', sprintf( __( 'The account has too few credits: %1$d are needed, %2$d are left. Add some with “imgproc-local credits grant”.', 'imgproc-local' ), $body['required'] ?? 0, $body['balance'] ?? 0 ) );
 			case 404:
-				return 'Not Found' === $said ? $this->old_version() : new WP_Error( 'not_found', $said );
+				return 'Not Found' === $said ? $this->error( 'old_version' ) : new WP_Error( 'not_found', $said );
 			case 405:
-				return $this->old_version();
+				return $this->error( 'old_version' );
 			case 408:
 				return new WP_Error( 'time_out', $said );
 			case 422:
-				$of_image = empty( $body['errors'] ) || isset( $body['errors']['image'] );
-				return new WP_Error( $of_image ? 'refused' : 'wrong_settings', $said );
+				return new WP_Error( empty( $body['errors'] ) || isset( $body['errors']['image'] ) ? 'refused' : 'wrong_settings', $said );
 			case 429:
-				return new WP_Error( 'rate_limited', __( 'The key has made as many requests as it may in a minute.', 'imgproc-local' ), array( 'retry_after' => $retry_after ) );
+				return new WP_Error( 'rate_limited', __( 'The key has made as many requests as it may in a minute.', 'imgproc-local' ), $data );
 			case 503:
-				$data = array( 'retry_after' => $retry_after );
-				if ( 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ) {
-					return new WP_Error( 'queue_full', __( 'The queue of the service is full.', 'imgproc-local' ), $data );
-				}
-				return new WP_Error( 'service_down', $said, $data );
+				return new WP_Error( 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ? 'queue_full' : 'service_down', $said, $data );
 		}
 		return new WP_Error( $status < 500 ? 'refused' : 'server_error', $said );
 	}
 
 	/**
-	 * The error for an answer that can’t be from imgproc-local.
+	 * The error for an answer that can’t be from imgproc-local, or only from an old version.
 	 *
-	 * @param int $status HTTP status.
+	 * @param string $code   old_version or other_program, which becomes service_down.
+	 * @param int    $status HTTP status.
 	 * @return WP_Error
 	 */
-	private function other_program( $status = 200 ) {
+	private function error( $code, $status = 200 ) {
+		if ( 'old_version' === $code ) {
+			return new WP_Error( $code, __( 'This version of imgproc-local is too old for the plugin. Install the current version.', 'imgproc-local' ) );
+		}
 		/* translators: 1: address of the service, 2: HTTP status. */
 		return new WP_Error( 'service_down', sprintf( __( 'Another program than imgproc-local answers at %1$s (status %2$d). Correct the address.', 'imgproc-local' ), $this->address, $status ) );
-	}
-
-	/**
-	 * The error for a service that does not know a request of the plugin.
-	 *
-	 * @return WP_Error
-	 */
-	private function old_version() {
-		return new WP_Error( 'old_version', __( 'This version of imgproc-local is too old for the plugin. Install the current version.', 'imgproc-local' ) );
 	}
 }

@@ -32,29 +32,7 @@ final class Imgproc_Local_Display {
 	 * @return string
 	 */
 	public static function content_image( $tag, $context, $attachment_id ) {
-		if ( ! $attachment_id ) {
-			return $tag;
-		}
-		$tag = self::fill_alt( $tag, $attachment_id );
-		if ( ! self::accepted() ) {
-			return $tag;
-		}
-		$changed = preg_replace_callback(
-			'/(\s(?:src|srcset)=)("|\')(.*?)\2/s',
-			function ( $found ) use ( $attachment_id ) {
-				$sources = array_map(
-					function ( $source ) use ( $attachment_id ) {
-						$parts    = explode( ' ', trim( $source ), 2 );
-						$parts[0] = self::address( $parts[0], $attachment_id );
-						return implode( ' ', $parts );
-					},
-					preg_split( '/,\s+/', $found[3] )
-				);
-				return $found[1] . $found[2] . implode( ', ', $sources ) . $found[2];
-			},
-			$tag
-		);
-		return null === $changed ? $tag : $changed;
+		return $attachment_id ? self::with_copies( self::fill_alt( $tag, $attachment_id ), $attachment_id ) : $tag;
 	}
 
 	/**
@@ -65,8 +43,8 @@ final class Imgproc_Local_Display {
 	 * @return array
 	 */
 	public static function attachment_image( $attributes, $attachment ) {
-		if ( isset( $attributes['src'] ) && self::accepted() ) {
-			$attributes['src'] = self::address( $attributes['src'], $attachment->ID );
+		if ( isset( $attributes['src'] ) ) {
+			$attributes['src'] = self::with_copies( $attributes['src'], $attachment->ID );
 		}
 		return $attributes;
 	}
@@ -82,11 +60,8 @@ final class Imgproc_Local_Display {
 	 * @return array|false
 	 */
 	public static function srcset( $sources, $size, $src, $metadata, $attachment_id ) {
-		if ( ! is_array( $sources ) || ! $attachment_id || ! self::accepted() ) {
-			return $sources;
-		}
-		foreach ( $sources as $width => $source ) {
-			$sources[ $width ]['url'] = self::address( $source['url'], $attachment_id );
+		foreach ( $attachment_id && is_array( $sources ) ? $sources : array() as $width => $source ) {
+			$sources[ $width ]['url'] = self::with_copies( $source['url'], $attachment_id );
 		}
 		return $sources;
 	}
@@ -111,7 +86,7 @@ final class Imgproc_Local_Display {
 		if ( preg_match( '/\salt=("|\')\s*[^"\'\s]/', $tag ) || preg_match( '/\s(role=("|\')(presentation|none)|aria-hidden=("|\')true)/', $tag ) ) {
 			return $tag;
 		}
-		$alt = Imgproc_Local_Attachment::alt_for_display( $attachment_id );
+		$alt = self::alt( $attachment_id );
 		/**
 		 * Filters the alt text of an image in a post that has none. An empty string leaves it without one.
 		 *
@@ -129,27 +104,48 @@ final class Imgproc_Local_Display {
 	}
 
 	/**
-	 * Address of the copy of a file if there is one that the browser accepts, else that of the file itself.
+	 * Alt text to show for an image that was inserted into a post before its alt text was written: in the language of the
+	 * page if there is one, else the one that is stored with the attachment.
 	 *
-	 * @param string $url           Address of the file.
+	 * @param int $attachment_id Attachment.
+	 * @return string Empty if the attachment already had an alt text when it was first processed, or has none now.
+	 */
+	private static function alt( $attachment_id ) {
+		$state = Imgproc_Local_Queue::state( $attachment_id );
+		$alt   = trim( (string) get_post_meta( $attachment_id, Imgproc_Local_Attachment::ALT, true ) );
+		if ( '' === $alt || empty( $state['fills_alt'] ) ) {
+			return '';
+		}
+		$language = strtolower( substr( determine_locale(), 0, 2 ) );
+		$text     = $state['texts'][ $language ] ?? array( 'needs_text' => true );
+		$is_ours  = ( $state['alt_written'] ?? '' ) === $alt;
+		// In the attachment’s own language, the text in the state may be a proposal of a preview that nobody has accepted.
+		$is_other = Imgproc_Local_Settings::language( $attachment_id ) !== $language;
+		return $is_ours && $is_other && ! $text['needs_text'] && '' !== $text['alt'] ? $text['alt'] : $alt;
+	}
+
+	/**
+	 * Replaces the addresses of the attachment’s files in a text by those of their copies, which have the same name with an
+	 * ending appended, where the browser accepts them.
+	 *
+	 * @param string $text          An address, or a tag with addresses in its attributes.
 	 * @param int    $attachment_id Attachment.
 	 * @return string
 	 */
-	private static function address( $url, $attachment_id ) {
-		$state = Imgproc_Local_Queue::state( $attachment_id );
-		$file  = get_attached_file( $attachment_id );
-		if ( ! $state['files'] || ! $file ) {
-			return $url;
+	private static function with_copies( $text, $attachment_id ) {
+		$accepted = self::accepted();
+		$files    = $accepted ? Imgproc_Local_Queue::state( $attachment_id )['files'] : array();
+		$folder   = trailingslashit( dirname( (string) get_attached_file( $attachment_id ) ) );
+		$relative = ltrim( trailingslashit( dirname( (string) get_post_meta( $attachment_id, '_wp_attached_file', true ) ) ), './' );
+		foreach ( $files as $name => $file ) {
+			$is_named = false !== strpos( $text, $name ) || false !== strpos( $text, rawurlencode( $name ) );
+			$copy     = $is_named ? Imgproc_Local_Files::copy_of( $folder, $name, $files ) : '';
+			if ( in_array( 'image/' . pathinfo( $copy, PATHINFO_EXTENSION ), $accepted, true ) ) {
+				$names = preg_quote( $relative, '#' ) . '(' . preg_quote( $name, '#' ) . '|' . preg_quote( rawurlencode( $name ), '#' ) . ')';
+				$text  = preg_replace( "#(/$names)(?=[\s\"'?\#]|$)#", '$1' . substr( $copy, strlen( $name ) ), $text );
+			}
 		}
-		list( $path ) = preg_split( '/[?#]/', $url, 2 );
-		$name         = rawurldecode( wp_basename( $path ) );
-		$copy         = Imgproc_Local_Files::copy_for( trailingslashit( dirname( $file ) ), $name, $state['files'], self::accepted() );
-		$relative     = ltrim( trailingslashit( dirname( (string) get_post_meta( $attachment_id, '_wp_attached_file', true ) ) ), './' );
-		if ( '' === $copy || ! preg_match( '#/' . preg_quote( $relative, '#' ) . '[^/]+$#', rawurldecode( $path ) ) ) {
-			return $url;
-		}
-		// The copy has the source’s name with an ending appended.
-		return $path . substr( $copy, strlen( $name ) ) . substr( $url, strlen( $path ) );
+		return $text;
 	}
 
 	/**
@@ -164,12 +160,11 @@ final class Imgproc_Local_Display {
 		if ( ! $is_page || '' === $accept || '' === Imgproc_Local_Settings::get( 'format' ) ) {
 			return array();
 		}
-		$accepted = array();
-		foreach ( array( 'image/webp', 'image/avif' ) as $type ) {
-			if ( false !== strpos( $accept, $type ) && ! preg_match( "#$type\s*;\s*q=0(\.0*)?\s*(,|$)#", $accept ) ) {
-				$accepted[] = $type;
+		return array_filter(
+			array( 'image/webp', 'image/avif' ),
+			function ( $type ) use ( $accept ) {
+				return false !== strpos( $accept, $type ) && ! preg_match( "#$type\s*;\s*q=0(\.0*)?\s*(,|$)#", $accept );
 			}
-		}
-		return $accepted;
+		);
 	}
 }

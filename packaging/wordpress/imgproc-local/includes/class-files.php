@@ -1,6 +1,6 @@
 <?php
 /**
- * Files of an attachment: the published one, and the copies in a modern format.
+ * Files of an attachment: the published one, its kept original, and the copies in a modern format.
  *
  * @package Imgproc_Local
  */
@@ -24,6 +24,11 @@ final class Imgproc_Local_Files {
 	const FORMATS = array( 'webp', 'avif' );
 
 	/**
+	 * Folder of the kept originals, below the uploads folder.
+	 */
+	const ORIGINALS = 'imgproc-local-originals';
+
+	/**
 	 * Replaces the published file with the optimized one if that has fewer bytes. WordPress’s smaller sizes are not
 	 * replaced. Missing ones are made first, while the published file is still the original.
 	 *
@@ -35,9 +40,10 @@ final class Imgproc_Local_Files {
 	 */
 	public static function replace( $attachment_id, Imgproc_Local_Client $client, array $image, array &$state ) {
 		$published = get_attached_file( $attachment_id );
+		/* translators: %s: file name. */
+		$refusal = new WP_Error( 'refused', sprintf( __( 'The file %s could not be replaced: the web server must be able to write it and the folder of uploads.', 'imgproc-local' ), wp_basename( $published ) ) );
 		if ( ! is_writable( $published ) || ! wp_is_writable( dirname( $published ) ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_is_writable -- asks about one file.
-			/* translators: %s: file name. */
-			return new WP_Error( 'refused', sprintf( __( 'The file %s can’t be replaced, because the web server may not write it.', 'imgproc-local' ), wp_basename( $published ) ) );
+			return $refusal;
 		}
 		clearstatcache();
 		if ( empty( $image['optimized_size'] ) || $image['optimized_size'] >= filesize( $published ) ) {
@@ -45,7 +51,7 @@ final class Imgproc_Local_Files {
 		}
 		require_once ABSPATH . 'wp-admin/includes/image.php';
 		if ( wp_get_missing_image_subsizes( $attachment_id ) ) {
-			Imgproc_Local_Lock::renew_held();
+			Imgproc_Local_Queue::renew_lock();
 			wp_update_image_subsizes( $attachment_id );
 		}
 		$partial = $published . self::PARTIAL;
@@ -60,20 +66,27 @@ final class Imgproc_Local_Files {
 			/* translators: %s: file name. */
 			return new WP_Error( 'refused', sprintf( __( 'The optimized file of %s has another type or size in pixels and was not used.', 'imgproc-local' ), wp_basename( $published ) ) );
 		}
-		if ( ! Imgproc_Local_Originals::keep( $attachment_id, $published, $partial, $state ) ) {
-			wp_delete_file( $partial );
-			/* translators: %s: file name. */
-			return new WP_Error( 'refused', sprintf( __( 'The original of %s could not be kept, so that the file was not replaced.', 'imgproc-local' ), wp_basename( $published ) ) );
-		}
+		$kept = self::keep( $attachment_id, $published, $partial, $state );
 		Imgproc_Local_Queue::save( $attachment_id, $state );
-		chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- the mode of the file that is replaced.
-		if ( ! rename( $partial, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic; WP_Filesystem deletes the old file first.
+		if ( ! $kept || ! self::publish( $partial, $published, $published ) ) {
 			wp_delete_file( $partial );
-			/* translators: %s: file name. */
-			return new WP_Error( 'refused', sprintf( __( 'The file %s could not be replaced.', 'imgproc-local' ), wp_basename( $published ) ) );
+			return $refusal;
 		}
 		self::update_size( $attachment_id, $published );
 		return true;
+	}
+
+	/**
+	 * Gives a downloaded file its name, and the mode of the published file.
+	 *
+	 * @param string $partial   Path of the downloaded file.
+	 * @param string $target    Path that it gets.
+	 * @param string $published Path of the published file.
+	 * @return bool
+	 */
+	private static function publish( $partial, $target, $published ) {
+		chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- WP_Filesystem may need a password.
+		return rename( $partial, $target ); // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic; WP_Filesystem deletes the old file first.
 	}
 
 	/**
@@ -91,29 +104,40 @@ final class Imgproc_Local_Files {
 		$published = get_attached_file( $attachment_id );
 		$folder    = trailingslashit( dirname( $published ) );
 		$meta      = wp_get_attachment_metadata( $attachment_id, true );
-		self::delete_stale( $folder, $state );
+		$type      = get_post_mime_type( $attachment_id );
+		$format    = Imgproc_Local_Settings::get( 'format' );
+		clearstatcache();
+		foreach ( array_keys( $state['files'] ?? array() ) as $name ) {
+			if ( '' === $format || '' === self::copy_of( $folder, $name, $state['files'] ) ) {
+				wp_delete_file( $folder . $state['files'][ $name ]['copy'] );
+				unset( $state['files'][ $name ] );
+			}
+		}
 
 		$is_modern = $image && in_array( $image['converted_format'], self::FORMATS, true ); // The service’s answer becomes a file extension: allow no other.
-		if ( $is_modern && 'image/' . $image['converted_format'] !== get_post_mime_type( $attachment_id ) && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
+		if ( $is_modern && 'image/' . $image['converted_format'] !== $type && ! empty( $image['converted_size'] ) && $image['converted_size'] < filesize( $published ) ) {
 			$copy    = self::copy_name( $folder, wp_basename( $published ), $image['converted_format'], $state );
 			$partial = $folder . $copy . self::PARTIAL;
 			$result  = $client->download( $image['id'], 'converted', $partial );
 			if ( is_wp_error( $result ) ) {
 				return $result;
 			}
-			chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- the mode of the published file.
-			rename( $partial, $folder . $copy ); // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
+			self::publish( $partial, $folder . $copy, $published );
 			self::record( $folder, wp_basename( $published ), $copy, $state );
 		}
-		$format = Imgproc_Local_Settings::get( 'format' );
-		if ( '' === $format || empty( $meta['sizes'] ) || 'image/gif' === get_post_mime_type( $attachment_id ) ) {
+		if ( '' === $format || empty( $meta['sizes'] ) || 'image/gif' === $type ) {
 			return true;
 		}
-		$format = Imgproc_Local_Encoder::can_write( $format ) ? $format : 'webp';
+		$format = self::can_write( $format ) ? $format : 'webp';
 		foreach ( array_unique( wp_list_pluck( $meta['sizes'], 'file' ) ) as $name ) {
 			if ( wp_basename( $name ) === $name && ! isset( $state['files'][ $name ] ) && is_readable( $folder . $name ) && pathinfo( $name, PATHINFO_EXTENSION ) !== $format ) {
-				Imgproc_Local_Lock::renew_held();
-				self::write_copy( $folder, $name, $format, $state );
+				Imgproc_Local_Queue::renew_lock();
+				$copy = self::copy_name( $folder, $name, $format, $state );
+				if ( self::encode( $folder . $name, $folder . $copy, $format ) && filesize( $folder . $copy ) < filesize( $folder . $name ) ) {
+					self::record( $folder, $name, $copy, $state );
+				} elseif ( file_exists( $folder . $copy ) ) {
+					wp_delete_file( $folder . $copy );
+				}
 				Imgproc_Local_Queue::save( $attachment_id, $state ); // If PHP is ended, the next attempt skips this size.
 			}
 		}
@@ -121,23 +145,50 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Name of the copy to send instead of a file, if the browser accepts it and the file has not changed since.
+	 * Whether WordPress can write a format.
 	 *
-	 * @param string $folder   Folder of the attachment’s files, with a slash at its end.
-	 * @param string $name     Name of the source.
-	 * @param array  $files    Field files of the attachment’s state: copy and bytes by the name of the source.
-	 * @param array  $accepted MIME types that the browser accepts.
-	 * @return string Name of the copy; empty if the source has to be sent.
+	 * @param string $format webp or avif.
+	 * @return bool
 	 */
-	public static function copy_for( $folder, $name, array $files, array $accepted ) {
-		if ( ! isset( $files[ $name ] ) ) {
-			return '';
+	public static function can_write( $format ) {
+		return wp_image_editor_supports( array( 'mime_type' => 'image/' . $format ) );
+	}
+
+	/**
+	 * Encodes a file in another format. GD can’t write a PNG with a palette as WebP.
+	 *
+	 * @param string $source Path of the file.
+	 * @param string $target Path of the new file.
+	 * @param string $format webp or avif.
+	 * @return bool
+	 */
+	private static function encode( $source, $target, $format ) {
+		$mime   = 'image/' . $format;
+		$head   = (string) file_get_contents( $source, false, null, 0, 26 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_get_contents_file_get_contents -- a local file.
+		$editor = wp_get_image_editor( $source, array( 'output_mime_type' => $mime ) );
+		if ( is_wp_error( $editor ) || ( $editor instanceof WP_Image_Editor_GD && preg_match( '/^\x89PNG.{21}\x03$/sD', $head ) ) ) {
+			return false;
 		}
-		$copy = $files[ $name ]['copy'];
-		if ( ! in_array( 'image/' . pathinfo( $copy, PATHINFO_EXTENSION ), $accepted, true ) || ! file_exists( $folder . $copy ) ) {
-			return '';
+		$saved = $editor->save( $target, $mime );
+		if ( is_wp_error( $saved ) || $saved['path'] === $target ) {
+			return ! is_wp_error( $saved );
 		}
-		return file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes'] ? $copy : '';
+		wp_delete_file( $saved['path'] ); // A filter of another plugin chose another format.
+		return false;
+	}
+
+	/**
+	 * Name of the copy of a file, if there is one and the file has not changed since.
+	 *
+	 * @param string $folder Folder of the files, with a slash at its end.
+	 * @param string $name   Name of the file.
+	 * @param array  $files  Field files of the attachment’s state: copy and bytes by the name of the source.
+	 * @return string Empty if there is none.
+	 */
+	public static function copy_of( $folder, $name, array $files ) {
+		$is_current = isset( $files[ $name ] ) && file_exists( $folder . $files[ $name ]['copy'] )
+			&& file_exists( $folder . $name ) && filesize( $folder . $name ) === $files[ $name ]['bytes'];
+		return $is_current ? $files[ $name ]['copy'] : '';
 	}
 
 	/**
@@ -190,15 +241,9 @@ final class Imgproc_Local_Files {
 	public static function saved_bytes( $attachment_id, array $state ) {
 		clearstatcache();
 		$published = get_attached_file( $attachment_id );
-		if ( empty( $state['original_bytes'] ) || ! file_exists( $published ) ) {
-			return 0;
-		}
-		$now  = filesize( $published );
-		$name = wp_basename( $published );
-		if ( isset( $state['files'][ $name ] ) && file_exists( dirname( $published ) . '/' . $state['files'][ $name ]['copy'] ) ) {
-			$now = min( $now, filesize( dirname( $published ) . '/' . $state['files'][ $name ]['copy'] ) );
-		}
-		return max( 0, (int) $state['original_bytes'] - $now );
+		$copy      = $state['files'][ wp_basename( $published ) ]['copy'] ?? '';
+		$sizes     = array_map( 'filesize', array_filter( array( $published, dirname( $published ) . "/$copy" ), 'is_file' ) );
+		return $sizes && is_file( $published ) ? max( 0, (int) ( $state['original_bytes'] ?? 0 ) - min( $sizes ) ) : 0;
 	}
 
 	/**
@@ -225,13 +270,13 @@ final class Imgproc_Local_Files {
 		foreach ( self::FORMATS as $format ) {
 			$paths[] = "$published.$format" . self::PARTIAL;
 		}
-		foreach ( isset( $state['files'] ) ? $state['files'] : array() as $file ) {
+		foreach ( $state['files'] ?? array() as $file ) {
 			$paths[] = dirname( $published ) . '/' . $file['copy'];
 		}
-		foreach ( array_filter( $paths, 'file_exists' ) as $path ) {
+		$paths = array_merge( $paths, array_map( array( __CLASS__, 'original_path' ), array_values( $state['originals'] ?? array() ) ) );
+		foreach ( array_filter( $paths, 'is_file' ) as $path ) {
 			wp_delete_file_from_directory( $path, self::base_dir() );
 		}
-		Imgproc_Local_Originals::remove( $state );
 	}
 
 	/**
@@ -268,20 +313,91 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Writes a copy of one size, and removes it again unless it has fewer bytes than its source.
+	 * Path of the original that was kept when the published file was replaced.
 	 *
-	 * @param string $folder Folder of the files.
-	 * @param string $name   Name of the source.
-	 * @param string $format webp or avif.
-	 * @param array  $state  State of the attachment; changed.
+	 * @param string $published Path of the published file.
+	 * @param array  $state     State of the attachment.
+	 * @return string Empty if there is none, or if another file was published since.
 	 */
-	private static function write_copy( $folder, $name, $format, array &$state ) {
-		$copy = self::copy_name( $folder, $name, $format, $state );
-		if ( Imgproc_Local_Encoder::encode( $folder . $name, $folder . $copy, $format ) && filesize( $folder . $copy ) < filesize( $folder . $name ) ) {
-			self::record( $folder, $name, $copy, $state );
-		} elseif ( file_exists( $folder . $copy ) ) {
-			wp_delete_file( $folder . $copy );
+	public static function original( $published, array $state ) {
+		$name = wp_basename( $published );
+		if ( ! isset( $state['originals'][ $name ] ) || ! is_readable( $published ) ) {
+			return '';
 		}
+		$kept = $state['originals'][ $name ];
+		$path = self::original_path( $kept );
+		return '' !== $path && is_readable( $path ) && hash_file( 'sha256', $published ) === $kept['replaced_by'] ? $path : '';
+	}
+
+	/**
+	 * Keeps the published file before it is replaced, if the settings say so. A file that WordPress has scaled is not
+	 * kept: WordPress has its original.
+	 *
+	 * @param int    $attachment_id Attachment.
+	 * @param string $published     Path of the published file.
+	 * @param string $replacement   Path of the file that will replace it.
+	 * @param array  $state         State of the attachment; changed.
+	 * @return bool Whether the file may be replaced.
+	 */
+	private static function keep( $attachment_id, $published, $replacement, array &$state ) {
+		if ( ! Imgproc_Local_Settings::get( 'keep_originals' ) || wp_get_original_image_path( $attachment_id ) !== $published ) {
+			return true;
+		}
+		$name     = wp_basename( $published );
+		$relative = self::ORIGINALS . '/' . _wp_relative_upload_path( $published );
+		if ( '' === self::original( $published, $state ) ) {
+			$path = self::base_dir() . $relative;
+			if ( ! wp_mkdir_p( dirname( $path ) ) || ! copy( $published, $path ) ) {
+				return false;
+			}
+		}
+		$state['originals'][ $name ] = array(
+			'path'        => $relative,
+			'replaced_by' => hash_file( 'sha256', $replacement ),
+		);
+		return true;
+	}
+
+	/**
+	 * Puts the kept original back in place of the published file.
+	 *
+	 * @param int   $attachment_id Attachment.
+	 * @param array $state         State of the attachment.
+	 */
+	public static function restore( $attachment_id, array $state ) {
+		$published = get_attached_file( $attachment_id );
+		$kept      = self::original( $published, $state );
+		if ( '' !== $kept && rename( $kept, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
+			self::update_size( $attachment_id, $published );
+		}
+	}
+
+	/**
+	 * Removes the empty folders below the folder of the kept originals, and that folder itself if it is empty then.
+	 */
+	public static function remove_empty_folders() {
+		$folder = self::base_dir() . self::ORIGINALS;
+		if ( ! is_dir( $folder ) ) {
+			return;
+		}
+		$inside = new RecursiveIteratorIterator( new RecursiveDirectoryIterator( $folder, FilesystemIterator::SKIP_DOTS ), RecursiveIteratorIterator::CHILD_FIRST );
+		foreach ( $inside as $path ) {
+			if ( $path->isDir() ) {
+				@rmdir( $path->getPathname() ); // phpcs:ignore -- is meant to fail if the folder is not empty.
+			}
+		}
+		@rmdir( $folder ); // phpcs:ignore -- see above.
+	}
+
+	/**
+	 * Path of a kept original. Post meta can come from an imported file: a path outside the folder must not be used.
+	 *
+	 * @param array $kept Record of the original in the state of its attachment.
+	 * @return string Empty if it is not in the folder.
+	 */
+	private static function original_path( array $kept ) {
+		$is_inside = 0 === strpos( $kept['path'], self::ORIGINALS . '/' ) && 0 === validate_file( $kept['path'] );
+		return $is_inside ? self::base_dir() . $kept['path'] : '';
 	}
 
 	/**
@@ -326,28 +442,11 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Deletes copies whose source is gone or has changed, and all copies if the settings ask for no modern format.
-	 *
-	 * @param string $folder Folder of the files.
-	 * @param array  $state  State of the attachment; changed.
-	 */
-	private static function delete_stale( $folder, array &$state ) {
-		clearstatcache();
-		foreach ( isset( $state['files'] ) ? $state['files'] : array() as $name => $file ) {
-			$is_current = file_exists( $folder . $name ) && filesize( $folder . $name ) === $file['bytes'] && file_exists( $folder . $file['copy'] );
-			if ( ! $is_current || '' === Imgproc_Local_Settings::get( 'format' ) ) {
-				wp_delete_file( $folder . $file['copy'] );
-				unset( $state['files'][ $name ] );
-			}
-		}
-	}
-
-	/**
 	 * Uploads folder, with a slash at its end.
 	 *
 	 * @return string
 	 */
-	public static function base_dir() {
+	private static function base_dir() {
 		$uploads = wp_get_upload_dir();
 		return trailingslashit( $uploads['basedir'] );
 	}

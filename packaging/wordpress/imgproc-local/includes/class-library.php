@@ -1,8 +1,9 @@
 <?php
 /**
- * The media library: columns, row and bulk actions in the list; the filters of class-images.php in the list and the grid.
+ * The media library: columns, row and bulk actions, the filters, and the panel of one image.
  *
- * The contents of the cells are in class-cells.php, the panel of a single image in class-panel.php.
+ * The panel is shown in the attachment details of the grid and of the media modal, on the screen that edits an
+ * attachment, and in the list of the media library.
  *
  * @package Imgproc_Local
  */
@@ -10,7 +11,8 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Adds the plugin's columns, filters and actions to the media library.
+ * Adds the plugin's columns, filters, actions and panel to the media library. Here, a filter is a selection of images by
+ * the state of their alt text or of their processing, not a WordPress hook.
  */
 final class Imgproc_Local_Library {
 
@@ -21,52 +23,163 @@ final class Imgproc_Local_Library {
 	const FILTER = 'imgproc_local';
 
 	/**
+	 * Most images of one request of the script.
+	 */
+	const PAGE_SIZE = 100;
+
+	/**
+	 * Delay of an image that somebody waits for. It is negative: the queue is ordered by time, and this puts it first.
+	 */
+	const AHEAD_S = -YEAR_IN_SECONDS;
+
+	/**
 	 * Registers the hooks.
 	 */
 	public static function init(): void {
 		add_filter( 'manage_media_columns', array( __CLASS__, 'add_columns' ) );
 		add_filter( 'manage_upload_sortable_columns', array( __CLASS__, 'sortable_columns' ) );
+		add_action( 'manage_media_custom_column', array( __CLASS__, 'print_column' ), 10, 2 );
 		add_action( 'restrict_manage_posts', array( __CLASS__, 'print_filter' ) );
-		add_action( 'pre_get_posts', array( __CLASS__, 'filter_list' ) );
-		add_filter( 'ajax_query_attachments_args', array( __CLASS__, 'filter_grid' ) );
+		add_action( 'pre_get_posts', array( __CLASS__, 'filter_query' ) );
 		add_filter( 'wp_prepare_attachment_for_js', array( __CLASS__, 'add_grid_state' ), 10, 2 );
 		add_filter( 'media_row_actions', array( __CLASS__, 'add_row_actions' ), 10, 2 );
 		add_filter( 'bulk_actions-upload', array( __CLASS__, 'add_bulk_action' ) );
 		add_filter( 'handle_bulk_actions-upload', array( __CLASS__, 'handle_bulk_action' ), 10, 3 );
-		add_filter( 'removable_query_args', array( __CLASS__, 'removable_query_args' ) );
-		add_action( 'admin_notices', array( __CLASS__, 'print_added' ) );
+		add_filter( 'attachment_fields_to_edit', array( __CLASS__, 'add_field' ), 10, 2 );
 		add_action( 'admin_enqueue_scripts', array( __CLASS__, 'enqueue_on_screen' ) );
 		add_action( 'wp_enqueue_media', array( __CLASS__, 'enqueue' ) );
+		add_action( 'rest_api_init', array( __CLASS__, 'register_routes' ) );
 	}
 
 	/**
-	 * Loads the script and the style on the screens that list or edit attachments outside the media modal.
+	 * Loads the script on the screens that list or edit attachments outside the media modal.
 	 *
 	 * @param string $hook The current admin page.
 	 */
 	public static function enqueue_on_screen( string $hook ): void {
-		$screen = get_current_screen();
-		if ( 'upload.php' === $hook || ( 'post.php' === $hook && $screen && 'attachment' === $screen->post_type ) ) {
+		if ( 'upload.php' === $hook || ( 'post.php' === $hook && 'attachment' === get_current_screen()->post_type ) ) {
 			self::enqueue();
 		}
 	}
 
 	/**
-	 * Loads the script and the style of the library.
+	 * Loads the script of the library.
 	 */
 	public static function enqueue(): void {
-		if ( ! is_admin() || ! current_user_can( 'upload_files' ) ) {
-			return;
+		if ( is_admin() && current_user_can( 'upload_files' ) ) {
+			imgproc_local_enqueue( 'library', did_action( 'wp_enqueue_media' ) ? array( 'media-views' ) : array(), self::filters() );
 		}
-		$dependencies = array( 'wp-a11y', 'wp-api-fetch', 'wp-i18n' );
-		if ( did_action( 'wp_enqueue_media' ) ) {
-			$dependencies[] = 'media-views';
+	}
+
+	/**
+	 * Returns the label of each filter, by its name.
+	 *
+	 * @return array<string, string>
+	 */
+	public static function filters(): array {
+		return array(
+			'needs_text' => __( 'Needs a text', 'imgproc-local' ),
+			'no_alt'     => __( 'Without alt text', 'imgproc-local' ),
+			'new'        => __( 'Not processed yet', 'imgproc-local' ),
+			'waiting'    => __( 'Waiting or in progress', 'imgproc-local' ),
+			'failed'     => __( 'Failed', 'imgproc-local' ),
+			'skipped'    => __( 'Skipped', 'imgproc-local' ),
+		);
+	}
+
+	/**
+	 * Returns the meta query of a filter, or an empty array if it lists all images.
+	 *
+	 * @param string $filter A key of filters(); any other name lists all images.
+	 * @return array<mixed>
+	 */
+	private static function meta_query( string $filter ): array {
+		$state = array( 'key' => Imgproc_Local_Queue::META_STATE );
+		$alt   = array( 'key' => Imgproc_Local_Attachment::ALT );
+		switch ( $filter ) {
+			case 'needs_text': // The service has no description of the image, and nobody has written an alt text.
+				return array( array( 'key' => Imgproc_Local_Queue::META_NEEDS_TEXT ) + array( 'value' => '1' ) );
+			case 'no_alt':
+				return array( array( 'relation' => 'OR' ) + array( $alt + array( 'compare' => 'NOT EXISTS' ), $alt + array( 'value' => '' ) ) );
+			case 'new':
+				return array( $state + array( 'compare' => 'NOT EXISTS' ) );
+			case 'waiting':
+				return array( $state + array( 'value' => array( 'waiting', Imgproc_Local_Queue::SENDING, 'sent' ) ) );
+			case 'failed':
+			case 'skipped':
+				return array( $state + array( 'value' => $filter ) );
 		}
-		wp_enqueue_style( 'imgproc-local-library', IMGPROC_LOCAL_URL . 'assets/library.css', array(), IMGPROC_LOCAL_VERSION );
-		wp_enqueue_script( 'imgproc-local-library', IMGPROC_LOCAL_URL . 'assets/library.js', $dependencies, IMGPROC_LOCAL_VERSION, true );
-		wp_set_script_translations( 'imgproc-local-library', 'imgproc-local', IMGPROC_LOCAL_DIR . 'languages' );
-		$data = array( 'filters' => Imgproc_Local_Images::filters() );
-		wp_add_inline_script( 'imgproc-local-library', 'var imgprocLocalLibrary = ' . wp_json_encode( $data ) . ';', 'before' );
+		return array();
+	}
+
+	/**
+	 * Returns the images that a filter lists.
+	 *
+	 * @param string $filter A key of filters(), or `all`.
+	 * @param array  $args   Further arguments of the WP_Query.
+	 * @return WP_Query Its posts are ids.
+	 */
+	private static function query( string $filter, array $args ): WP_Query {
+		$selection = array(
+			'post_type'      => 'attachment',
+			'post_status'    => array( 'inherit', 'private' ),
+			'post_mime_type' => 'image',
+			'meta_query'     => self::meta_query( $filter ), // phpcs:ignore WordPress.DB.SlowDBQuery.slow_db_query_meta_query -- The state of an attachment is in its meta.
+			'fields'         => 'ids',
+		);
+		return new WP_Query( $selection + $args );
+	}
+
+	/**
+	 * Returns the number of images that a filter lists.
+	 *
+	 * @param string $filter A key of filters(), or `all`.
+	 * @return int
+	 */
+	public static function count( string $filter ): int {
+		return (int) self::query( $filter, array( 'posts_per_page' => 1 ) )->found_posts;
+	}
+
+	/**
+	 * Returns the ids of the next images that a filter lists, in ascending order.
+	 *
+	 * A page begins after an id and not at an offset, because processed images can leave the list between two pages.
+	 *
+	 * @param string $filter A key of filters(), or `all`.
+	 * @param int    $after  Only ids greater than this one.
+	 * @param int    $limit  The largest number of ids, 1 to 1000.
+	 * @return int[]
+	 */
+	public static function ids( string $filter, int $after, int $limit ): array {
+		$greater = static function ( string $where ) use ( $after ): string {
+			global $wpdb;
+			return $where . $wpdb->prepare( " AND {$wpdb->posts}.ID > %d", $after );
+		};
+		add_filter( 'posts_where', $greater );
+		$args  = array(
+			'posts_per_page' => $limit,
+			'orderby'        => 'ID',
+			'order'          => 'ASC',
+			'no_found_rows'  => true,
+		);
+		$query = self::query( $filter, $args );
+		remove_filter( 'posts_where', $greater );
+		return array_map( 'intval', $query->posts );
+	}
+
+	/**
+	 * Returns those of the ids that are images that the current user may edit.
+	 *
+	 * @param array $ids Attachment ids.
+	 * @return int[]
+	 */
+	public static function editable( array $ids ): array {
+		$ids = array_unique( array_map( 'absint', $ids ) );
+		_prime_post_caches( $ids, false );
+		$is_editable = static function ( int $id ): bool {
+			return wp_attachment_is_image( $id ) && current_user_can( 'edit_post', $id );
+		};
+		return array_values( array_filter( $ids, $is_editable ) );
 	}
 
 	/**
@@ -92,8 +205,24 @@ final class Imgproc_Local_Library {
 	 * @return array
 	 */
 	public static function sortable_columns( array $columns ): array {
-		$columns['imgproc_local_saved'] = array( 'imgproc_local_saved', true );
-		return $columns;
+		return $columns + array( 'imgproc_local_saved' => array( 'imgproc_local_saved', true ) );
+	}
+
+	/**
+	 * Prints the plugin's cells of a row.
+	 *
+	 * @param string $column The name of the column.
+	 * @param int    $id     The attachment.
+	 */
+	public static function print_column( string $column, int $id ): void {
+		$fields = array(
+			'imgproc_local_alt'   => array( 'cell', self::alt_cell( $id ) ),
+			'imgproc_local_saved' => array( 'saved', self::saved_cell( $id ) ),
+		);
+		if ( isset( $fields[ $column ] ) ) {
+			list( $field, $html ) = $fields[ $column ];
+			printf( '<div class="imgproc-local-cell" data-field="%s" data-id="%d"%s>%s</div>', esc_attr( $field ), (int) $id, self::is_pending( $id ) ? ' data-pending' : '', $html ); // phpcs:ignore WordPress.Security.EscapeOutput.OutputNotEscaped -- both cells escape.
+		}
 	}
 
 	/**
@@ -105,12 +234,10 @@ final class Imgproc_Local_Library {
 		if ( 'attachment' !== $post_type ) {
 			return;
 		}
-		$selected = self::requested_filter();
 		echo '<label for="imgproc-local-filter" class="screen-reader-text">' . esc_html__( 'Filter by alt text', 'imgproc-local' ) . '</label>';
 		printf( '<select class="attachment-filters" id="imgproc-local-filter" name="%s">', esc_attr( self::FILTER ) );
-		echo '<option value="">' . esc_html__( 'All alt texts', 'imgproc-local' ) . '</option>';
-		foreach ( Imgproc_Local_Images::filters() as $name => $label ) {
-			printf( '<option value="%s"%s>%s</option>', esc_attr( $name ), selected( $selected, $name, false ), esc_html( $label ) );
+		foreach ( array( '' => __( 'All alt texts', 'imgproc-local' ) ) + self::filters() as $name => $label ) {
+			printf( '<option value="%s"%s>%s</option>', esc_attr( $name ), selected( self::requested_filter(), $name, false ), esc_html( $label ) );
 		}
 		echo '</select>';
 	}
@@ -118,80 +245,49 @@ final class Imgproc_Local_Library {
 	/**
 	 * Returns the filter of the current request, or an empty string.
 	 *
-	 * @return string A key of Imgproc_Local_Images::filters().
+	 * @return string A key of filters().
 	 */
 	private static function requested_filter(): string {
 		// phpcs:disable WordPress.Security.NonceVerification.Recommended -- A filter of a list changes nothing.
 		$source = isset( $_REQUEST['query'] ) && is_array( $_REQUEST['query'] ) ? $_REQUEST['query'] : $_GET; // phpcs:ignore WordPress.Security.ValidatedSanitizedInput -- Sanitized in the next line.
 		$name   = isset( $source[ self::FILTER ] ) && is_string( $source[ self::FILTER ] ) ? sanitize_key( wp_unslash( $source[ self::FILTER ] ) ) : '';
 		// phpcs:enable
-		return array_key_exists( $name, Imgproc_Local_Images::filters() ) ? $name : '';
+		return array_key_exists( $name, self::filters() ) ? $name : '';
 	}
 
 	/**
-	 * Applies the filter and the order to the list view.
+	 * Applies the filter to the list, the grid and the media modal, and the order by the bytes saved to the list.
 	 *
-	 * @param WP_Query $query The query of the page.
+	 * @param WP_Query $query A query.
 	 */
-	public static function filter_list( WP_Query $query ): void {
-		if ( ! is_admin() || ! $query->is_main_query() || 'attachment' !== $query->get( 'post_type' ) ) {
+	public static function filter_query( WP_Query $query ): void {
+		$is_list = is_admin() && $query->is_main_query();
+		if ( 'attachment' !== $query->get( 'post_type' ) || ! ( $is_list || doing_action( 'wp_ajax_query-attachments' ) ) ) {
 			return;
 		}
-		$filter = self::requested_filter();
-		if ( '' !== $filter ) {
-			$args = Imgproc_Local_Images::query_args( $filter );
-			$query->set( 'post_mime_type', $args['post_mime_type'] );
-			$query->set( 'meta_query', $args['meta_query'] );
+		$meta = (array) $query->get( 'meta_query' );
+		if ( '' !== self::requested_filter() ) {
+			$meta[] = self::meta_query( self::requested_filter() );
+			$query->set( 'post_mime_type', $query->get( 'post_mime_type' ) ? $query->get( 'post_mime_type' ) : 'image' );
 		}
-		if ( 'imgproc_local_saved' === $query->get( 'orderby' ) ) {
-			self::order_by_saved( $query );
-		}
-	}
-
-	/**
-	 * Orders a query by the bytes saved, without leaving out the attachments that were not processed.
-	 *
-	 * Order by the NOT EXISTS clause: WordPress restricts only that clause’s join to this meta key.
-	 *
-	 * @param WP_Query $query The query of the page.
-	 */
-	private static function order_by_saved( WP_Query $query ): void {
-		$by_saved = array(
-			'relation'            => 'OR',
-			'imgproc_local_saved' => array(
-				'key'     => Imgproc_Local_Queue::META_SAVED,
+		if ( $is_list && 'imgproc_local_saved' === $query->get( 'orderby' ) ) {
+			// Attachments that were not processed stay in the list. Order by the NOT EXISTS clause: WordPress restricts only that clause’s join to this meta key.
+			$saved  = array( 'key' => Imgproc_Local_Queue::META_SAVED );
+			$unset  = array(
 				'type'    => 'NUMERIC',
 				'compare' => 'NOT EXISTS',
-			),
-			array(
-				'key'     => Imgproc_Local_Queue::META_SAVED,
-				'compare' => 'EXISTS',
-			),
-		);
-		$query->set( 'meta_query', array_filter( array( (array) $query->get( 'meta_query' ), $by_saved ) ) );
+			);
+			$meta[] = array(
+				'relation'            => 'OR',
+				'imgproc_local_saved' => $saved + $unset,
+				0                     => $saved + array( 'compare' => 'EXISTS' ),
+			);
+		}
+		$query->set( 'meta_query', array_filter( $meta ) );
 	}
 
 	/**
-	 * Applies the filter to the grid and to the media modal.
-	 *
-	 * @param array $args Arguments of the WP_Query.
-	 * @return array
-	 */
-	public static function filter_grid( array $args ): array {
-		$filter = self::requested_filter();
-		if ( '' === $filter ) {
-			return $args;
-		}
-		$selection = Imgproc_Local_Images::query_args( $filter );
-		if ( empty( $args['post_mime_type'] ) ) {
-			$args['post_mime_type'] = $selection['post_mime_type'];
-		}
-		$args['meta_query'] = $selection['meta_query']; // phpcs:ignore WordPress.DB.SlowDBQuery.slow_db_query_meta_query -- The state of an attachment is in its meta.
-		return $args;
-	}
-
-	/**
-	 * Adds an image’s remark (its state or problem, see class-cells.php) to its data for the grid and the modal.
+	 * Adds an image’s remark to its data for the grid and the modal.
 	 *
 	 * @param array   $response   The attachment’s data for JavaScript.
 	 * @param WP_Post $attachment The attachment.
@@ -199,7 +295,7 @@ final class Imgproc_Local_Library {
 	 */
 	public static function add_grid_state( array $response, WP_Post $attachment ): array {
 		if ( wp_attachment_is_image( $attachment->ID ) ) {
-			$response['imgprocLocal'] = Imgproc_Local_Cells::remark( $attachment->ID );
+			$response['imgprocLocal'] = self::remark( $attachment->ID );
 		}
 		return $response;
 	}
@@ -212,27 +308,27 @@ final class Imgproc_Local_Library {
 	 * @return string[]
 	 */
 	public static function add_row_actions( array $actions, WP_Post $post ): array {
-		if ( ! wp_attachment_is_image( $post->ID ) || ! current_user_can( 'edit_post', $post->ID ) || 'trash' === $post->post_status ) {
+		if ( ! self::editable( array( $post->ID ) ) || 'trash' === $post->post_status ) {
 			return $actions;
 		}
 		$title = _draft_or_post_title( $post );
-
-		$actions['imgproc_local_review'] = sprintf(
-			'<a href="%s" class="imgproc-local-review" data-id="%d" aria-label="%s">%s</a>',
-			esc_url( get_edit_post_link( $post->ID, 'raw' ) . '#imgproc-local-panel-' . $post->ID ),
-			(int) $post->ID,
-			/* translators: %s: Attachment title. */
-			esc_attr( sprintf( __( 'Review the alt text of &#8220;%s&#8221;', 'imgproc-local' ), $title ) ),
-			esc_html__( 'Alt text', 'imgproc-local' )
+		$links = array(
+			'imgproc_local_review' => array(
+				get_edit_post_link( $post->ID, 'raw' ) . '#imgproc-local-panel-' . $post->ID,
+				/* translators: %s: Attachment title. */
+				sprintf( __( 'Review the alt text of &#8220;%s&#8221;', 'imgproc-local' ), $title ),
+				__( 'Alt text', 'imgproc-local' ),
+			),
+			self::ACTION           => array(
+				wp_nonce_url( admin_url( 'upload.php?action=' . self::ACTION . '&media[]=' . $post->ID ), 'bulk-media' ),
+				/* translators: %s: Attachment title. */
+				sprintf( __( 'Process &#8220;%s&#8221; with Imgproc Local', 'imgproc-local' ), $title ),
+				_x( 'Process', 'verb', 'imgproc-local' ),
+			),
 		);
-
-		$actions[ self::ACTION ] = sprintf(
-			'<a href="%s" aria-label="%s">%s</a>',
-			esc_url( wp_nonce_url( admin_url( 'upload.php?action=' . self::ACTION . '&media[]=' . $post->ID ), 'bulk-media' ) ),
-			/* translators: %s: Attachment title. */
-			esc_attr( sprintf( __( 'Process &#8220;%s&#8221; with Imgproc Local', 'imgproc-local' ), $title ) ),
-			esc_html_x( 'Process', 'verb', 'imgproc-local' )
-		);
+		foreach ( $links as $name => list( $url, $label, $text ) ) {
+			$actions[ $name ] = sprintf( '<a href="%s" class="%s" data-id="%d" aria-label="%s">%s</a>', esc_url( $url ), esc_attr( $name ), $post->ID, esc_attr( $label ), esc_html( $text ) );
+		}
 		return $actions;
 	}
 
@@ -243,8 +339,7 @@ final class Imgproc_Local_Library {
 	 * @return string[]
 	 */
 	public static function add_bulk_action( array $actions ): array {
-		$actions[ self::ACTION ] = __( 'Process with Imgproc Local', 'imgproc-local' );
-		return $actions;
+		return $actions + array( self::ACTION => __( 'Process with Imgproc Local', 'imgproc-local' ) );
 	}
 
 	/**
@@ -258,35 +353,276 @@ final class Imgproc_Local_Library {
 	 * @return string
 	 */
 	public static function handle_bulk_action( string $location, string $action, $ids ): string {
-		if ( self::ACTION !== $action ) {
-			return $location;
-		}
-		$ids = Imgproc_Local_Images::editable( (array) $ids );
-		return add_query_arg( 'imgproc_local_added', Imgproc_Local_Queue::add_many( $ids ), $location );
+		return self::ACTION === $action ? add_query_arg( 'imgproc_local_added', Imgproc_Local_Queue::add_many( self::editable( (array) $ids ) ), $location ) : $location;
 	}
 
 	/**
-	 * Lets WordPress remove the number of added images from the URL.
+	 * Returns whether an image waits for the service or is being processed.
 	 *
-	 * @param string[] $names Query variables.
-	 * @return string[]
+	 * @param int $id The attachment.
+	 * @return bool
 	 */
-	public static function removable_query_args( array $names ): array {
-		$names[] = 'imgproc_local_added';
-		return $names;
+	private static function is_pending( int $id ): bool {
+		return 'waiting' === self::remark( $id )['kind'];
 	}
 
 	/**
-	 * Says how many images a bulk action added to the queue.
+	 * Returns the alt text of an attachment, or an empty string.
+	 *
+	 * @param int $id The attachment.
+	 * @return string
 	 */
-	public static function print_added(): void {
-		$screen = get_current_screen();
-		if ( ! $screen || 'upload' !== $screen->id || ! isset( $_GET['imgproc_local_added'] ) ) { // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
-			return;
+	private static function alt( int $id ): string {
+		return (string) get_post_meta( $id, Imgproc_Local_Attachment::ALT, true );
+	}
+
+	/**
+	 * Returns what is to be said about an image: its state in the queue, or that it has no alt text. All fields are empty if
+	 * there is nothing to say.
+	 *
+	 * @param int $id The attachment.
+	 * @return array{kind: string, label: string, reason: string} The end of the CSS class, a text, and why it failed or was skipped.
+	 */
+	private static function remark( int $id ): array {
+		$state  = Imgproc_Local_Queue::state( $id );
+		$labels = array(
+			'waiting'    => __( 'Waiting', 'imgproc-local' ),
+			'sent'       => __( 'In progress', 'imgproc-local' ),
+			'failed'     => __( 'Failed', 'imgproc-local' ),
+			'skipped'    => __( 'Skipped', 'imgproc-local' ),
+			'needs-text' => __( 'Needs a text', 'imgproc-local' ),
+			'no-alt'     => __( 'No alt text', 'imgproc-local' ),
+		);
+		$kind   = $state['state'];
+		if ( ! isset( $labels[ $kind ] ) ) {
+			$needs_text = '1' === (string) get_post_meta( $id, Imgproc_Local_Queue::META_NEEDS_TEXT, true );
+			$kind       = $needs_text ? 'needs-text' : 'no-alt';
+			$kind       = '' === self::alt( $id ) ? $kind : '';
 		}
-		$count = absint( $_GET['imgproc_local_added'] ); // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
-		/* translators: %s: Number of images. */
-		$text = sprintf( _n( '%s image was added to the queue of Imgproc Local.', '%s images were added to the queue of Imgproc Local.', $count, 'imgproc-local' ), number_format_i18n( $count ) );
-		printf( '<div class="notice notice-success is-dismissible"><p>%s</p></div>', esc_html( $text ) );
+		return array(
+			'kind'   => 'sent' === $kind ? 'waiting' : $kind,
+			'label'  => $labels[ $kind ] ?? '',
+			'reason' => in_array( $kind, array( 'failed', 'skipped' ), true ) ? $state['error'] : '',
+		);
+	}
+
+	/**
+	 * Returns the remark of an image as HTML, or an empty string.
+	 *
+	 * @param int $id The attachment.
+	 * @return string Escaped HTML.
+	 */
+	private static function badge( int $id ): string {
+		$remark = self::remark( $id );
+		return '' === $remark['kind'] ? '' : sprintf( '<p><span class="imgproc-local-badge imgproc-local-%s">%s</span> <span class="imgproc-local-reason">%s</span></p>', esc_attr( $remark['kind'] ), esc_html( $remark['label'] ), esc_html( $remark['reason'] ) );
+	}
+
+	/**
+	 * Returns the content of the column “Alt text”.
+	 *
+	 * @param int $id The attachment.
+	 * @return string Escaped HTML.
+	 */
+	private static function alt_cell( int $id ): string {
+		return wp_attachment_is_image( $id ) ? sprintf( '<span class="imgproc-local-alt">%s</span>', esc_html( self::alt( $id ) ) ) . self::badge( $id ) : '';
+	}
+
+	/**
+	 * Returns the content of the column “Saved”: a size with its unit, bytes as a whole number, larger units with one decimal.
+	 *
+	 * @param int $id The attachment.
+	 * @return string Escaped HTML.
+	 */
+	private static function saved_cell( int $id ): string {
+		$bytes = (int) get_post_meta( $id, Imgproc_Local_Queue::META_SAVED, true );
+		return $bytes > 0 ? esc_html( size_format( $bytes, $bytes < KB_IN_BYTES ? 0 : 1 ) ) : '';
+	}
+
+	/**
+	 * Adds the panel to the fields of an attachment.
+	 *
+	 * @param array   $fields The fields.
+	 * @param WP_Post $post   The attachment.
+	 * @return array
+	 */
+	public static function add_field( array $fields, WP_Post $post ): array {
+		if ( is_admin() && self::editable( array( $post->ID ) ) ) {
+			$fields['imgproc_local'] = array( 'tr' => '<tr class="imgproc-local-row"><td colspan="2">' . self::panel( $post->ID ) . '</td></tr>' );
+		}
+		return $fields;
+	}
+
+	/**
+	 * Returns the panel of an image: its state, and unless it waits, the texts and the buttons.
+	 *
+	 * @param int $id The attachment.
+	 * @return string Escaped HTML.
+	 */
+	private static function panel( int $id ): string {
+		$state = Imgproc_Local_Queue::state( $id );
+		$saved = self::saved_cell( $id );
+		/* translators: %s: Size of a file with its unit. */
+		$html    = self::badge( $id ) . ( '' === $saved ? '' : '<p>' . sprintf( esc_html__( 'Saved: %s', 'imgproc-local' ), $saved ) . '</p>' );
+		$pending = self::is_pending( $id );
+		if ( ! $pending ) {
+			foreach ( $state['texts'] as $language => $text ) {
+				$html .= self::text( $id, (string) $language, $text, count( $state['texts'] ) > 1 );
+			}
+			$html .= $state['texts'] ? self::button( 'regenerate', _n( 'Write the text again', 'Write the texts again', count( $state['texts'] ), 'imgproc-local' ) ) : '';
+			$html .= self::button( 'process', 'failed' === $state['state'] ? __( 'Try again', 'imgproc-local' ) : __( 'Process image', 'imgproc-local' ) );
+		}
+		return sprintf( '<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-label="Imgproc Local"%2$s><h2>Imgproc Local</h2>%3$s</div>', $id, $pending ? ' data-pending' : '', $html );
+	}
+
+	/**
+	 * Returns a button of the panel.
+	 *
+	 * @param string $action What it does, see rest_act().
+	 * @param string $label  Its text.
+	 * @return string Escaped HTML.
+	 */
+	private static function button( string $action, string $label ): string {
+		return sprintf( '<button type="button" class="button" data-imgproc-action="%s">%s</button> ', esc_attr( $action ), esc_html( $label ) );
+	}
+
+	/**
+	 * Returns the text of one language: the alt text in use, or a field with the proposal and a button to accept it. The
+	 * field is empty if a person has to write the text.
+	 *
+	 * @param int    $id       The attachment.
+	 * @param string $language ISO 639-1.
+	 * @param array  $text     With alt, filename, source and needs_text.
+	 * @param bool   $several  Whether there are texts in other languages too.
+	 * @return string Escaped HTML.
+	 */
+	private static function text( int $id, string $language, array $text, bool $several ): string {
+		$name       = ( (array) get_transient( Imgproc_Local_Settings::KNOWN ) )[ $language ] ?? $language;
+		$current    = self::alt( $id );
+		$is_primary = Imgproc_Local_Settings::language( $id ) === $language;
+		if ( $is_primary ) {
+			$label  = $text['needs_text'] ? __( 'Alt text', 'imgproc-local' ) : __( 'Proposed alt text', 'imgproc-local' );
+			$label .= $several ? ' (' . $name . ')' : '';
+			$accept = '' === $current ? __( 'Use as alt text', 'imgproc-local' ) : __( 'Replace the alt text', 'imgproc-local' );
+		} else {
+			/* translators: %s: Name of a language. */
+			$label  = sprintf( __( 'Alt text on pages in %s', 'imgproc-local' ), $name );
+			$accept = __( 'Save this text', 'imgproc-local' );
+		}
+		$html = sprintf(
+			'<p><label>%s<textarea rows="3" maxlength="250" lang="%s" dir="auto">%s</textarea></label></p>',
+			esc_html( $label ),
+			esc_attr( $language ),
+			esc_textarea( $text['needs_text'] ? '' : $text['alt'] )
+		) . self::button( 'accept', $accept );
+		if ( $is_primary && '' !== $current && $text['alt'] === $current ) {
+			$html = sprintf( '<p><strong>%s</strong></p><p lang="%s" dir="auto">%s</p>', esc_html__( 'Alt text in use', 'imgproc-local' ), esc_attr( $language ), esc_html( $current ) );
+		}
+		return sprintf( '<div class="imgproc-local-text" data-language="%s">%s<p class="description">%s</p></div>', esc_attr( $language ), $html, esc_html( self::origin( $text ) ) );
+	}
+
+	/**
+	 * Returns how a text was made, and the suggested file name.
+	 *
+	 * @param array $text With alt, filename, source and needs_text.
+	 * @return string
+	 */
+	private static function origin( array $text ): string {
+		$origins = array(
+			'vision'   => __( 'Written by the vision model.', 'imgproc-local' ),
+			'embedded' => __( 'From the text in the file.', 'imgproc-local' ),
+			'facts'    => __( 'Made from the captions and keywords in the file.', 'imgproc-local' ),
+			'person'   => __( 'Written by a person.', 'imgproc-local' ),
+		);
+		$parts   = array( $text['needs_text'] ? __( 'A person has to write this text.', 'imgproc-local' ) : $origins[ $text['source'] ] ?? '' );
+		if ( $text['needs_text'] && '' !== $text['alt'] ) {
+			/* translators: %s: What the service could tell of the image, such as its date. */
+			$parts[] = sprintf( __( 'The service only knows: “%s”', 'imgproc-local' ), $text['alt'] );
+		}
+		if ( '' !== $text['filename'] ) {
+			/* translators: %s: A file name without extension. */
+			$parts[] = sprintf( __( 'Suggested file name: %s', 'imgproc-local' ), $text['filename'] );
+		}
+		return implode( ' ', $parts );
+	}
+
+	/**
+	 * Registers the routes: what is shown of images, and what the buttons of a panel do.
+	 */
+	public static function register_routes(): void {
+		$ids      = array(
+			'type'     => 'array',
+			'items'    => array( 'type' => 'integer' ),
+			'maxItems' => self::PAGE_SIZE,
+			'required' => true,
+		);
+		$may_see  = static function (): bool {
+			return current_user_can( 'upload_files' );
+		};
+		$may_edit = static function ( WP_REST_Request $request ): bool {
+			return array() !== self::editable( array( $request['id'] ) );
+		};
+		$action   = array(
+			'type'     => 'string',
+			'enum'     => array( 'process', 'regenerate', 'accept' ),
+			'required' => true,
+		);
+		$language = array(
+			'type'    => 'string',
+			'pattern' => '^[a-z]{2,3}$',
+		);
+		$alt      = array(
+			'type'      => 'string',
+			'maxLength' => 1000,
+		);
+		imgproc_local_route( '/images', 'GET', array( __CLASS__, 'rest_show' ), $may_see, compact( 'ids' ) );
+		imgproc_local_route( '/images/(?P<id>\d+)', 'POST', array( __CLASS__, 'rest_act' ), $may_edit, compact( 'action', 'language', 'alt' ) );
+	}
+
+	/**
+	 * Returns what the script shows of the given images, by id.
+	 *
+	 * @param WP_REST_Request $request With `ids`.
+	 * @return object
+	 */
+	public static function rest_show( WP_REST_Request $request ) {
+		$shown = array();
+		foreach ( self::editable( $request['ids'] ) as $id ) {
+			$shown[ $id ] = array(
+				'panel'   => self::panel( $id ),
+				'cell'    => self::alt_cell( $id ),
+				'saved'   => self::saved_cell( $id ),
+				'alt'     => self::alt( $id ),
+				'pending' => self::is_pending( $id ),
+				'remark'  => self::remark( $id ),
+			);
+		}
+		return rest_ensure_response( (object) $shown );
+	}
+
+	/**
+	 * Puts an image at the head of the queue (`process`), has its texts written again as proposals, so that an alt text in
+	 * use stays until another one is accepted (`regenerate`), or stores a reviewed text with it (`accept`).
+	 *
+	 * @param WP_REST_Request $request With `id`, `action`, `language` and `alt`.
+	 * @return object|WP_Error What the script then shows.
+	 */
+	public static function rest_act( WP_REST_Request $request ) {
+		$id    = (int) $request['id'];
+		$again = array(
+			'texts_only' => true,
+			'force'      => true,
+			'preview'    => true,
+		);
+		if ( 'accept' === $request['action'] ) {
+			$result = Imgproc_Local_Attachment::accept_text( $id, (string) $request['language'], (string) $request['alt'] );
+		} else {
+			$result = Imgproc_Local_Queue::add( $id, 'regenerate' === $request['action'] ? $again : array(), self::AHEAD_S );
+		}
+		if ( is_wp_error( $result ) ) {
+			$result->add_data( array( 'status' => 422 ) );
+			return $result;
+		}
+		$request['ids'] = array( $id );
+		return self::rest_show( $request );
 	}
 }

@@ -1,6 +1,6 @@
 <?php
 /**
- * The queue of attachments.
+ * The queue of attachments, and the lock of the worker.
  *
  * @package Imgproc_Local
  */
@@ -10,6 +10,11 @@ defined( 'ABSPATH' ) || exit;
 /**
  * The state of each attachment is in its post meta; the attachments with a due time are the queue. An error of the
  * service, the key or the account pauses the whole queue.
+ *
+ * Only one process at a time may work on the queue: the one that holds the lock, a row of the options table. It is read and
+ * written past the object cache, because other requests have to see it at once, and expires, so that a killed request
+ * blocks the queue only for a while. If it expires during a long step, another request repeats the step when it is due
+ * again, with the same Idempotency-Key.
  */
 final class Imgproc_Local_Queue {
 
@@ -22,9 +27,11 @@ final class Imgproc_Local_Queue {
 	const META_DUE        = '_imgproc_local_due';
 	const META_NEEDS_TEXT = '_imgproc_local_needs_text';
 	const META_SAVED      = '_imgproc_local_saved';
+	const ALL_META        = array( self::META, self::META_STATE, self::META_DUE, self::META_NEEDS_TEXT, self::META_SAVED );
 
 	/**
-	 * Value of META_STATE while a waiting attachment is being sent. The array of state() still says waiting.
+	 * Value of META_STATE while a waiting attachment is being sent, so that stop() does not delete its post meta meanwhile.
+	 * The array of state() still says waiting.
 	 */
 	const SENDING = 'sending';
 
@@ -32,6 +39,17 @@ final class Imgproc_Local_Queue {
 	 * Option: reason, message, until and count of a pause.
 	 */
 	const PAUSE = 'imgproc_local_pause';
+
+	/**
+	 * Option: the lock, its time of expiry and random characters that identify its holder.
+	 */
+	const LOCK = 'imgproc_local_lock';
+
+	/**
+	 * Seconds after which another request may take the lock. It is renewed before every request to the service, which has
+	 * a time-out of at most 60 seconds, and before every file that PHP encodes.
+	 */
+	const LOCK_S = 80;
 
 	/**
 	 * Errors that concern every image, with the seconds of the first and the longest pause. Each pause doubles the last.
@@ -52,21 +70,94 @@ final class Imgproc_Local_Queue {
 	const SENDING_PAUSES = array( 'no_credits', 'wrong_settings', 'queue_full' );
 
 	/**
+	 * Value of the lock while this request holds it; empty otherwise.
+	 *
+	 * @var string
+	 */
+	private static $lock = '';
+
+	/**
+	 * Takes the lock if it is free or expired.
+	 *
+	 * @return bool
+	 */
+	public static function lock() {
+		global $wpdb;
+		$wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->options WHERE option_name = %s AND option_value < %s", self::LOCK, (string) time() ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		$value      = self::new_lock();
+		$taken      = $wpdb->query( $wpdb->prepare( "INSERT IGNORE INTO $wpdb->options (option_name, option_value, autoload) VALUES (%s, %s, 'no')", self::LOCK, $value ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		self::$lock = $taken ? $value : '';
+		return (bool) $taken;
+	}
+
+	/**
+	 * Extends the lock of this request, if it holds one. Call it before and after each long step. Ends PHP if the lock is
+	 * gone, because the plugin was deactivated: this request would store data that nobody removes.
+	 *
+	 * @param string $partial File to delete then.
+	 * @return bool Whether this request holds the lock; another one can have taken it after this machine was asleep.
+	 */
+	public static function renew_lock( $partial = '' ) {
+		global $wpdb;
+		if ( '' === self::$lock ) {
+			return false;
+		}
+		$value      = self::new_lock();
+		$renewed    = $wpdb->query( $wpdb->prepare( "UPDATE $wpdb->options SET option_value = %s WHERE option_name = %s AND option_value = %s", $value, self::LOCK, self::$lock ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		self::$lock = $renewed ? $value : '';
+		if ( ! $renewed && ! self::is_locked() ) {
+			if ( '' !== $partial ) {
+				wp_delete_file( $partial );
+			}
+			exit;
+		}
+		return (bool) $renewed;
+	}
+
+	/**
+	 * Releases the lock, if this request holds it.
+	 */
+	public static function unlock() {
+		global $wpdb;
+		$wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->options WHERE option_name = %s AND option_value = %s", self::LOCK, self::$lock ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
+		self::$lock = '';
+	}
+
+	/**
+	 * Whether some request holds the lock.
+	 *
+	 * @return bool
+	 */
+	public static function is_locked() {
+		global $wpdb;
+		return (int) $wpdb->get_var( $wpdb->prepare( "SELECT option_value FROM $wpdb->options WHERE option_name = %s", self::LOCK ) ) >= time(); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
+	}
+
+	/**
+	 * A new value of the lock.
+	 *
+	 * @return string
+	 */
+	private static function new_lock() {
+		return ( time() + self::LOCK_S ) . ' ' . wp_generate_password( 20, false );
+	}
+
+	/**
 	 * Adds an attachment to the queue.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $args          texts_only: ask for texts only; force: send even if it is done; preview: replace no alt text.
 	 * @param int   $delay_s       Seconds until it may be sent; negative to put it ahead of others.
-	 * @return true|WP_Error The error of Imgproc_Local_Source::check().
+	 * @return true|WP_Error The error of Imgproc_Local_Attachment::check().
 	 */
 	public static function add( int $attachment_id, array $args = array(), int $delay_s = 0 ) {
 		if ( Imgproc_Local_Worker::$working_on === $attachment_id ) {
 			return true;
 		}
-		$check = Imgproc_Local_Source::check( $attachment_id );
+		$check = Imgproc_Local_Attachment::check( $attachment_id );
 		if ( is_wp_error( $check ) ) {
 			if ( 'skipped' === $check->get_error_code() && ! metadata_exists( 'post', $attachment_id, self::META_STATE ) ) {
-				self::finish( $attachment_id, array( 'error' => $check->get_error_message() ), 'skipped' );
+				self::fail( $attachment_id, array(), $check );
 			}
 			return $check;
 		}
@@ -74,13 +165,13 @@ final class Imgproc_Local_Queue {
 		if ( 'sent' === $state['state'] ) {
 			if ( ! metadata_exists( 'post', $attachment_id, self::META_DUE ) ) {
 				self::save( $attachment_id, $state, time() );
-				Imgproc_Local_Background::start();
+				Imgproc_Local_Worker::start();
 			}
 			return true;
 		}
 		if ( 'waiting' === $state['state'] && array() === $args && array() === $state['args'] && 0 === $state['attempts'] ) {
 			update_post_meta( $attachment_id, self::META_DUE, time() + $delay_s ); // An upload is added again whenever its metadata are generated.
-			Imgproc_Local_Background::start( $delay_s );
+			Imgproc_Local_Worker::start( $delay_s );
 			return true;
 		}
 		if ( ! empty( $args['force'] ) || ( 'failed' === $state['state'] && '' !== $state['job_id'] ) ) {
@@ -93,7 +184,7 @@ final class Imgproc_Local_Queue {
 		$state['job_id']   = '';
 		unset( $state['context'], $state['resent'] );
 		self::save( $attachment_id, $state, time() + $delay_s );
-		Imgproc_Local_Background::start( $delay_s );
+		Imgproc_Local_Worker::start( $delay_s );
 		return true;
 	}
 
@@ -120,30 +211,16 @@ final class Imgproc_Local_Queue {
 	 */
 	public static function stop( int $limit = PHP_INT_MAX ) {
 		global $wpdb;
-		$ids = self::due( 'waiting', PHP_INT_MAX, $limit );
-		foreach ( $ids as $id ) {
+		foreach ( self::due( 'waiting', PHP_INT_MAX, $limit ) as $id ) {
 			$taken = $wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->postmeta WHERE post_id = %d AND meta_key = %s AND meta_value = 'waiting'", $id, self::META_STATE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
-			if ( ! $taken ) {
-				continue; // The worker has claimed it.
-			}
 			wp_cache_delete( $id, 'post_meta' );
 			$state = self::state( $id );
-			if ( ! empty( $state['done_at'] ) ) {
-				self::finish( $id, $state, 'done' );
-			} else {
+			if ( $taken && empty( $state['done_at'] ) ) {
 				self::forget( $id );
+			} elseif ( $taken ) { // Else the worker has claimed it.
+				self::finish( $id, $state, 'done' );
 			}
 		}
-	}
-
-	/**
-	 * Marks a waiting attachment as being sent, so that stop() does not delete its post meta meanwhile.
-	 *
-	 * @param int $id Attachment.
-	 * @return bool False if stop() has removed it from the queue.
-	 */
-	public static function claim( $id ) {
-		return self::change_state( $id, 'waiting', self::SENDING ) || self::SENDING === get_post_meta( $id, self::META_STATE, true );
 	}
 
 	/**
@@ -162,26 +239,21 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Counts of attachments by state, and why the queue is paused.
+	 * Counts of attachments by state, and the pause in force.
 	 *
-	 * @return array With waiting, running (at the service), done, failed, skipped, paused_reason, paused_message and paused_until.
+	 * @return array With waiting, running (at the service), done, failed, skipped, and pause: as pause() returns it.
 	 */
 	public static function status(): array {
 		global $wpdb;
-		$counts = $wpdb->get_results( $wpdb->prepare( "SELECT meta_value AS state, COUNT(*) AS number FROM $wpdb->postmeta WHERE meta_key = %s GROUP BY meta_value", self::META_STATE ), OBJECT_K ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- counts change all the time.
-		$pause  = self::pause();
-		$number = function ( $state ) use ( $counts ) {
-			return isset( $counts[ $state ] ) ? (int) $counts[ $state ]->number : 0;
-		};
+		$rows   = $wpdb->get_results( $wpdb->prepare( "SELECT meta_value AS state, COUNT(*) AS number FROM $wpdb->postmeta WHERE meta_key = %s GROUP BY meta_value", self::META_STATE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- counts change all the time.
+		$counts = array_map( 'intval', wp_list_pluck( $rows, 'number', 'state' ) ) + array_fill_keys( array( 'waiting', self::SENDING, 'sent', 'done', 'failed', 'skipped' ), 0 );
 		return array(
-			'waiting'        => $number( 'waiting' ) + $number( self::SENDING ),
-			'running'        => $number( 'sent' ),
-			'done'           => $number( 'done' ),
-			'failed'         => $number( 'failed' ),
-			'skipped'        => $number( 'skipped' ),
-			'paused_reason'  => $pause ? $pause['reason'] : null,
-			'paused_message' => $pause ? $pause['message'] : null,
-			'paused_until'   => $pause ? $pause['until'] : null,
+			'waiting' => $counts['waiting'] + $counts[ self::SENDING ],
+			'running' => $counts['sent'],
+			'done'    => $counts['done'],
+			'failed'  => $counts['failed'],
+			'skipped' => $counts['skipped'],
+			'pause'   => self::pause(),
 		);
 	}
 
@@ -264,11 +336,14 @@ final class Imgproc_Local_Queue {
 	/**
 	 * The pause in force, or null.
 	 *
-	 * @return array|null With reason, message and until.
+	 * @return array|null With reason, message, until, and of_sending: whether jobs may still be polled.
 	 */
 	public static function pause() {
 		$pause = get_option( self::PAUSE );
-		return is_array( $pause ) && $pause['until'] > time() ? $pause : null;
+		if ( ! is_array( $pause ) || $pause['until'] <= time() ) {
+			return null;
+		}
+		return $pause + array( 'of_sending' => in_array( $pause['reason'], self::SENDING_PAUSES, true ) );
 	}
 
 	/**
@@ -299,18 +374,8 @@ final class Imgproc_Local_Queue {
 			return (int) $due;
 		}
 		$after_pause = max( (int) $due, $pause['until'] );
-		$sent        = self::is_sending_paused() ? self::due( 'sent', PHP_INT_MAX, 1 ) : array();
+		$sent        = $pause['of_sending'] ? self::due( 'sent', PHP_INT_MAX, 1 ) : array();
 		return $sent ? min( $after_pause, (int) get_post_meta( $sent[0], self::META_DUE, true ) ) : $after_pause;
-	}
-
-	/**
-	 * Whether a pause of sending is in force, in which jobs may still be polled.
-	 *
-	 * @return bool
-	 */
-	public static function is_sending_paused() {
-		$pause = self::pause();
-		return $pause && in_array( $pause['reason'], self::SENDING_PAUSES, true );
 	}
 
 	/**
@@ -359,12 +424,24 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
+	 * Takes an attachment out of the queue, because it has failed or is not to be processed.
+	 *
+	 * @param int      $id    Attachment.
+	 * @param array    $state State.
+	 * @param WP_Error $error Why; its code is skipped if the settings or the type of the file say so.
+	 */
+	public static function fail( $id, array $state, WP_Error $error ) {
+		$state['error'] = $error->get_error_message();
+		self::finish( $id, $state, 'skipped' === $error->get_error_code() ? 'skipped' : 'failed' );
+	}
+
+	/**
 	 * Removes everything that is stored about an attachment.
 	 *
 	 * @param int $id Attachment.
 	 */
 	public static function forget( $id ) {
-		foreach ( array( self::META, self::META_STATE, self::META_DUE, self::META_NEEDS_TEXT, self::META_SAVED ) as $key ) {
+		foreach ( self::ALL_META as $key ) {
 			delete_post_meta( $id, $key );
 		}
 	}

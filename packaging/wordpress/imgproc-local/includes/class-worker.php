@@ -11,6 +11,10 @@ defined( 'ABSPATH' ) || exit;
  * Sends attachments and polls their jobs, one step at a time, for a bounded number of seconds. Every step can be
  * repeated. An error of the service, the key or the account pauses the queue and does not count as an attempt; an error
  * with one image counts as an attempt at that image only.
+ *
+ * While the queue is not empty, a chain of short requests of the site to itself works on it. WP-Cron continues a chain
+ * that was broken. Where the site can’t send requests to itself (basic authentication, a container in which the
+ * site's public address leads nowhere), the heartbeat of an open admin page does the work, or WP-CLI.
  */
 final class Imgproc_Local_Worker {
 
@@ -53,6 +57,35 @@ final class Imgproc_Local_Worker {
 	 */
 	public static $working_on = 0;
 
+	const CRON = 'imgproc_local_cron';
+
+	/**
+	 * Option: `unanswered`, the time since which no request of the site to itself has arrived; 0 if the last one has.
+	 */
+	const UNANSWERED = 'imgproc_local_started';
+
+	/**
+	 * Seconds without an arrival after which the site is considered unable to send requests to itself.
+	 */
+	const LOST_AFTER_S = 30;
+
+	/**
+	 * start() sends a request for work that is due within these seconds. Later work is left to WP-Cron.
+	 */
+	const SOON_S = 5;
+
+	/**
+	 * Registers the hooks.
+	 */
+	public static function init() {
+		add_action( self::CRON, array( __CLASS__, 'work' ) );
+		add_action( 'wp_ajax_imgproc_local_run', array( __CLASS__, 'answer' ) );
+		add_action( 'wp_ajax_nopriv_imgproc_local_run', array( __CLASS__, 'answer' ) );
+		add_action( 'admin_init', array( __CLASS__, 'continue_broken_chain' ) );
+		add_action( 'heartbeat_tick', array( __CLASS__, 'work_after_heartbeat' ) );
+		add_action( 'update_option_' . Imgproc_Local_Settings::OPTION, array( __CLASS__, 'settings_changed' ) );
+	}
+
 	/**
 	 * Works on the queue, unless another request does.
 	 *
@@ -60,46 +93,25 @@ final class Imgproc_Local_Worker {
 	 * @return bool Whether this request got the lock and kept it to the end.
 	 */
 	public static function run( int $seconds = self::SLICE_S ): bool {
-		$lock = new Imgproc_Local_Lock();
-		if ( ! $lock->acquire() ) {
+		if ( ! Imgproc_Local_Queue::lock() ) {
 			return false;
 		}
-		register_shutdown_function( array( $lock, 'release' ) );
+		register_shutdown_function( array( 'Imgproc_Local_Queue', 'unlock' ) );
 		$end = microtime( true ) + $seconds;
-		while ( true ) {
-			if ( ! $lock->renew() ) {
-				return false;
-			}
+		while ( Imgproc_Local_Queue::renew_lock() ) {
 			$left = $end - microtime( true );
 			$due  = Imgproc_Local_Queue::next_due();
 			if ( null === $due || $left <= 0 || $due - time() > self::MAX_IDLE_S ) {
-				break;
+				Imgproc_Local_Queue::unlock();
+				return true;
 			}
 			if ( $due > time() ) {
 				sleep( 1 );
-			}
-			self::read_options_again();
-			if ( $due <= time() ) {
+			} else {
 				self::step( (int) $left );
 			}
 		}
-		$lock->release();
-		return true;
-	}
-
-	/**
-	 * Drops or refreshes cached options: another request may have changed the settings or ended a pause.
-	 */
-	private static function read_options_again() {
-		if ( wp_using_ext_object_cache() ) {
-			foreach ( array( 'alloptions', 'notoptions', Imgproc_Local_Queue::PAUSE ) as $key ) {
-				wp_cache_get( $key, 'options', true );
-			}
-			return;
-		}
-		wp_cache_delete( 'alloptions', 'options' );
-		wp_cache_delete( 'notoptions', 'options' );
-		wp_cache_delete( Imgproc_Local_Queue::PAUSE, 'options' );
+		return false;
 	}
 
 	/**
@@ -108,7 +120,7 @@ final class Imgproc_Local_Worker {
 	 * @param int $left_s Seconds that are left.
 	 */
 	private static function step( $left_s ) {
-		$may_send = ! Imgproc_Local_Queue::is_sending_paused() && count( Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, self::MAX_SENT ) ) < self::MAX_SENT;
+		$may_send = ! Imgproc_Local_Queue::pause() && count( Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, self::MAX_SENT ) ) < self::MAX_SENT;
 		$ids      = $may_send ? Imgproc_Local_Queue::due( 'waiting', time(), 1 ) : array();
 		$wait_s   = 0;
 		if ( ! $ids ) {
@@ -133,12 +145,11 @@ final class Imgproc_Local_Worker {
 		// A killed request may have stored only META or only META_STATE; the latter is what queued this step.
 		$state['state'] = 'sent' === get_post_meta( $id, Imgproc_Local_Queue::META_STATE, true ) ? 'sent' : 'waiting';
 		if ( $state['attempts'] >= self::MAX_ATTEMPTS ) {
-			$state['error'] = '' !== $state['error'] ? $state['error'] : __( 'PHP was ended repeatedly while it worked on this file.', 'imgproc-local' );
-			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+			Imgproc_Local_Queue::fail( $id, $state, new WP_Error( 'died', '' !== $state['error'] ? $state['error'] : __( 'PHP was ended repeatedly while it worked on this file.', 'imgproc-local' ) ) );
 			return;
 		}
-		if ( 'waiting' === $state['state'] && ! Imgproc_Local_Queue::claim( $id ) ) {
-			return;
+		if ( 'waiting' === $state['state'] && ! Imgproc_Local_Queue::change_state( $id, 'waiting', Imgproc_Local_Queue::SENDING ) && Imgproc_Local_Queue::SENDING !== get_post_meta( $id, Imgproc_Local_Queue::META_STATE, true ) ) {
+			return; // It was removed from the queue.
 		}
 		self::$working_on = $id;
 		++$state['attempts']; // Stored before the work, so that an image that crashes PHP is not tried for ever.
@@ -160,36 +171,35 @@ final class Imgproc_Local_Worker {
 	 */
 	private static function send( $id, array $state ) {
 		$client  = new Imgproc_Local_Client();
-		$request = Imgproc_Local_Source::request( $id, $state['args'], $state );
+		$request = Imgproc_Local_Attachment::request( $id, $state['args'], $state );
 		if ( is_wp_error( $request ) ) {
-			$state['error'] = $request->get_error_message();
-			Imgproc_Local_Queue::finish( $id, $state, 'skipped' === $request->get_error_code() ? 'skipped' : 'failed' );
+			Imgproc_Local_Queue::fail( $id, $state, $request );
 			return;
 		}
 		if ( empty( $state['args']['again'] ) ) {
-			if ( Imgproc_Local_Attachment::is_done( $id, $request, $state ) ) {
-				Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
-				return;
+			$twin    = array( 'state' => '' );
+			$is_done = Imgproc_Local_Attachment::is_done( $id, $request, $state );
+			if ( ! $is_done ) {
+				$twin = Imgproc_Local_Attachment::twin( $id, $request );
 			}
-			$twin = Imgproc_Local_Attachment::twin( $id, $request );
 			if ( 'sent' === $twin['state'] ) { // The same file is being processed for another attachment.
 				--$state['attempts'];
 				Imgproc_Local_Queue::save( $id, $state, time() + 5 );
 				return;
 			}
 			if ( 'done' === $twin['state'] ) {
-				Imgproc_Local_Attachment::copy_file_fields( $twin, $state );
+				$state = Imgproc_Local_Attachment::with_files_of( $twin, $state );
 				if ( $twin['done_options'] === $request['options'] ) {
 					$state['texts'] = $twin['texts'];
-					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
-					return;
+					$is_done        = true;
+				} else {
+					$state['args']['texts_only'] = true; // The other attachment was processed with other options.
+					$request                     = Imgproc_Local_Attachment::request( $id, $state['args'], $state );
 				}
-				$state['args']['texts_only'] = true; // The other attachment was processed with other options.
-				$request                     = Imgproc_Local_Source::request( $id, $state['args'], $state );
-				if ( is_wp_error( $request ) ) {
-					Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
-					return;
-				}
+			}
+			if ( $is_done || is_wp_error( $request ) ) {
+				Imgproc_Local_Attachment::finish_unsent( $id, $client, $state );
+				return;
 			}
 		}
 		if ( isset( $request['fields']['context'] ) ) {
@@ -203,18 +213,21 @@ final class Imgproc_Local_Worker {
 		Imgproc_Local_Queue::resume();
 		unset( $state['context'] );
 		$is_own_result = ! empty( $state['replaced'] ) && isset( $state['published_sha256'] ) && $state['published_sha256'] === $request['sha256'];
-		if ( ! $is_own_result && '' === Imgproc_Local_Originals::find( get_attached_file( $id ), $state ) ) {
+		if ( ! $is_own_result && '' === Imgproc_Local_Files::original( get_attached_file( $id ), $state ) ) {
 			$state['original_bytes'] = $request['published_bytes'];
 		}
-		$state['state']        = 'sent';
-		$state['attempts']     = 0;
-		$state['error']        = '';
-		$state['job_id']       = $answer['job_id'];
-		$state['sent_at']      = time();
-		$state['sent_to']      = $client->fingerprint();
-		$state['sent_options'] = $request['options'];
-		$state['sent_sha256']  = $request['sha256'];
-		$state['may_replace']  = ! $is_own_result;
+		$sent  = array(
+			'state'        => 'sent',
+			'attempts'     => 0,
+			'error'        => '',
+			'job_id'       => $answer['job_id'],
+			'sent_at'      => time(),
+			'sent_to'      => $client->fingerprint(),
+			'sent_options' => $request['options'],
+			'sent_sha256'  => $request['sha256'],
+			'may_replace'  => ! $is_own_result,
+		);
+		$state = array_merge( $state, $sent );
 		Imgproc_Local_Queue::save( $id, $state, time() );
 	}
 
@@ -227,25 +240,18 @@ final class Imgproc_Local_Worker {
 	 */
 	private static function poll( $id, array $state, $wait_s ) {
 		$client = new Imgproc_Local_Client();
-		if ( $state['sent_to'] !== $client->fingerprint() ) { // The address or the key was changed.
-			self::requeue( $id, $state );
-			return;
-		}
-		$job = $client->job( $state['job_id'], $wait_s );
+		$job    = $state['sent_to'] === $client->fingerprint()
+			? $client->job( $state['job_id'], $wait_s )
+			: new WP_Error( 'not_found' ); // The address or the key was changed.
 		if ( is_wp_error( $job ) ) {
-			if ( 'not_found' === $job->get_error_code() ) {
-				self::requeue( $id, $state );
-			} else {
-				self::handle_error( $id, $state, $job );
-			}
+			'not_found' === $job->get_error_code() ? self::requeue( $id, $state ) : self::handle_error( $id, $state, $job );
 			return;
 		}
 		Imgproc_Local_Queue::resume( false );
 		if ( ! in_array( $job['status'], array( 'completed', 'done', 'failed' ), true ) ) {
 			--$state['attempts'];
 			if ( time() - $state['sent_at'] > self::MAX_JOB_S ) {
-				$state['error'] = __( 'The service did not finish this image within a day.', 'imgproc-local' );
-				Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+				Imgproc_Local_Queue::fail( $id, $state, new WP_Error( 'unfinished', __( 'The service did not finish this image within a day.', 'imgproc-local' ) ) );
 			} else {
 				Imgproc_Local_Queue::save( $id, $state, time() + ( $wait_s > 0 ? 1 : 3 ) );
 			}
@@ -265,16 +271,15 @@ final class Imgproc_Local_Worker {
 	 * @param array $state State.
 	 */
 	private static function requeue( $id, array $state ) {
-		$state['resent'] = isset( $state['resent'] ) ? $state['resent'] + 1 : 1;
+		$state['resent'] = ( $state['resent'] ?? 0 ) + 1;
 		if ( $state['resent'] > self::MAX_ATTEMPTS ) {
-			$state['error'] = __( 'The service has lost the job of this image repeatedly.', 'imgproc-local' );
-			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
-			return;
+			Imgproc_Local_Queue::fail( $id, $state, new WP_Error( 'lost', __( 'The service has lost the job of this image repeatedly.', 'imgproc-local' ) ) );
+		} else {
+			$state['state']    = 'waiting';
+			$state['job_id']   = '';
+			$state['attempts'] = 0;
+			Imgproc_Local_Queue::save( $id, $state, time() );
 		}
-		$state['state']    = 'waiting';
-		$state['job_id']   = '';
-		$state['attempts'] = 0;
-		Imgproc_Local_Queue::save( $id, $state, time() );
 	}
 
 	/**
@@ -290,24 +295,266 @@ final class Imgproc_Local_Worker {
 		if ( in_array( $code, array( 'time_out', 'service_down', 'server_error' ), true ) && ! isset( $data['retry_after'] ) ) {
 			sleep( 1 ); // A service that is shutting down resets connections: wait until it is down.
 			$health = ( new Imgproc_Local_Client() )->languages(); // Is the service down, or is it only this image?
-			if ( is_wp_error( $health ) ) {
-				$code  = 'service_down';
-				$error = $health;
-			} else {
-				$code = 'of_picture';
-			}
+			$code   = is_wp_error( $health ) ? 'service_down' : 'of_picture';
+			$error  = is_wp_error( $health ) ? $health : $error;
 		}
 		if ( isset( Imgproc_Local_Queue::PAUSES[ $code ] ) ) {
 			--$state['attempts'];
 			Imgproc_Local_Queue::save( $id, $state, time() );
 			Imgproc_Local_Queue::begin_pause( $code, $error );
+		} elseif ( 'refused' === $code || $state['attempts'] >= self::MAX_ATTEMPTS ) {
+			Imgproc_Local_Queue::fail( $id, $state, $error );
+		} else {
+			$state['error'] = $error->get_error_message();
+			Imgproc_Local_Queue::save( $id, $state ); // step() has set when the next attempt is due.
+		}
+	}
+
+	/**
+	 * Arranges that the queue is worked on after this request.
+	 *
+	 * @param int $delay_s Seconds until there is something to do.
+	 */
+	public static function start( $delay_s = 0 ) {
+		self::schedule( $delay_s );
+		if ( $delay_s <= self::SOON_S && ! ( defined( 'WP_CLI' ) && WP_CLI ) ) {
+			add_action( 'shutdown', array( __CLASS__, 'send_request' ) );
+		}
+	}
+
+	/**
+	 * Has WP-Cron work on the queue in a minute or later, unless it will do so already.
+	 *
+	 * @param int $delay_s Seconds until there is something to do.
+	 */
+	private static function schedule( $delay_s = 0 ) {
+		if ( ! wp_next_scheduled( self::CRON ) ) {
+			wp_schedule_single_event( time() + max( $delay_s, MINUTE_IN_SECONDS ), self::CRON );
+		}
+	}
+
+	/**
+	 * Works for one slice and starts the next one. Called by WP-Cron and by requests of the site to itself.
+	 */
+	public static function work() {
+		if ( function_exists( 'set_time_limit' ) ) {
+			set_time_limit( 300 ); // phpcs:ignore Squiz.PHP.DiscouragedFunctions.Discouraged -- a slice ends by itself; this is for slow downloads.
+		}
+		self::schedule(); // For the case that this request is killed.
+		if ( ! self::run() ) {
+			return; // Another request works on the queue and starts the next slice.
+		}
+		$due = Imgproc_Local_Queue::next_due();
+		if ( null === $due ) {
+			wp_clear_scheduled_hook( self::CRON );
+		} elseif ( $due - time() <= self::MAX_IDLE_S ) {
+			self::send_request();
+		}
+	}
+
+	/**
+	 * Answers a request of the site to itself.
+	 */
+	public static function answer() {
+		$token = isset( $_POST['token'] ) ? sanitize_text_field( wp_unslash( $_POST['token'] ) ) : ''; // phpcs:ignore WordPress.Security.NonceVerification.Missing -- the token is checked in the next line; there is no user.
+		if ( ! hash_equals( self::token(), $token ) ) {
+			wp_die( -1, 403 );
+		}
+		ignore_user_abort( true );
+		self::end_response();
+		$option = get_option( self::UNANSWERED );
+		if ( ! empty( $option['unanswered'] ) ) {
+			update_option( self::UNANSWERED, array( 'unanswered' => 0 ), false );
+		}
+		self::work();
+		wp_die();
+	}
+
+	/**
+	 * Sends a request to the site itself and does not wait for its answer. The socket transport disconnects as soon as the
+	 * request is written; cURL would wait for up to a second.
+	 */
+	public static function send_request() {
+		if ( Imgproc_Local_Queue::is_locked() ) {
+			return; // The request that holds the lock sees what was added, and starts the next slice.
+		}
+		$option = get_option( self::UNANSWERED );
+		if ( empty( $option['unanswered'] ) ) {
+			update_option( self::UNANSWERED, array( 'unanswered' => time() ), false );
+		}
+		add_action( 'requests-requests.before_request', array( __CLASS__, 'use_socket' ), 10, 5 );
+		self::request( array( 'blocking' => false ) );
+		remove_action( 'requests-requests.before_request', array( __CLASS__, 'use_socket' ), 10 );
+	}
+
+	/**
+	 * Chooses the transport of a request that nobody waits for.
+	 *
+	 * @param string $url     Address.
+	 * @param array  $headers Headers.
+	 * @param mixed  $data    Body.
+	 * @param string $type    Method.
+	 * @param array  $options Options; changed.
+	 */
+	public static function use_socket( $url, $headers, $data, $type, &$options ) {
+		$options['transport']       = class_exists( 'WpOrg\Requests\Transport\Fsockopen' ) ? 'WpOrg\Requests\Transport\Fsockopen' : 'Requests_Transport_fsockopen';
+		$options['connect_timeout'] = 1;
+	}
+
+	/**
+	 * What follows if the site can’t send requests to itself.
+	 *
+	 * @return string
+	 */
+	public static function loopback_message() {
+		return __( 'This site can’t send requests to itself. Images are processed only by WP-Cron, while an admin page is open, and by “wp imgproc process”.', 'imgproc-local' );
+	}
+
+	/**
+	 * Whether requests of the site to itself have not arrived for some time.
+	 *
+	 * @return bool
+	 */
+	public static function is_loopback_broken() {
+		$option = get_option( self::UNANSWERED );
+		return ! empty( $option['unanswered'] ) && time() - $option['unanswered'] > self::LOST_AFTER_S;
+	}
+
+	/**
+	 * Starts the chain again if it was broken, for example by a restart of the web server.
+	 */
+	public static function continue_broken_chain() {
+		$is_own = isset( $_REQUEST['action'] ) && 'imgproc_local_run' === $_REQUEST['action']; // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- only compared.
+		if ( $is_own || ! wp_next_scheduled( self::CRON ) ) {
 			return;
 		}
-		$state['error'] = $error->get_error_message();
-		if ( 'refused' === $code || $state['attempts'] >= self::MAX_ATTEMPTS ) {
-			Imgproc_Local_Queue::finish( $id, $state, 'failed' );
+		$due = Imgproc_Local_Queue::next_due();
+		if ( null === $due ) {
+			wp_clear_scheduled_hook( self::CRON );
+		} elseif ( $due <= time() ) {
+			self::start();
+		}
+	}
+
+	/**
+	 * Works on the queue after the answer to a heartbeat, if requests of the site to itself do not arrive.
+	 */
+	public static function work_after_heartbeat() {
+		if ( wp_next_scheduled( self::CRON ) && self::is_loopback_broken() ) {
+			add_action(
+				'shutdown',
+				function () {
+					self::end_response();
+					self::run( 10 );
+				}
+			);
+		}
+	}
+
+	/**
+	 * Ends a pause and starts work when the settings were changed.
+	 */
+	public static function settings_changed() {
+		delete_transient( Imgproc_Local_Settings::KNOWN );
+		Imgproc_Local_Queue::resume();
+		if ( null !== Imgproc_Local_Queue::next_due() ) {
+			self::start();
+		}
+	}
+
+	/**
+	 * Continues with the queues that were left when the plugin was deactivated.
+	 *
+	 * @param bool $network_wide Whether it is activated for all sites of a network.
+	 */
+	public static function activate( $network_wide = false ) {
+		self::on_sites(
+			$network_wide,
+			function () {
+				if ( null !== Imgproc_Local_Queue::next_due() ) {
+					self::schedule();
+				}
+			}
+		);
+	}
+
+	/**
+	 * Ends the work when the plugin is deactivated. A request that is at work loses its lock, so that it ends after its step. The queues are kept for the next activation.
+	 *
+	 * @param bool $network_wide Whether it is deactivated for all sites of a network.
+	 */
+	public static function deactivate( $network_wide = false ) {
+		self::on_sites(
+			$network_wide,
+			function () {
+				wp_clear_scheduled_hook( self::CRON );
+				delete_option( self::UNANSWERED );
+				delete_option( Imgproc_Local_Queue::LOCK );
+			}
+		);
+	}
+
+	/**
+	 * Does something on this site, or on each site of a network.
+	 *
+	 * @param bool     $network_wide Whether it concerns all sites of a network.
+	 * @param callable $work         What to do.
+	 */
+	public static function on_sites( $network_wide, callable $work ) {
+		if ( ! is_multisite() || ! $network_wide ) {
+			$work();
 			return;
 		}
-		Imgproc_Local_Queue::save( $id, $state ); // step() has set when the next attempt is due.
+		$query = array(
+			'fields' => 'ids',
+			'number' => 0,
+		);
+		foreach ( get_sites( $query ) as $site ) {
+			switch_to_blog( $site );
+			$work();
+			restore_current_blog();
+		}
+	}
+
+	/**
+	 * Sends a request to admin-ajax.php of this site.
+	 *
+	 * @param array $args Arguments of wp_remote_post().
+	 * @return array|WP_Error
+	 */
+	private static function request( array $args ) {
+		$args += array(
+			'timeout'     => 1,
+			'redirection' => 0,
+			'sslverify'   => apply_filters( 'https_local_ssl_verify', false ), // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- WordPress’ own filter.
+			'body'        => array( 'token' => self::token() ),
+		);
+		/**
+		 * Filters the request of the site to itself, for example to add a header for basic authentication.
+		 *
+		 * @param array $args Arguments of wp_remote_post().
+		 */
+		$args = (array) apply_filters( 'imgproc_local_loopback', $args );
+		return wp_remote_post( admin_url( 'admin-ajax.php?action=imgproc_local_run' ), $args );
+	}
+
+	/**
+	 * What proves that a request comes from this site.
+	 *
+	 * @return string
+	 */
+	private static function token() {
+		return wp_hash( 'imgproc_local_run', 'nonce' );
+	}
+
+	/**
+	 * Ends the response, so that nobody waits for the work.
+	 */
+	private static function end_response() {
+		if ( function_exists( 'fastcgi_finish_request' ) ) {
+			fastcgi_finish_request();
+		} elseif ( function_exists( 'litespeed_finish_request' ) ) {
+			litespeed_finish_request();
+		}
 	}
 }
