@@ -59,13 +59,25 @@ class Admin:
         assert self.problems == []
 
 
+def sign_in(url: str, user: str = USER, password: str = PASSWORD) -> httpx.Client:
+    """A client whose requests are those of a user of the site. To be closed."""
+    client = httpx.Client(base_url=url, timeout=60, follow_redirects=True)
+    client.get("/wp-login.php")
+    client.post("/wp-login.php", data={"log": user, "pwd": password, "testcookie": "1"})
+    return client
+
+
+def sign_in_author(site: Site) -> httpx.Client:
+    """A client that is signed in as a new author, who may upload files, but edit only those of his own."""
+    site.php("return wp_insert_user( array( 'user_login' => 'author', 'user_pass' => 'pw', 'role' => 'author' ) );")
+    return sign_in(site.url, "author", "pw")
+
+
 class Uploader:
     """Uploads files with the request that the page Media → Add New sends for each. To be closed by `close`."""
 
     def __init__(self, site: Site) -> None:
-        self.client = httpx.Client(base_url=site.url, timeout=60, follow_redirects=True)
-        self.client.get("/wp-login.php")
-        self.client.post("/wp-login.php", data={"log": USER, "pwd": PASSWORD, "testcookie": "1"})
+        self.client = sign_in(site.url)
         page = self.client.get("/wp-admin/media-new.php").text
         found = re.search(r'name="_wpnonce" value="(\w+)"', page)
         assert found, "not signed in"

@@ -17,6 +17,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from tests.support.service import Running, running
 from tests.wordpress import site as sites
 from tests.wordpress.admin import Admin, Uploader
+from tests.wordpress.library import configure
 from tests.wordpress.site import Site
 
 HERE = Path(__file__).parent
@@ -84,6 +85,13 @@ def site(installed_site: Site) -> Iterator[Site]:
     yield installed_site
     assert installed_site.errors() == []
     assert [entry for entry in installed_site.requests() if "refused" in entry] == []
+
+
+@pytest.fixture
+def service(site: Site, described: Running) -> Running:
+    """The service `described`, with which the site is connected."""
+    configure(site, described.root, described.key)
+    return described
 
 
 @pytest.fixture

@@ -218,17 +218,14 @@ def _process(arguments: list[str], log: Path, quit_signal: signal.Signals = sign
             process.wait()
 
 
-def _wait_for(path: Path, log: Path) -> None:
-    """Wait until a program listens on the socket `path`."""
+def _wait_for(family: socket.AddressFamily, address: Any, log: Path) -> None:
+    """Wait until a program listens at an address."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(path))
+        with contextlib.suppress(OSError), socket.socket(family) as connection:
+            connection.connect(address)
             return
-        if time.monotonic() > deadline:
-            raise AssertionError(
-                f"nothing listens on {path.name} after {START_TIMEOUT_S} s:\n{log.read_text()[-2000:]}"
-            )
+        assert time.monotonic() < deadline, f"nothing listens at {address}:\n{log.read_text()[-2000:]}"
         time.sleep(0.05)
 
 
@@ -266,7 +263,7 @@ def _database(base: Path) -> Iterator[None]:
         *user,
     ]
     with _process([find_program("mariadbd") or "", *options], log):
-        _wait_for(base / "db.sock", log)
+        _wait_for(socket.AF_UNIX, f"{base}/db.sock", log)
         yield
 
 
@@ -306,20 +303,10 @@ def installed(port: int = 0, *, link: bool = False, activate: bool = True, netwo
             if activate:
                 site.php("return activate_plugin( 'imgproc-local/imgproc-local.php', '', $args['all'] );", all=network)
             with _process(fpm, base / "fpm.log"):
-                _wait_for(base / "fpm.sock", base / "fpm.log")
+                _wait_for(socket.AF_UNIX, f"{base}/fpm.sock", base / "fpm.log")
                 with _process(nginx, base / "nginx.log"):
-                    _wait_until_answered(site)
+                    _wait_for(socket.AF_INET, ("127.0.0.1", site.port), base / "nginx.log")
                     yield site
-
-
-def _wait_until_answered(site: Site) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", site.port), timeout=5):
-            return
-        if time.monotonic() > deadline:
-            raise AssertionError((site.base / "nginx.log").read_text())
-        time.sleep(0.05)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import time
 
 from tests.support.service import Running
 from tests.wordpress.admin import Admin
-from tests.wordpress.library import alt_texts, configure, jobs_and_balance, small, states, wait_finished
+from tests.wordpress.library import alt_texts, jobs_and_balance, small, states, wait_finished
 from tests.wordpress.site import Site
 
 PAGE = "upload.php?page=imgproc-local-bulk"
@@ -35,8 +35,7 @@ def test_a_failed_request_is_shown_until_the_next_attempt(site: Site, admin: Adm
     page.wait_for_function("! document.querySelector('#imgproc-local-start [type=submit]').disabled")
 
 
-def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, service: Running) -> None:
     ids = site.add_pictures(small(COUNT))
     admin.open(PAGE)
     admin.picture("bulk-before")
@@ -54,7 +53,7 @@ def test_more_than_300_pictures_with_stop_and_resume(site: Site, admin: Admin, d
     admin.open(PAGE)
     page.get_by_role("button", name="Start").click()
     assert set(wait_finished(site, ids, BULK_WAIT_S).values()) == {"done"}
-    assert jobs_and_balance(described) == (COUNT, 1_000_000 - 3 * COUNT)
+    assert jobs_and_balance(service) == (COUNT, 1_000_000 - 3 * COUNT)
     assert len(alt_texts(site)) == COUNT
     admin.open(PAGE)
     admin.picture("bulk-after")

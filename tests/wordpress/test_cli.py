@@ -32,8 +32,7 @@ def wp(site: Site, command: str, *positional: object, **options: Any) -> tuple[s
     return printed, error
 
 
-def test_process_adds_what_was_not_processed_and_waits(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_process_adds_what_was_not_processed_and_waits(site: Site, service: Running) -> None:
     ids = site.add_pictures(small(5))
     printed, error = wp(site, "process", dry_run=True)
     assert (printed, error) == ("5 images would be added to the queue.\n", "")
@@ -46,11 +45,10 @@ def test_process_adds_what_was_not_processed_and_waits(site: Site, described: Ru
     assert printed.endswith("Success: 5 images were finished.\n")
     assert set(alt_texts(site)) == set(ids)
     assert wp(site, "process")[0].startswith("0 images were added")
-    assert jobs_and_balance(described)[0] == 5
+    assert jobs_and_balance(service)[0] == 5
 
 
-def test_process_resumes_and_names_failures(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_process_resumes_and_names_failures(site: Site, service: Running) -> None:
     ids = site.add_pictures({"broken.jpg": pictures.broken_jpeg(), **small(2)})
     queue(site, ids)
     printed, error = wp(site, "process", resume=True)

@@ -9,17 +9,7 @@ import pytest
 from tests.support import pictures
 from tests.support.service import Running
 from tests.wordpress.admin import Uploader
-from tests.wordpress.library import (
-    WEBP,
-    addresses,
-    configure,
-    fetch,
-    jobs_and_balance,
-    meta,
-    queue,
-    wait_finished,
-    wait_until,
-)
+from tests.wordpress.library import WEBP, addresses, fetch, jobs_and_balance, meta, queue, wait_finished, wait_until
 from tests.wordpress.site import Site
 from tests.wordpress.test_upload import insert_into_post, shown
 
@@ -57,30 +47,28 @@ return Imgproc_Local_Files::add_copies( $args['id'], new Imgproc_Local_Client(),
 
 @pytest.mark.parametrize("size", [(2800, 1800), (1200, 900)], ids=["scaled", "as uploaded"])
 def test_sizes_that_are_made_anew_keep_the_smaller_file(
-    site: Site, described: Running, uploader: Uploader, size: tuple[int, int]
+    site: Site, service: Running, uploader: Uploader, size: tuple[int, int]
 ) -> None:
-    configure(site, described.root, described.key)
     number, _ = uploader.upload("bay.jpg", pictures.jpeg(*size, seed=31, quality=92))
     wait_finished(site, [number])
     published = Path(site.php("return get_attached_file( $args['id'] );", id=number))
     before = published.read_bytes()
     assert int(meta(site, "_imgproc_local_saved")[number]) > 0
-    balance = jobs_and_balance(described)
+    balance = jobs_and_balance(service)
     path = insert_into_post(site, number, "bay")
     served = addresses(shown(site, path, number))
 
     site.php(REGENERATE, id=number)
     wait_until(site, lambda: number not in meta(site, "_imgproc_local_due"), "processed again")
     assert published.read_bytes() == before
-    assert jobs_and_balance(described) == balance
+    assert jobs_and_balance(service) == balance
     assert int(meta(site, "_imgproc_local_saved")[number]) > 0
     again = addresses(shown(site, path, number, WEBP))
     assert again == served
     assert "WEBP" in {fetch(address).format for address in again}
 
 
-def test_metadata_do_not_lead_out_of_the_uploads(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_metadata_do_not_lead_out_of_the_uploads(site: Site, service: Running) -> None:
     (boat,) = site.add_pictures({"boat.jpg": pictures.jpeg(320, 240, seed=32)})
     queue(site, [boat])
     wait_finished(site, [boat])
@@ -95,14 +83,13 @@ def test_metadata_do_not_lead_out_of_the_uploads(site: Site, described: Running)
     assert [file.read_bytes() for file in outside] == [b"of another program"] * 2
 
 
-def test_a_file_out_of_the_uploads_is_not_sent(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_a_file_out_of_the_uploads_is_not_sent(site: Site, service: Running) -> None:
     (number,) = site.add_pictures({"inside.jpg": pictures.jpeg(seed=33)})
     (site.uploads.parent / "outside.jpg").write_bytes(pictures.jpeg(seed=34))
     site.php("update_post_meta( $args['id'], '_wp_attached_file', '../outside.jpg' );", id=number)
     queue(site, [number])
     assert wait_finished(site, [number]) == {number: "failed"}
-    assert jobs_and_balance(described)[0] == 0
+    assert jobs_and_balance(service)[0] == 0
     error = site.php("return Imgproc_Local_Queue::state( $args['id'] )['error'];", id=number)
     assert error == "The file outside.jpg is not in the folder of uploads of this server."
 
@@ -113,8 +100,7 @@ def test_a_service_can_not_choose_the_ending_of_a_file(site: Site) -> None:
     assert [file.name for file in site.uploads.rglob("*.php*")] == []
 
 
-def test_files_of_other_types_are_skipped(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_files_of_other_types_are_skipped(site: Site, service: Running) -> None:
     types = {"drawing.svg": "image/svg+xml", "leaflet.pdf": "application/pdf", "film.mp4": "video/mp4"}
     ids = []
     for name, kind in types.items():

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import httpx
 
 from tests.support import pictures
 from tests.support.service import Running
-from tests.wordpress.admin import Admin
-from tests.wordpress.library import alt_texts, configure, queue, small, states, wait_finished, wait_until
+from tests.wordpress.admin import Admin, sign_in_author
+from tests.wordpress.library import alt_texts, queue, small, states, wait_finished, wait_until
 from tests.wordpress.site import Site
 
 PANEL = ".imgproc-local-panel"
 NAMES = ("boat.jpg", "plain-wall.jpg")
 
 
-def processed(site: Site, service: Running) -> list[int]:
-    """Two images with results: the first has a text, the second needs one."""
-    configure(site, service.root, service.key)
+def processed(site: Site) -> list[int]:
+    """Two images with results of the connected service: the first has a text, the second needs one."""
     ids = site.add_pictures({name: pictures.jpeg(320, 240, seed=seed) for seed, name in enumerate(NAMES)})
     queue(site, ids)
     wait_finished(site, ids)
@@ -24,9 +25,9 @@ def processed(site: Site, service: Running) -> list[int]:
 
 
 def test_a_text_is_written_again_and_replaces_the_old_one_when_accepted(
-    site: Site, admin: Admin, described: Running
+    site: Site, admin: Admin, service: Running
 ) -> None:
-    boat, _ = processed(site, described)
+    boat, _ = processed(site)
     site.php("update_post_meta( $args['id'], '_wp_attachment_image_alt', 'Own words' );", id=boat)
     admin.open("upload.php?mode=list")
     page = admin.page
@@ -47,8 +48,8 @@ def test_a_text_is_written_again_and_replaces_the_old_one_when_accepted(
     page.locator(f"#post-{boat} .imgproc-local-alt", has_text="A boat on the Elbe").wait_for()
 
 
-def test_an_image_that_needs_a_text_is_found_and_gets_one(site: Site, admin: Admin, described: Running) -> None:
-    _, wall = processed(site, described)
+def test_an_image_that_needs_a_text_is_found_and_gets_one(site: Site, admin: Admin, service: Running) -> None:
+    _, wall = processed(site)
     admin.open("upload.php?mode=list&imgproc_local=needs_text")
     page = admin.page
     assert page.locator("#the-list tr[id]").count() == 1
@@ -68,8 +69,7 @@ def test_an_image_that_needs_a_text_is_found_and_gets_one(site: Site, admin: Adm
     assert page.locator("#the-list tr[id]").count() == 0
 
 
-def test_images_selected_in_list_and_grid_are_processed(site: Site, admin: Admin, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_images_selected_in_list_and_grid_are_processed(site: Site, admin: Admin, service: Running) -> None:
     ids = site.add_pictures(small(4))
     admin.open("upload.php?mode=list")
     page = admin.page
@@ -92,18 +92,15 @@ def test_images_selected_in_list_and_grid_are_processed(site: Site, admin: Admin
     page.wait_for_function("! document.querySelector('li.attachment .imgproc-local-badge')")
 
 
-def test_only_those_who_may_edit_an_image_change_its_text(site: Site, described: Running) -> None:
-    boat, _ = processed(site, described)
-    site.php("return wp_insert_user( array( 'user_login' => 'author', 'user_pass' => 'pw', 'role' => 'author' ) );")
+def test_only_those_who_may_edit_an_image_change_its_text(site: Site, service: Running) -> None:
+    boat, _ = processed(site)
     accept = {"action": "accept", "language": "en", "alt": "Not allowed"}
-    with httpx.Client(base_url=site.url, follow_redirects=True, timeout=60) as client:
+    assert httpx.post(f"{site.url}/wp-json/imgproc-local/v1/images/{boat}", json=accept).status_code == 401
+    with contextlib.closing(sign_in_author(site)) as client:
 
         def post(path: str, body: object) -> int:
             return client.post(f"/wp-json/imgproc-local/v1{path}", json=body).status_code
 
-        assert post(f"/images/{boat}", accept) == 401
-        client.get("/wp-login.php")
-        client.post("/wp-login.php", data={"log": "author", "pwd": "pw", "testcookie": "1"})
         assert post(f"/images/{boat}", accept) == 401  # no nonce
         client.headers["X-WP-Nonce"] = client.get("/wp-admin/admin-ajax.php?action=rest-nonce").text
         assert post(f"/images/{boat}", accept) == 403

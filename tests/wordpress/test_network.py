@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import pytest
 from tests.support import pictures
 from tests.support.service import Running
 from tests.wordpress import site as sites
+from tests.wordpress.admin import sign_in
 from tests.wordpress.library import jobs_and_balance
 from tests.wordpress.site import ADD_PICTURES, Site
 
@@ -95,9 +97,7 @@ def test_the_administrator_of_one_site_can_not_choose_the_address(network: Site)
         "return add_user_to_blog( get_current_blog_id(), wp_insert_user( $args['user'] ), 'administrator' );",
         user=user,
     )
-    with httpx.Client(base_url=f"{network.url}/second", follow_redirects=True, timeout=60) as client:
-        client.get("/wp-login.php")
-        client.post("/wp-login.php", data={"log": "second", "pwd": "pw", "testcookie": "1"})
+    with contextlib.closing(sign_in(f"{network.url}/second", "second", "pw")) as client:
         assert client.get("/wp-admin/options-general.php").status_code == 200
         assert client.get("/wp-admin/options-general.php?page=imgproc-local").status_code == 403
         assert client.get("/wp-admin/upload.php?page=imgproc-local-bulk").status_code == 200

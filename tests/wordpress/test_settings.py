@@ -9,11 +9,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import httpx
-
 from tests.support.service import Running, running
-from tests.wordpress.admin import Admin
-from tests.wordpress.library import configure
+from tests.wordpress.admin import Admin, sign_in_author
 from tests.wordpress.site import Site, free_port
 
 PAGE = "options-general.php?page=imgproc-local"
@@ -82,14 +79,10 @@ def test_the_test_button_says_what_is_wrong(site: Site, admin: Admin, tmp_path: 
     assert site.php("return get_option( 'imgproc_local_settings' )['key'];") == described.key
 
 
-def test_only_administrators_change_settings(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
-    site.php("return wp_insert_user( array( 'user_login' => 'author', 'user_pass' => 'pw', 'role' => 'author' ) );")
-    with httpx.Client(base_url=site.url, follow_redirects=True, timeout=60) as client:
-        client.get("/wp-login.php")
-        client.post("/wp-login.php", data={"log": "author", "pwd": "pw", "testcookie": "1"})
+def test_only_administrators_change_settings(site: Site, service: Running) -> None:
+    with contextlib.closing(sign_in_author(site)) as client:
         assert client.get(f"/wp-admin/{PAGE}").status_code == 403
         client.headers["X-WP-Nonce"] = client.get("/wp-admin/admin-ajax.php?action=rest-nonce").text
-        assert client.post("/wp-json/imgproc-local/v1/test", json={"address": described.root}).status_code == 403
+        assert client.post("/wp-json/imgproc-local/v1/test", json={"address": service.root}).status_code == 403
         answer = client.get("/wp-json/wp/v2/settings")
-        assert described.key not in answer.text
+        assert service.key not in answer.text

@@ -181,9 +181,8 @@ def test_missing_credits_are_waited_for(site: Site, admin: Admin, tmp_path: Path
 
 
 def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
-    site: Site, admin: Admin, described: Running
+    site: Site, admin: Admin, service: Running
 ) -> None:
-    configure(site, described.root, described.key)
     ids = site.add_pictures({"broken.jpg": pictures.broken_jpeg(), **small(3)})
     queue(site, ids)
     found = wait_finished(site, ids)
@@ -192,14 +191,13 @@ def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
     notice(admin, "could not process 1 image")
     assert "broken" in failures(admin)
     admin.picture("poisonous")
-    jobs, _ = jobs_and_balance(described)
+    jobs, _ = jobs_and_balance(service)
     time.sleep(10)
-    assert jobs_and_balance(described)[0] == jobs <= 4 + 2
+    assert jobs_and_balance(service)[0] == jobs <= 4 + 2
 
 
-def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Admin, described: Running) -> None:
+def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Admin, service: Running) -> None:
     """The request that applies the result of this picture ends, as when its memory is exhausted."""
-    configure(site, described.root, described.key)
     ids = site.add_pictures({"deadly.jpg": pictures.jpeg(640, 480, seed=5), **small(3)})
     (site.base / "die-on").write_text("deadly")
     try:
@@ -220,27 +218,26 @@ def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Adm
     assert set(found.values()) == {"done"}
     assert "deadly" in failures(admin)
     admin.picture("deadly")
-    assert jobs_and_balance(described)[0] == 4
+    assert jobs_and_balance(service)[0] == 4
 
 
-def test_a_wrong_key_pauses_and_fails_nothing(site: Site, admin: Admin, described: Running) -> None:
-    configure(site, described.root, "imgp_wrong")
+def test_a_wrong_key_pauses_and_fails_nothing(site: Site, admin: Admin, service: Running) -> None:
+    configure(site, service.root, "imgp_wrong")
     ids = site.add_pictures(small(3))
     queue(site, ids)
     wait_until(site, lambda: paused(site), "paused")
     notice(admin, "imgproc", "key")
     assert "failed" not in states(site).values()
-    configure(site, described.root, described.key)
+    configure(site, service.root, service.key)
     assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
 
 
-def test_a_killed_worker_stops_the_queue_for_a_short_time_only(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_a_killed_worker_stops_the_queue_for_a_short_time_only(site: Site, service: Running) -> None:
     ids = site.add_pictures(small(3))
     with pytest.raises(AssertionError):  # PHP was killed
         site.php(KILL_WORKER, ids=ids)
     assert set(wait_finished(site, ids, LEASE_S).values()) == {"done"}
-    assert jobs_and_balance(described)[0] == 3
+    assert jobs_and_balance(service)[0] == 3
 
 
 def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
@@ -268,8 +265,7 @@ def test_a_worker_stores_nothing_after_a_deactivation(site: Site) -> None:
         site.php(DEACTIVATED_MEANWHILE)
 
 
-def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, service: Running) -> None:
     config = site.folder / "wp-config.php"
     text = config.read_text()
     config.write_text(text.replace("<?php", "<?php\ndefine( 'DISABLE_WP_CRON', true );", 1))
@@ -280,12 +276,11 @@ def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, descri
         config.write_text(text)
 
 
-def test_two_workers_at_once_send_nothing_twice(site: Site, described: Running) -> None:
-    configure(site, described.root, described.key)
+def test_two_workers_at_once_send_nothing_twice(site: Site, service: Running) -> None:
     ids = site.add_pictures(small(12))
     queue(site, ids)
     for _ in range(6):
         httpx.get(f"{site.url}/wp-cron.php?doing_wp_cron", timeout=60)
     wait_finished(site, ids)
-    assert jobs_and_balance(described) == (12, 1_000_000 - PRICE * 12)
+    assert jobs_and_balance(service) == (12, 1_000_000 - PRICE * 12)
     assert set(alt_texts(site)) == set(ids)

@@ -55,10 +55,9 @@ def shown(site: Site, path: str, number: int, accept: str = WEBP) -> dict[str, s
     return next(image for image in page_images(site, path, accept) if f"wp-image-{number}" in image.get("class", ""))
 
 
-def test_twelve_pictures_get_texts_and_smaller_files(
-    site: Site, admin: Admin, described: Running, describer: SiteDescriber, tmp_path: Path
+def test_twelve_pictures_get_texts_and_smaller_files_and_every_size_is_served_intact(
+    site: Site, admin: Admin, service: Running, describer: SiteDescriber, tmp_path: Path
 ) -> None:
-    configure(site, described.root, described.key)
     files = twelve()
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
@@ -83,29 +82,22 @@ def test_twelve_pictures_get_texts_and_smaller_files(
             assert meta(site, "_imgproc_local_needs_text").get(number, "0") == "0"
     saved = meta(site, "_imgproc_local_saved")
     assert int(saved[found["photo"]]) > 0
-    assert jobs_and_balance(described)[0] == len(files)
+    assert jobs_and_balance(service)[0] == len(files)
 
     admin.open("upload.php?mode=list")
     admin.picture("library")
     page = admin.text()
     assert "photo in en" in page
 
-
-def test_every_size_of_every_picture_is_served_intact(
-    site: Site, described: Running, tmp_path: Path, uploader: Uploader
-) -> None:
-    configure(site, described.root, described.key)
-    files = twelve()
-    ids = {name: uploader.upload(name, content)[0] for name, content in files.items()}
-    wait_finished(site, ids.values(), TEXTS_WAIT_S)
-    for name, number in ids.items():
+    for name in files:
+        number = found[name.rpartition(".")[0]]
         kinds = [*site.php("return get_intermediate_image_sizes();"), "full"]
         code = "return array_map( fn( $size ) => wp_get_attachment_image_src( $args['id'], $size ), $args['sizes'] );"
         for address, width, height, _ in site.php(code, id=number, sizes=kinds):
             assert fetch(address).size == (width, height), f"{name}: {address}"
         main = Path(site.php("return get_attached_file( $args['id'] );", id=number))
         assert main.stat().st_size <= len(files[name])
-    with Image.open(site.php("return get_attached_file( $args['id'] );", id=ids["turned.jpg"])) as turned:
+    with Image.open(site.php("return get_attached_file( $args['id'] );", id=found["turned"])) as turned:
         assert turned.getexif().get(0x0112, 1) == 1
         assert turned.size == (600, 800)
 
@@ -119,9 +111,8 @@ def test_an_upload_does_not_wait_for_a_service_that_does_not_answer(site: Site, 
 
 
 def test_a_picture_in_a_post_gets_its_text_on_display(
-    site: Site, admin: Admin, described: Running, describer: SiteDescriber, uploader: Uploader
+    site: Site, admin: Admin, service: Running, describer: SiteDescriber, uploader: Uploader
 ) -> None:
-    configure(site, described.root, described.key)
     describer.open.clear()
     number, _ = uploader.upload("Elbe.jpg", pictures.jpeg(1200, 900, seed=20))
     path = insert_into_post(site, number)
@@ -134,10 +125,7 @@ def test_a_picture_in_a_post_gets_its_text_on_display(
     admin.picture("post")
 
 
-def test_a_text_of_an_editor_stays(
-    site: Site, described: Running, describer: SiteDescriber, uploader: Uploader
-) -> None:
-    configure(site, described.root, described.key)
+def test_a_text_of_an_editor_stays(site: Site, service: Running, describer: SiteDescriber, uploader: Uploader) -> None:
     describer.open.clear()
     before, _ = uploader.upload("early.jpg", pictures.jpeg(seed=21))
     site.php("update_post_meta( $args['id'], '_wp_attachment_image_alt', 'Own words' );", id=before)
@@ -152,10 +140,7 @@ def test_a_text_of_an_editor_stays(
     assert shown(site, path, before)["alt"] in ("", "Own words")
 
 
-def test_a_text_in_the_post_wins_over_that_of_the_attachment(
-    site: Site, described: Running, uploader: Uploader
-) -> None:
-    configure(site, described.root, described.key)
+def test_a_text_in_the_post_wins_over_that_of_the_attachment(site: Site, service: Running, uploader: Uploader) -> None:
     number, _ = uploader.upload("Rhine.jpg", pictures.jpeg(seed=22))
     wait_finished(site, [number])
     address = site.php("return wp_get_attachment_url( $args['id'] );", id=number)
@@ -195,8 +180,7 @@ def test_browsers_get_the_formats_that_they_accept(site: Site, described: Runnin
         assert {fetch(address).format for address in addresses(image)} == {"JPEG"}
 
 
-def test_deleting_an_attachment_deletes_all_its_files(site: Site, described: Running, uploader: Uploader) -> None:
-    configure(site, described.root, described.key)
+def test_deleting_an_attachment_deletes_all_its_files(site: Site, service: Running, uploader: Uploader) -> None:
     number, _ = uploader.upload("gone.jpg", pictures.jpeg(1600, 1200, seed=24))
     wait_finished(site, [number])
     assert len(list(site.uploads.glob("gone*"))) > 3
@@ -205,9 +189,8 @@ def test_deleting_an_attachment_deletes_all_its_files(site: Site, described: Run
 
 
 def test_a_picture_in_a_post_is_described_in_its_context(
-    site: Site, described: Running, describer: SiteDescriber
+    site: Site, service: Running, describer: SiteDescriber
 ) -> None:
-    configure(site, described.root, described.key)
     post = site.php(
         "return wp_insert_post( array( 'post_title' => 'Ferries of Hamburg', 'post_excerpt' => 'A day on the Elbe',"
         " 'post_status' => 'publish' ) );"
