@@ -1,6 +1,6 @@
 <?php
 // Checks PHP files of a plugin by rules of WordPress' coding standards and of Plugin Check that need no network: escaped
-// output, sanitized input, nonces, prepared queries, translatable texts, prefixes, and functions that plugins must not call.
+// output, sanitized input, nonces, prepared queries, translatable texts and prefixes.
 //
 //     php plugin_rules.php TEXT_DOMAIN FILE...
 //
@@ -31,67 +31,6 @@ const TRANSLATING = array(
 	'_nx'         => array( array( 0, 1, 3 ), 4 ),
 	'_n_noop'     => array( array( 0, 1 ), 2 ),
 	'_nx_noop'    => array( array( 0, 1, 2 ), 3 ),
-);
-/** Functions that a plugin must not call, and what it uses instead; an empty string if there is nothing. */
-const FORBIDDEN = array(
-	'json_encode'             => 'wp_json_encode',
-	'parse_url'               => 'wp_parse_url',
-	'strip_tags'              => 'wp_strip_all_tags',
-	'rand'                    => 'wp_rand',
-	'mt_rand'                 => 'wp_rand',
-	'srand'                   => '',
-	'mt_srand'                => '',
-	'date'                    => 'gmdate or wp_date',
-	'date_default_timezone_set' => '',
-	'unlink'                  => 'wp_delete_file',
-	'rename'                  => 'WP_Filesystem::move',
-	'is_writable'             => 'wp_is_writable',
-	'is_writeable'            => 'wp_is_writable',
-	'fopen'                   => 'WP_Filesystem',
-	'fclose'                  => 'WP_Filesystem',
-	'fread'                   => 'WP_Filesystem',
-	'fwrite'                  => 'WP_Filesystem',
-	'fputs'                   => 'WP_Filesystem',
-	'readfile'                => 'WP_Filesystem',
-	'fsockopen'               => 'wp_remote_get',
-	'mkdir'                   => 'wp_mkdir_p',
-	'rmdir'                   => 'WP_Filesystem',
-	'chmod'                   => 'WP_Filesystem',
-	'chown'                   => 'WP_Filesystem',
-	'chgrp'                   => 'WP_Filesystem',
-	'touch'                   => 'WP_Filesystem',
-	'wp_redirect'             => 'wp_safe_redirect',
-	'query_posts'             => 'WP_Query',
-	'wp_reset_query'          => 'wp_reset_postdata',
-	'load_plugin_textdomain'  => 'nothing, because WordPress loads the translations of its plugin directory',
-	'error_log'               => 'nothing, because it is for development',
-	'var_dump'                => 'nothing, because it is for development',
-	'var_export'              => 'nothing, because it is for development',
-	'print_r'                 => 'nothing, because it is for development',
-	'debug_backtrace'         => 'nothing, because it is for development',
-	'trigger_error'           => 'nothing, because it is for development',
-	'phpinfo'                 => 'nothing, because it is for development',
-	'set_time_limit'          => '',
-	'ini_set'                 => '',
-	'ini_alter'               => '',
-	'dl'                      => '',
-	'eval'                    => '',
-	'extract'                 => '',
-	'create_function'         => '',
-	'serialize'               => 'wp_json_encode',
-	'unserialize'             => 'json_decode',
-	'base64_decode'           => '',
-	'str_rot13'               => '',
-	'move_uploaded_file'      => 'wp_handle_upload',
-	'exec'                    => '',
-	'shell_exec'              => '',
-	'system'                  => '',
-	'passthru'                => '',
-	'proc_open'               => '',
-	'popen'                   => '',
-	'curl_init'               => 'wp_remote_request',
-	'curl_exec'               => 'wp_remote_request',
-	'urlencode'               => 'rawurlencode',
 );
 const SANITIZING     = '/^(sanitize_\w+|absint|intval|floatval|boolval|esc_url_raw|wp_verify_nonce|check_\w*referer|wp_kses\w*)$/';
 const NONCE_CHECKS   = array( 'check_admin_referer', 'check_ajax_referer', 'wp_verify_nonce' );
@@ -318,8 +257,6 @@ function check_file( string $path, string $domain ): array {
 			$file->report( $i, 'errors are silenced with @' );
 		} elseif ( '?' === $id && ':' === $file->tokens[ $i + 1 ][0] ) {
 			$file->report( $i, 'short ternary ?:' );
-		} elseif ( T_EVAL === $id ) {
-			$file->report( $i, 'eval' );
 		} elseif ( 0 === $depth && in_array( $id, array( T_FUNCTION, T_CLASS ), true ) && T_STRING === $file->tokens[ $i + 1 ][0] ) {
 			check_name( $file, $i, T_CLASS === $id ? 'class' : 'function', $file->tokens[ $i + 1 ][1] );
 		} elseif ( T_STRING === $id && preg_match( '/^(query|get_results|get_row|get_col|get_var)$/', $text ) && '$wpdb' === ( $file->tokens[ $i - 2 ][1] ?? '' ) ) {
@@ -335,9 +272,6 @@ function check_file( string $path, string $domain ): array {
 		}
 		if ( in_array( $text, array( 'printf', 'vprintf', 'wp_die', '_e', '_ex' ), true ) ) {
 			'_e' === $text || '_ex' === $text ? $file->report( $i, "$text does not escape" ) : check_output( $file, $i + 2, $file->closing( $i + 1 ) );
-		}
-		if ( isset( FORBIDDEN[ $text ] ) ) {
-			$file->report( $i, "$text() is called" . ( '' === FORBIDDEN[ $text ] ? '' : '; use instead: ' . FORBIDDEN[ $text ] ) );
 		}
 		if ( 'in_array' === $text && count( $arguments ) < 3 ) {
 			$file->report( $i, 'in_array() is not strict' );

@@ -29,7 +29,7 @@ def test_a_failed_request_is_shown_until_the_next_attempt(site: Site, admin: Adm
     page.wait_for_function("! document.querySelector('#imgproc-local-start [type=submit]').disabled")
     assert message.is_visible()
     assert "The database is full." in message.inner_text()
-    page.get_by_label("Images that failed").check()  # there are none
+    page.get_by_label("Failed").check()  # there are none
     start.click()
     message.wait_for(state="hidden")
     page.wait_for_function("! document.querySelector('#imgproc-local-start [type=submit]').disabled")

@@ -31,13 +31,12 @@ BAD = {
     "not prepared": "$wpdb->query( \"DELETE FROM $wpdb->options WHERE option_name = '$name'\" );",
     "Yoda": "if ( $a === 'b' ) { return; }",
     "loose": "if ( $a == $b ) { return; }",
-    "wp_delete_file": "unlink( $f );",
     "function other": "function other() {}",
     "@": "$x = @file( 'x' );",
     "not strict": "$x = in_array( 1, $y );",
     "has no version": "wp_enqueue_script( 'x', 'y' );",
     "hook 'other'": "do_action( 'other' );",
-    "no reason": "unlink( $f ); // phpcs:ignore",
+    "no reason": "$x = @file( 'x' ); // phpcs:ignore",
 }
 """A line of code for each rule of plugin_rules.php, and a part of what is reported for it."""
 
@@ -89,8 +88,12 @@ def test_the_texts_for_translators_are_those_of_the_code(tmp_path: Path) -> None
     assert texts(made) == texts(stored), "run packaging/wordpress/make-pot"
 
 
-def test_the_code_is_laid_out_as_wordpress_wants_it() -> None:
-    assert run(require("phpcs"), f"--standard={HERE / 'phpcs.xml'}", "--report=emacs", "-q", PLUGIN) == ""
+def test_the_code_is_laid_out_as_wordpress_wants_it(tmp_path: Path) -> None:
+    phpcs = (require("phpcs"), f"--standard={HERE / 'phpcs.xml'}", "--report=emacs", "-q")
+    assert run(*phpcs, PLUGIN) == ""
+    bad = tmp_path / "bad.php"
+    bad.write_text("<?php\nunlink( $f );\n")
+    assert "use wp_delete_file() instead" in run(*phpcs, bad)
 
 
 def test_readme_and_header_agree() -> None:

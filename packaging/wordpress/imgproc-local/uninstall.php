@@ -28,7 +28,7 @@ function imgproc_local_uninstall_site() {
 				$last  = (int) $id;
 				$state = Imgproc_Local_Queue::state( $last );
 				Imgproc_Local_Files::restore( $last, $state );
-				Imgproc_Local_Files::remove( $last, $state, true );
+				Imgproc_Local_Files::remove( get_attached_file( $last ), $state );
 				clean_post_cache( $last );
 			}
 		} while ( $ids );

@@ -74,6 +74,7 @@
 		}
 		box.hidden = 0 === total && ! failure;
 		box.classList.toggle( 'notice-warning', '' !== message );
+		box.classList.toggle( 'notice-info', '' === message );
 		box.querySelector( '#imgproc-local-progress-text' ).textContent = text;
 		box.querySelector( 'progress' ).max = Math.max( 1, total );
 		box.querySelector( 'progress' ).value = finished + failed;

@@ -103,7 +103,7 @@
 	function say( panel, text ) {
 		panel.querySelectorAll( '.imgproc-local-message' ).forEach( ( line ) => line.remove() );
 		const line = document.createElement( 'p' );
-		line.className = 'imgproc-local-message';
+		line.className = 'imgproc-local-message notice notice-error inline';
 		line.textContent = text;
 		panel.append( line );
 		a11y.speak( text, 'assertive' );

@@ -87,13 +87,14 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
-	 * Removes the copies and the kept original of an attachment that is deleted. WordPress removes its post meta.
+	 * Removes the copies and the kept original of an attachment that is deleted, unless another attachment has the same
+	 * file. WordPress removes its post meta.
 	 *
 	 * @param int $attachment_id Attachment.
 	 */
 	public static function deleted( $attachment_id ) {
-		if ( metadata_exists( 'post', $attachment_id, Imgproc_Local_Queue::META ) ) {
-			Imgproc_Local_Files::remove( $attachment_id, Imgproc_Local_Queue::state( $attachment_id ) );
+		if ( ! Imgproc_Local_Files::twins( $attachment_id ) ) {
+			Imgproc_Local_Files::remove( (string) get_attached_file( $attachment_id ), Imgproc_Local_Queue::state( $attachment_id ) );
 		}
 	}
 
@@ -211,9 +212,7 @@ final class Imgproc_Local_Attachment {
 	 * @return true|WP_Error
 	 */
 	public static function apply_job( $attachment_id, Imgproc_Local_Client $client, array $job, array &$state ) {
-		$image             = $job['image'];
-		$state['image_id'] = $image['id'];
-		foreach ( $image['translations'] as $text ) {
+		foreach ( $job['image']['translations'] as $text ) {
 			$state['texts'][ $text['language_code'] ] = array(
 				'alt'        => $text['seo_alt_text'],
 				'filename'   => $text['seo_filename'],
@@ -224,21 +223,15 @@ final class Imgproc_Local_Attachment {
 		self::write_alt( $attachment_id, $state );
 		Imgproc_Local_Queue::save( $attachment_id, $state );
 
-		$texts_only = ! empty( $state['args']['texts_only'] );
-		if ( ! $texts_only ) {
-			$result = self::apply_files( $attachment_id, $client, $image, $state );
+		if ( empty( $state['args']['texts_only'] ) ) {
+			$result = self::apply_files( $attachment_id, $client, $job['image'], $state );
 			if ( is_wp_error( $result ) ) {
 				return $result;
 			}
 			$state['done_options'] = $state['sent_options'];
-			$state['done_sha256']  = $state['sent_sha256'];
 		}
-		$errors = array();
-		foreach ( $job['errors'] ?? array() as $error ) {
-			$errors[] = $error['stage'] . ': ' . $error['message'];
-		}
-		$state['error'] = implode( ' ', $errors );
-		self::finish( $attachment_id, $state, $errors ? 'failed' : 'done' );
+		$state['error'] = implode( ' ', wp_list_pluck( $job['errors'] ?? array(), 'message' ) );
+		self::finish( $attachment_id, $state, '' === $state['error'] ? 'done' : 'failed' );
 		return true;
 	}
 
@@ -297,7 +290,7 @@ final class Imgproc_Local_Attachment {
 	 * @return array
 	 */
 	public static function with_files_of( array $twin, array $state ) {
-		$fields = array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options', 'done_sha256' );
+		$fields = array( 'files', 'originals', 'original_bytes', 'published_sha256', 'replaced', 'done_options' );
 		return array_merge( $state, array_intersect_key( $twin, array_flip( $fields ) ) );
 	}
 
@@ -388,7 +381,7 @@ final class Imgproc_Local_Attachment {
 		Imgproc_Local_Queue::save( $attachment_id, $state );
 		$result = Imgproc_Local_Files::add_copies( $attachment_id, $client, $image, $state );
 		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) && ! file_exists( $published ) ) { // Deleted meanwhile.
-			Imgproc_Local_Files::remove_of( $published, $state );
+			Imgproc_Local_Files::remove( $published, $state );
 			Imgproc_Local_Queue::forget( $attachment_id );
 		}
 		return $result;
@@ -405,8 +398,7 @@ final class Imgproc_Local_Attachment {
 		if ( ! Imgproc_Local_Queue::exists( $attachment_id ) ) {
 			return;
 		}
-		$state['saved_bytes'] = Imgproc_Local_Files::saved_bytes( $attachment_id, $state );
-		update_post_meta( $attachment_id, Imgproc_Local_Queue::META_SAVED, $state['saved_bytes'] );
+		update_post_meta( $attachment_id, Imgproc_Local_Queue::META_SAVED, Imgproc_Local_Files::saved_bytes( $attachment_id, $state ) );
 		Imgproc_Local_Queue::finish( $attachment_id, $state, $final_state );
 	}
 }

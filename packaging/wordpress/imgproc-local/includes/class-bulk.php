@@ -2,8 +2,7 @@
 /**
  * The page Media → Imgproc Local: many images at once, with progress and a stop; and the notices of the admin.
  *
- * The browser adds images in pages of PAGE_SIZE, so that no request grows with the library. What was added is finished
- * in the background, also when the page is closed.
+ * The browser adds images a page at a time. What was added is finished in the background, also when the page is closed.
  *
  * @package Imgproc_Local
  */
@@ -14,11 +13,6 @@ defined( 'ABSPATH' ) || exit;
  * Shows the bulk page and answers its requests; prints what is wrong now, and the progress above the media library.
  */
 final class Imgproc_Local_Bulk {
-
-	/**
-	 * Images that one request adds to the queue or removes from it.
-	 */
-	const PAGE_SIZE = 100;
 
 	/**
 	 * The capability that the page needs: it works on the images of all users.
@@ -78,12 +72,8 @@ final class Imgproc_Local_Bulk {
 	 * @return array<string, string>
 	 */
 	private static function choices(): array {
-		return array(
-			'new'    => __( 'Images that were not processed yet', 'imgproc-local' ),
-			'no_alt' => __( 'Images without alt text', 'imgproc-local' ),
-			'failed' => __( 'Images that failed', 'imgproc-local' ),
-			'all'    => __( 'All images, for example after a change of the settings', 'imgproc-local' ),
-		);
+		$all = array( 'all' => __( 'All images, for example after a change of the settings', 'imgproc-local' ) );
+		return array_intersect_key( Imgproc_Local_Library::filters(), array_flip( array( 'new', 'no_alt', 'failed' ) ) ) + $all;
 	}
 
 	/**
@@ -109,7 +99,7 @@ final class Imgproc_Local_Bulk {
 				<p class="description"><?php esc_html_e( 'Alt texts written by people are never replaced. Every image that is processed takes credits of the service. You can leave this page as soon as all images were added; they are finished in the background.', 'imgproc-local' ); ?></p>
 				<p><button type="submit" class="button button-primary"><?php esc_html_e( 'Start', 'imgproc-local' ); ?></button></p>
 			</form>
-			<?php self::print_progress(); ?>
+			<?php self::print_progress( 'inline' ); ?>
 			<p><a href="<?php echo esc_url( self::failed_url() ); ?>"><?php esc_html_e( 'List the images that failed, with the reasons', 'imgproc-local' ); ?></a></p>
 		</div>
 		<?php
@@ -117,10 +107,12 @@ final class Imgproc_Local_Bulk {
 
 	/**
 	 * Prints the progress, the button that stops the queue, and why it is paused. The script shows it while images wait.
+	 *
+	 * @param string $place Empty for WordPress to move it below the heading of the page, or inline.
 	 */
-	private static function print_progress(): void {
+	private static function print_progress( string $place = '' ): void {
 		?>
-		<div class="notice notice-info inline imgproc-local-progress" hidden>
+		<div class="notice notice-info imgproc-local-progress <?php echo esc_attr( $place ); ?>" hidden>
 			<p><strong>Imgproc Local:</strong> <span id="imgproc-local-progress-text"></span></p>
 			<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
 			<?php if ( current_user_can( self::CAPABILITY ) ) : ?>
@@ -223,7 +215,7 @@ final class Imgproc_Local_Bulk {
 	public static function pause_message( array $status ): string {
 		$waiting = $status['waiting'] + $status['running'];
 		if ( 0 === $waiting || ! $status['pause'] ) {
-			return $waiting && Imgproc_Local_Worker::is_loopback_broken() ? Imgproc_Local_Worker::loopback_message() : '';
+			return $waiting ? Imgproc_Local_Worker::loopback_problem() : '';
 		}
 		/* translators: 1: Why the queue is paused. 2: Number of images. 3: A time of day. */
 		return sprintf( _n( '%1$s %2$s image waits. The next try is at %3$s.', '%1$s %2$s images wait. The next try is at %3$s.', $waiting, 'imgproc-local' ), $status['pause']['message'], number_format_i18n( $waiting ), wp_date( get_option( 'time_format' ), $status['pause']['until'] ) );
@@ -242,11 +234,7 @@ final class Imgproc_Local_Bulk {
 		$may_add  = static function ( WP_REST_Request $request ): bool {
 			return current_user_can( isset( $request['ids'] ) ? 'upload_files' : self::CAPABILITY );
 		};
-		$ids      = array(
-			'type'     => 'array',
-			'items'    => array( 'type' => 'integer' ),
-			'maxItems' => self::PAGE_SIZE,
-		);
+		$ids      = Imgproc_Local_Library::IDS;
 		$filter   = array(
 			'type' => 'string',
 			'enum' => array_keys( self::choices() ),
@@ -280,22 +268,22 @@ final class Imgproc_Local_Bulk {
 	 * @return array `added`: how many; `after` for the next request, null after the last page; and `queue`.
 	 */
 	public static function rest_add( WP_REST_Request $request ): array {
-		$ids   = $request['ids'] ?? Imgproc_Local_Library::ids( (string) $request['filter'], (int) $request['after'], self::PAGE_SIZE );
+		$ids   = $request['ids'] ?? Imgproc_Local_Library::ids( (string) $request['filter'], (int) $request['after'], Imgproc_Local_Library::PAGE_SIZE );
 		$added = Imgproc_Local_Queue::add_many( Imgproc_Local_Library::editable( $ids ) );
 		return array(
 			'added' => $added,
-			'after' => count( $ids ) < self::PAGE_SIZE ? null : end( $ids ),
+			'after' => count( $ids ) < Imgproc_Local_Library::PAGE_SIZE ? null : end( $ids ),
 			'queue' => self::queue(),
 		);
 	}
 
 	/**
-	 * Removes up to PAGE_SIZE waiting images from the queue. Those that the service has already are finished.
+	 * Removes a page of waiting images from the queue. Those that the service has already are finished.
 	 *
 	 * @return array The state of the queue.
 	 */
 	public static function rest_stop(): array {
-		Imgproc_Local_Queue::stop( self::PAGE_SIZE );
+		Imgproc_Local_Queue::stop( Imgproc_Local_Library::PAGE_SIZE );
 		return self::queue();
 	}
 }

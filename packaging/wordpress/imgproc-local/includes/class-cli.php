@@ -13,11 +13,6 @@ defined( 'ABSPATH' ) || exit;
 final class Imgproc_Local_CLI {
 
 	/**
-	 * Images that are added to the queue at a time.
-	 */
-	const PAGE_SIZE = 200;
-
-	/**
 	 * The longest sleep in seconds between two looks at the queue.
 	 */
 	const POLL_S = 2;
@@ -111,10 +106,10 @@ final class Imgproc_Local_CLI {
 	 * @return iterable<int[]>
 	 */
 	private function pages( array $ids, string $which ): iterable {
-		$page = $ids ? array_map( 'intval', $ids ) : Imgproc_Local_Library::ids( $which, 0, self::PAGE_SIZE );
+		$page = $ids ? array_map( 'intval', $ids ) : Imgproc_Local_Library::ids( $which, 0, Imgproc_Local_Library::PAGE_SIZE );
 		while ( $page ) {
 			yield $page;
-			$page = $ids ? array() : Imgproc_Local_Library::ids( $which, end( $page ), self::PAGE_SIZE );
+			$page = $ids ? array() : Imgproc_Local_Library::ids( $which, end( $page ), Imgproc_Local_Library::PAGE_SIZE );
 		}
 	}
 

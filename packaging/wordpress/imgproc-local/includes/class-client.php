@@ -85,24 +85,6 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * Checks that the service is not too old: that it knows the requests that the plugin needs most.
-	 *
-	 * @return true|WP_Error
-	 */
-	public function check_version() {
-		$known = $this->data( 'GET', '/openapi.json', array(), 'paths' );
-		if ( is_wp_error( $known ) ) {
-			return $known;
-		}
-		foreach ( array( '/images/process', '/images/{id}/converted', '/credits/balance' ) as $path ) {
-			if ( ! isset( $known[ $path ] ) && ! isset( $known[ '/api/v1' . $path ] ) ) {
-				return $this->error( 'old_version' );
-			}
-		}
-		return true;
-	}
-
-	/**
 	 * Uploads an image. A repeated request with the same key and content gets the same job.
 	 *
 	 * @param string $path            File to upload.
@@ -180,21 +162,20 @@ final class Imgproc_Local_Client {
 	}
 
 	/**
-	 * A field of the JSON object of an answer.
+	 * The field `data` of an answer.
 	 *
 	 * @param string $method GET or POST.
 	 * @param string $path   Path below /api/v1.
 	 * @param array  $args   Arguments of wp_remote_request().
-	 * @param string $field  Name of the field.
 	 * @return array|WP_Error
 	 */
-	private function data( $method, $path, array $args = array(), $field = 'data' ) {
+	private function data( $method, $path, array $args = array() ) {
 		$answer = $this->request( $method, $path, $args );
 		if ( is_wp_error( $answer ) ) {
 			return $answer;
 		}
 		$body = json_decode( wp_remote_retrieve_body( $answer ), true );
-		return isset( $body[ $field ] ) && is_array( $body[ $field ] ) ? $body[ $field ] : $this->error( 'other_program' );
+		return isset( $body['data'] ) && is_array( $body['data'] ) ? $body['data'] : $this->other_program();
 	}
 
 	/**
@@ -275,7 +256,7 @@ final class Imgproc_Local_Client {
 			return new WP_Error( 'refused', '' === $said ? __( 'The file is too large for a server between this site and the service (413).', 'imgproc-local' ) : $said );
 		}
 		if ( '' === $said ) {
-			return $this->error( 'other_program', $status );
+			return $this->other_program( $status );
 		}
 		$data = array( 'retry_after' => (int) wp_remote_retrieve_header( $answer, 'retry-after' ) );
 		switch ( $status ) {
@@ -285,9 +266,10 @@ final class Imgproc_Local_Client {
 				/* translators: 1: credits needed, 2: credits left. */
 				return new WP_Error( 'no_credits', sprintf( __( 'The account has too few credits: %1$d are needed, %2$d are left. Add some with “imgproc-local credits grant”.', 'imgproc-local' ), $body['required'] ?? 0, $body['balance'] ?? 0 ) );
 			case 404:
-				return 'Not Found' === $said ? $this->error( 'old_version' ) : new WP_Error( 'not_found', $said );
 			case 405:
-				return $this->error( 'old_version' );
+				return 'Not Found' === $said || 405 === $status
+					? new WP_Error( 'old_version', __( 'This version of imgproc-local is too old for the plugin. Install the current version.', 'imgproc-local' ) )
+					: new WP_Error( 'not_found', $said );
 			case 408:
 				return new WP_Error( 'time_out', $said );
 			case 422:
@@ -295,22 +277,20 @@ final class Imgproc_Local_Client {
 			case 429:
 				return new WP_Error( 'rate_limited', __( 'The key has made as many requests as it may in a minute.', 'imgproc-local' ), $data );
 			case 503:
-				return new WP_Error( 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' ) ? 'queue_full' : 'service_down', $said, $data );
+				return 'queue_full' === wp_remote_retrieve_header( $answer, 'x-error-code' )
+					? new WP_Error( 'queue_full', __( 'The queue of the service is full.', 'imgproc-local' ), $data )
+					: new WP_Error( 'service_down', $said, $data );
 		}
 		return new WP_Error( $status < 500 ? 'refused' : 'server_error', $said );
 	}
 
 	/**
-	 * The error for an answer that can’t be from imgproc-local, or only from an old version.
+	 * The error for an answer that can’t be from imgproc-local.
 	 *
-	 * @param string $code   old_version or other_program, which becomes service_down.
-	 * @param int    $status HTTP status.
+	 * @param int $status HTTP status.
 	 * @return WP_Error
 	 */
-	private function error( $code, $status = 200 ) {
-		if ( 'old_version' === $code ) {
-			return new WP_Error( $code, __( 'This version of imgproc-local is too old for the plugin. Install the current version.', 'imgproc-local' ) );
-		}
+	private function other_program( $status = 200 ) {
 		/* translators: 1: address of the service, 2: HTTP status. */
 		return new WP_Error( 'service_down', sprintf( __( 'Another program than imgproc-local answers at %1$s (status %2$d). Correct the address.', 'imgproc-local' ), $this->address, $status ) );
 	}

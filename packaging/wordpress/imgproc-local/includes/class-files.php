@@ -42,7 +42,7 @@ final class Imgproc_Local_Files {
 		$published = get_attached_file( $attachment_id );
 		/* translators: %s: file name. */
 		$refusal = new WP_Error( 'refused', sprintf( __( 'The file %s could not be replaced: the web server must be able to write it and the folder of uploads.', 'imgproc-local' ), wp_basename( $published ) ) );
-		if ( ! is_writable( $published ) || ! wp_is_writable( dirname( $published ) ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_is_writable -- asks about one file.
+		if ( ! wp_is_writable( $published ) || ! wp_is_writable( dirname( $published ) ) ) {
 			return $refusal;
 		}
 		clearstatcache();
@@ -85,8 +85,8 @@ final class Imgproc_Local_Files {
 	 * @return bool
 	 */
 	private static function publish( $partial, $target, $published ) {
-		chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod -- WP_Filesystem may need a password.
-		return rename( $partial, $target ); // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic; WP_Filesystem deletes the old file first.
+		chmod( $partial, fileperms( $published ) & 0777 ); // phpcs:ignore WordPress.WP.AlternativeFunctions.file_system_operations_chmod, Generic.PHP.ForbiddenFunctions -- WP_Filesystem may need a password.
+		return rename( $partial, $target ); // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename, Generic.PHP.ForbiddenFunctions -- atomic; WP_Filesystem deletes the old file first.
 	}
 
 	/**
@@ -247,25 +247,12 @@ final class Imgproc_Local_Files {
 	}
 
 	/**
-	 * Removes the copies and the kept original of an attachment, unless another attachment has the same file.
-	 *
-	 * @param int   $attachment_id Attachment.
-	 * @param array $state         State of the attachment.
-	 * @param bool  $even_shared   Remove them even if another attachment has the same file.
-	 */
-	public static function remove( $attachment_id, array $state, $even_shared = false ) {
-		if ( $even_shared || ! self::twins( $attachment_id ) ) {
-			self::remove_of( get_attached_file( $attachment_id ), $state );
-		}
-	}
-
-	/**
 	 * Removes the copies, the partial downloads and the kept original of a file.
 	 *
 	 * @param string $published Path of the published file, which may be gone.
 	 * @param array  $state     State of its attachment.
 	 */
-	public static function remove_of( $published, array $state ) {
+	public static function remove( $published, array $state ) {
 		$paths = array( $published . self::PARTIAL );
 		foreach ( self::FORMATS as $format ) {
 			$paths[] = "$published.$format" . self::PARTIAL;
@@ -367,7 +354,7 @@ final class Imgproc_Local_Files {
 	public static function restore( $attachment_id, array $state ) {
 		$published = get_attached_file( $attachment_id );
 		$kept      = self::original( $published, $state );
-		if ( '' !== $kept && rename( $kept, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename -- atomic.
+		if ( '' !== $kept && rename( $kept, $published ) ) { // phpcs:ignore WordPress.WP.AlternativeFunctions.rename_rename, Generic.PHP.ForbiddenFunctions -- atomic.
 			self::update_size( $attachment_id, $published );
 		}
 	}

@@ -23,9 +23,18 @@ final class Imgproc_Local_Library {
 	const FILTER = 'imgproc_local';
 
 	/**
-	 * Most images of one request of the script.
+	 * Most images of one request, so that no request grows with the library.
 	 */
 	const PAGE_SIZE = 100;
+
+	/**
+	 * Schema of the ids of images in such a request.
+	 */
+	const IDS = array(
+		'type'     => 'array',
+		'items'    => array( 'type' => 'integer' ),
+		'maxItems' => self::PAGE_SIZE,
+	);
 
 	/**
 	 * Delay of an image that somebody waits for. It is negative: the queue is ordered by time, and this puts it first.
@@ -471,7 +480,7 @@ final class Imgproc_Local_Library {
 			$html .= $state['texts'] ? self::button( 'regenerate', _n( 'Write the text again', 'Write the texts again', count( $state['texts'] ), 'imgproc-local' ) ) : '';
 			$html .= self::button( 'process', 'failed' === $state['state'] ? __( 'Try again', 'imgproc-local' ) : __( 'Process image', 'imgproc-local' ) );
 		}
-		return sprintf( '<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-label="Imgproc Local"%2$s><h2>Imgproc Local</h2>%3$s</div>', $id, $pending ? ' data-pending' : '', $html );
+		return sprintf( '<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-label="Imgproc Local"%2$s><p><strong>Imgproc Local</strong></p>%3$s</div>', $id, $pending ? ' data-pending' : '', $html );
 	}
 
 	/**
@@ -482,7 +491,7 @@ final class Imgproc_Local_Library {
 	 * @return string Escaped HTML.
 	 */
 	private static function button( string $action, string $label ): string {
-		return sprintf( '<button type="button" class="button" data-imgproc-action="%s">%s</button> ', esc_attr( $action ), esc_html( $label ) );
+		return sprintf( '<button type="button" class="button %s" data-imgproc-action="%s">%s</button> ', 'accept' === $action ? 'button-primary' : '', esc_attr( $action ), esc_html( $label ) );
 	}
 
 	/**
@@ -508,16 +517,18 @@ final class Imgproc_Local_Library {
 			$label  = sprintf( __( 'Alt text on pages in %s', 'imgproc-local' ), $name );
 			$accept = __( 'Save this text', 'imgproc-local' );
 		}
-		$html = sprintf(
-			'<p><label>%s<textarea rows="3" maxlength="250" lang="%s" dir="auto">%s</textarea></label></p>',
+		$html   = sprintf(
+			'<p><label><strong>%s</strong><textarea class="widefat" rows="3" maxlength="250" lang="%s" dir="auto">%s</textarea></label></p>',
 			esc_html( $label ),
 			esc_attr( $language ),
 			esc_textarea( $text['needs_text'] ? '' : $text['alt'] )
-		) . self::button( 'accept', $accept );
+		);
+		$button = self::button( 'accept', $accept );
 		if ( $is_primary && '' !== $current && $text['alt'] === $current ) {
-			$html = sprintf( '<p><strong>%s</strong></p><p lang="%s" dir="auto">%s</p>', esc_html__( 'Alt text in use', 'imgproc-local' ), esc_attr( $language ), esc_html( $current ) );
+			$button = '';
+			$html   = sprintf( '<p><strong>%s</strong></p><p lang="%s" dir="auto">%s</p>', esc_html__( 'Alt text in use', 'imgproc-local' ), esc_attr( $language ), esc_html( $current ) );
 		}
-		return sprintf( '<div class="imgproc-local-text" data-language="%s">%s<p class="description">%s</p></div>', esc_attr( $language ), $html, esc_html( self::origin( $text ) ) );
+		return sprintf( '<div class="imgproc-local-text" data-language="%s">%s<p class="description">%s</p>%s</div>', esc_attr( $language ), $html, esc_html( self::origin( $text ) ), $button );
 	}
 
 	/**
@@ -549,12 +560,6 @@ final class Imgproc_Local_Library {
 	 * Registers the routes: what is shown of images, and what the buttons of a panel do.
 	 */
 	public static function register_routes(): void {
-		$ids      = array(
-			'type'     => 'array',
-			'items'    => array( 'type' => 'integer' ),
-			'maxItems' => self::PAGE_SIZE,
-			'required' => true,
-		);
 		$may_see  = static function (): bool {
 			return current_user_can( 'upload_files' );
 		};
@@ -570,11 +575,8 @@ final class Imgproc_Local_Library {
 			'type'    => 'string',
 			'pattern' => '^[a-z]{2,3}$',
 		);
-		$alt      = array(
-			'type'      => 'string',
-			'maxLength' => 1000,
-		);
-		imgproc_local_route( '/images', 'GET', array( __CLASS__, 'rest_show' ), $may_see, compact( 'ids' ) );
+		$alt      = array( 'type' => 'string' );
+		imgproc_local_route( '/images', 'GET', array( __CLASS__, 'rest_show' ), $may_see, array( 'ids' => self::IDS + array( 'required' => true ) ) );
 		imgproc_local_route( '/images/(?P<id>\d+)', 'POST', array( __CLASS__, 'rest_act' ), $may_edit, compact( 'action', 'language', 'alt' ) );
 	}
 

@@ -211,7 +211,7 @@ final class Imgproc_Local_Queue {
 	 */
 	public static function stop( int $limit = PHP_INT_MAX ) {
 		global $wpdb;
-		foreach ( self::due( 'waiting', PHP_INT_MAX, $limit ) as $id ) {
+		foreach ( array_keys( self::due( 'waiting', PHP_INT_MAX, $limit ) ) as $id ) {
 			$taken = $wpdb->query( $wpdb->prepare( "DELETE FROM $wpdb->postmeta WHERE post_id = %d AND meta_key = %s AND meta_value = 'waiting'", $id, self::META_STATE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- atomic.
 			wp_cache_delete( $id, 'post_meta' );
 			$state = self::state( $id );
@@ -267,15 +267,13 @@ final class Imgproc_Local_Queue {
 		$stored = get_post_meta( $attachment_id, self::META, true );
 		$state  = array_merge(
 			array(
-				'state'       => '',
-				'job_id'      => '',
-				'image_id'    => '',
-				'error'       => '',
-				'attempts'    => 0,
-				'args'        => array(),
-				'texts'       => array(),
-				'saved_bytes' => 0,
-				'files'       => array(),
+				'state'    => '',
+				'job_id'   => '',
+				'error'    => '',
+				'attempts' => 0,
+				'args'     => array(),
+				'texts'    => array(),
+				'files'    => array(),
 			),
 			is_array( $stored ) ? $stored : array()
 		);
@@ -306,20 +304,6 @@ final class Imgproc_Local_Queue {
 		} elseif ( null !== $due ) {
 			update_post_meta( $attachment_id, self::META_DUE, $due );
 		}
-	}
-
-	/**
-	 * Removes due times of attachments that are not queued: a request that was killed can leave them behind.
-	 */
-	public static function remove_orphaned_due() {
-		global $wpdb;
-		$wpdb->query( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- one query for all of them.
-			$wpdb->prepare(
-				"DELETE due FROM $wpdb->postmeta AS due LEFT JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s AND state.meta_value IN ('waiting', %s, 'sent')
-				WHERE due.meta_key = %s AND state.meta_id IS NULL",
-				array( self::META_STATE, self::SENDING, self::META_DUE )
-			)
-		);
 	}
 
 	/**
@@ -364,18 +348,16 @@ final class Imgproc_Local_Queue {
 	 * @return int|null Null if the queue is empty.
 	 */
 	public static function next_due() {
-		global $wpdb;
-		$due = $wpdb->get_var( $wpdb->prepare( "SELECT MIN(CAST(meta_value AS UNSIGNED)) FROM $wpdb->postmeta WHERE meta_key = %s", self::META_DUE ) ); // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache.
-		if ( null === $due ) {
-			return null;
-		}
 		$pause = self::pause();
-		if ( ! $pause ) {
-			return (int) $due;
+		$until = $pause ? $pause['until'] : 0;
+		$times = array();
+		foreach ( self::due( 'waiting', PHP_INT_MAX, 1 ) as $time ) {
+			$times[] = max( $time, $until );
 		}
-		$after_pause = max( (int) $due, $pause['until'] );
-		$sent        = $pause['of_sending'] ? self::due( 'sent', PHP_INT_MAX, 1 ) : array();
-		return $sent ? min( $after_pause, (int) get_post_meta( $sent[0], self::META_DUE, true ) ) : $after_pause;
+		foreach ( self::due( 'sent', PHP_INT_MAX, 1 ) as $time ) {
+			$times[] = $pause && $pause['of_sending'] ? $time : max( $time, $until );
+		}
+		return $times ? min( $times ) : null;
 	}
 
 	/**
@@ -447,28 +429,24 @@ final class Imgproc_Local_Queue {
 	}
 
 	/**
-	 * Attachments in the queue, the one that has been due longest first.
+	 * Attachments in the queue, the one that has been due longest first. A due time without one of these states, which a
+	 * request that was killed can leave behind, does not count.
 	 *
 	 * @param string $state  waiting (which includes SENDING) or sent.
 	 * @param int    $before Latest due time.
 	 * @param int    $limit  Largest number of attachments.
-	 * @return int[]
+	 * @return array<int, int> Attachment => due time.
 	 */
 	public static function due( $state, $before, $limit ) {
 		global $wpdb;
-		$ids = $wpdb->get_col( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache; WP_Query would load whole posts.
+		$also = 'waiting' === $state ? self::SENDING : $state;
+		$rows = $wpdb->get_results( // phpcs:ignore WordPress.DB.DirectDatabaseQuery -- past the cache; WP_Query would load whole posts.
 			$wpdb->prepare(
-				"SELECT due.post_id FROM $wpdb->postmeta AS due JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s
-				WHERE due.meta_key = %s AND state.meta_value IN (%s, %s) AND CAST(due.meta_value AS UNSIGNED) <= %d
-				ORDER BY CAST(due.meta_value AS UNSIGNED), due.post_id LIMIT %d",
-				self::META_STATE,
-				self::META_DUE,
-				$state,
-				'waiting' === $state ? self::SENDING : $state,
-				$before,
-				$limit
+				"SELECT due.post_id AS id, CAST(due.meta_value AS SIGNED) AS time FROM $wpdb->postmeta AS due JOIN $wpdb->postmeta AS state ON state.post_id = due.post_id AND state.meta_key = %s
+				WHERE due.meta_key = %s AND state.meta_value IN (%s, %s) AND CAST(due.meta_value AS SIGNED) <= %d ORDER BY time, id LIMIT %d",
+				array( self::META_STATE, self::META_DUE, $state, $also, $before, $limit )
 			)
 		);
-		return array_map( 'intval', $ids );
+		return array_map( 'intval', wp_list_pluck( $rows, 'time', 'id' ) );
 	}
 }

@@ -179,7 +179,7 @@ final class Imgproc_Local_Settings {
 	}
 
 	/**
-	 * Tests whether the service answers, has a suitable version, accepts the key and has credits left, in this order.
+	 * Tests whether the service answers, is not too old to know its credits, accepts the key and has credits left.
 	 *
 	 * @param string|null $address Address; null for the stored one.
 	 * @param string|null $key     Key; null for the stored one.
@@ -194,8 +194,7 @@ final class Imgproc_Local_Settings {
 		if ( null === $address || self::get( 'address' ) === $address ) {
 			set_transient( self::KNOWN, $languages, DAY_IN_SECONDS );
 		}
-		$version = $client->check_version();
-		$balance = is_wp_error( $version ) ? $version : $client->balance();
+		$balance = $client->balance();
 		if ( is_wp_error( $balance ) ) {
 			return $balance;
 		}
@@ -204,7 +203,7 @@ final class Imgproc_Local_Settings {
 		}
 		/* translators: %s: number of credits. */
 		$message = sprintf( __( 'The service answers and accepts the key. Credits: %s.', 'imgproc-local' ), number_format_i18n( $balance ) );
-		return Imgproc_Local_Worker::is_loopback_broken() ? $message . ' ' . Imgproc_Local_Worker::loopback_message() : $message;
+		return trim( $message . ' ' . Imgproc_Local_Worker::loopback_problem() );
 	}
 
 	/**

@@ -131,10 +131,10 @@ final class Imgproc_Local_Worker {
 			$ids = Imgproc_Local_Queue::due( 'sent', PHP_INT_MAX, 1 );
 		}
 		if ( ! $ids ) {
-			Imgproc_Local_Queue::remove_orphaned_due();
+			sleep( 1 ); // Another request has emptied the queue just now.
 			return;
 		}
-		$id = (int) reset( $ids );
+		$id = (int) key( $ids );
 		wp_cache_delete( $id, 'post_meta' );
 		wp_cache_delete( $id, 'posts' );
 		if ( ! Imgproc_Local_Queue::exists( $id ) ) {
@@ -224,7 +224,6 @@ final class Imgproc_Local_Worker {
 			'sent_at'      => time(),
 			'sent_to'      => $client->fingerprint(),
 			'sent_options' => $request['options'],
-			'sent_sha256'  => $request['sha256'],
 			'may_replace'  => ! $is_own_result,
 		);
 		$state = array_merge( $state, $sent );
@@ -338,7 +337,7 @@ final class Imgproc_Local_Worker {
 	 */
 	public static function work() {
 		if ( function_exists( 'set_time_limit' ) ) {
-			set_time_limit( 300 ); // phpcs:ignore Squiz.PHP.DiscouragedFunctions.Discouraged -- a slice ends by itself; this is for slow downloads.
+			set_time_limit( 300 ); // phpcs:ignore Squiz.PHP.DiscouragedFunctions.Discouraged, Generic.PHP.ForbiddenFunctions -- a slice ends by itself; this is for slow downloads.
 		}
 		self::schedule(); // For the case that this request is killed.
 		if ( ! self::run() ) {
@@ -362,10 +361,7 @@ final class Imgproc_Local_Worker {
 		}
 		ignore_user_abort( true );
 		self::end_response();
-		$option = get_option( self::UNANSWERED );
-		if ( ! empty( $option['unanswered'] ) ) {
-			update_option( self::UNANSWERED, array( 'unanswered' => 0 ), false );
-		}
+		update_option( self::UNANSWERED, array( 'unanswered' => 0 ), false );
 		self::work();
 		wp_die();
 	}
@@ -382,8 +378,21 @@ final class Imgproc_Local_Worker {
 		if ( empty( $option['unanswered'] ) ) {
 			update_option( self::UNANSWERED, array( 'unanswered' => time() ), false );
 		}
+		$args = array(
+			'blocking'    => false,
+			'timeout'     => 1,
+			'redirection' => 0,
+			'sslverify'   => apply_filters( 'https_local_ssl_verify', false ), // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- WordPress’ own filter.
+			'body'        => array( 'token' => self::token() ),
+		);
+		/**
+		 * Filters the request of the site to itself, for example to add a header for basic authentication.
+		 *
+		 * @param array $args Arguments of wp_remote_post().
+		 */
+		$args = (array) apply_filters( 'imgproc_local_loopback', $args );
 		add_action( 'requests-requests.before_request', array( __CLASS__, 'use_socket' ), 10, 5 );
-		self::request( array( 'blocking' => false ) );
+		wp_remote_post( admin_url( 'admin-ajax.php?action=imgproc_local_run' ), $args );
 		remove_action( 'requests-requests.before_request', array( __CLASS__, 'use_socket' ), 10 );
 	}
 
@@ -402,22 +411,16 @@ final class Imgproc_Local_Worker {
 	}
 
 	/**
-	 * What follows if the site can’t send requests to itself.
+	 * What follows if requests of the site to itself have not arrived for some time.
 	 *
-	 * @return string
+	 * @return string Empty if they arrive.
 	 */
-	public static function loopback_message() {
-		return __( 'This site can’t send requests to itself. Images are processed only by WP-Cron, while an admin page is open, and by “wp imgproc process”.', 'imgproc-local' );
-	}
-
-	/**
-	 * Whether requests of the site to itself have not arrived for some time.
-	 *
-	 * @return bool
-	 */
-	public static function is_loopback_broken() {
+	public static function loopback_problem() {
 		$option = get_option( self::UNANSWERED );
-		return ! empty( $option['unanswered'] ) && time() - $option['unanswered'] > self::LOST_AFTER_S;
+		if ( empty( $option['unanswered'] ) || time() - $option['unanswered'] <= self::LOST_AFTER_S ) {
+			return '';
+		}
+		return __( 'This site can’t send requests to itself. Images are processed only by WP-Cron, while an admin page is open, and by “wp imgproc process”.', 'imgproc-local' );
 	}
 
 	/**
@@ -440,7 +443,7 @@ final class Imgproc_Local_Worker {
 	 * Works on the queue after the answer to a heartbeat, if requests of the site to itself do not arrive.
 	 */
 	public static function work_after_heartbeat() {
-		if ( wp_next_scheduled( self::CRON ) && self::is_loopback_broken() ) {
+		if ( wp_next_scheduled( self::CRON ) && '' !== self::loopback_problem() ) {
 			add_action(
 				'shutdown',
 				function () {
@@ -514,28 +517,6 @@ final class Imgproc_Local_Worker {
 			$work();
 			restore_current_blog();
 		}
-	}
-
-	/**
-	 * Sends a request to admin-ajax.php of this site.
-	 *
-	 * @param array $args Arguments of wp_remote_post().
-	 * @return array|WP_Error
-	 */
-	private static function request( array $args ) {
-		$args += array(
-			'timeout'     => 1,
-			'redirection' => 0,
-			'sslverify'   => apply_filters( 'https_local_ssl_verify', false ), // phpcs:ignore WordPress.NamingConventions.PrefixAllGlobals -- WordPress’ own filter.
-			'body'        => array( 'token' => self::token() ),
-		);
-		/**
-		 * Filters the request of the site to itself, for example to add a header for basic authentication.
-		 *
-		 * @param array $args Arguments of wp_remote_post().
-		 */
-		$args = (array) apply_filters( 'imgproc_local_loopback', $args );
-		return wp_remote_post( admin_url( 'admin-ajax.php?action=imgproc_local_run' ), $args );
 	}
 
 	/**
