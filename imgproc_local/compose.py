@@ -36,7 +36,6 @@ from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
 from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLDER, content_problem
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.translations import Translations
@@ -412,8 +411,7 @@ async def open_services(
             analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), reader)
             engine = Engine(
                 jobs,
-                Translations(store.database),
-                Regenerations(store.database, config.queue_limit),
+                Translations(store.database, config.queue_limit),
                 blobs,
                 (
                     analyzer.stage,
@@ -445,7 +443,7 @@ async def open_services(
                     engine=engine,
                     thumbnails=thumbnails,
                     models=models,
-                    exporter=Exporter(store.database, blobs, partial(write_texts, workers, config.stage_timeout_s)),
+                    exporter=Exporter(jobs, blobs, partial(write_texts, workers, config.stage_timeout_s)),
                 )
             finally:
                 upkeep.cancel()

@@ -161,7 +161,7 @@ async def _events_of_changes(services: Services, account_id: str, changes: Chang
     events += [_event("deleted", DeletedJob(job_id)) for job_id in changes.deleted]
     if changes.changed:
         status_set = services.config.status_set
-        for job in reversed(await services.jobs.several(changes.changed, account_id)):
+        for job in await services.jobs.several(sorted(changes.changed), account_id):
             events.append(_event("job", job_body(job, status_set, INCLUDE)))
     return b"".join(events)
 

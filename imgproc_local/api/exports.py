@@ -75,7 +75,7 @@ def preview(plan: ExportPlan) -> ExportPreviewBody:
 
 def archive_stem(plan: ExportPlan) -> str:
     """The name of the archive without extension: that of its project, if it has one."""
-    projects = {planned.image.project for planned in plan.images}
+    projects = {planned.project for planned in plan.images}
     return projects.pop() if len(projects) == 1 else ARCHIVE_STEM
 
 

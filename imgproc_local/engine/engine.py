@@ -21,7 +21,6 @@ from imgproc_local.engine.stage import Options, Stage, StageDurations
 from imgproc_local.engine.updates import AccountSubscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
-from imgproc_local.storage.regenerations import Regenerations
 from imgproc_local.storage.translations import Translations
 
 log = logging.getLogger(__name__)
@@ -34,7 +33,6 @@ class Engine:
         self,
         jobs: Jobs,
         translations: Translations,
-        regenerations: Regenerations,
         blobs: Blobs,
         stages: Sequence[Stage],
         options: Options,
@@ -43,15 +41,14 @@ class Engine:
         timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
-        self._regenerations = regenerations
         self._blobs = blobs
         self._lanes = {stage.name: stage.lane for stage in stages}
         self._prices = prices
         self._max_pixels = limits.max_pixels
         self._updates = Updates()
         self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
-        self._runner = Runner(jobs, regenerations, blobs, stages, options, self._updates, self._wake, limits, timeouts)
-        self.texts = Texts(translations, regenerations, self._updates, prices.analyze, self._wake_lanes)
+        self._runner = Runner(jobs, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+        self.texts = Texts(translations, self._updates, prices.analyze, self._wake_lanes)
 
     # ---- admission ----
 
@@ -200,8 +197,7 @@ class Engine:
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
-        stages, texts = await self._jobs.recover(), await self._regenerations.recover()
-        requeued, failed = stages[0] + texts[0], stages[1] + texts[1]
+        requeued, failed = await self._jobs.recover()
         removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
         if requeued or failed or removed:
             log.info(
@@ -247,13 +243,11 @@ class Texts:
     def __init__(
         self,
         translations: Translations,
-        regenerations: Regenerations,
         updates: Updates,
         price: int,
         wake: Callable[[], None],
     ) -> None:
         self._translations = translations
-        self._regenerations = regenerations
         self._updates = updates
         self._price = price
         self._wake = wake
@@ -278,7 +272,7 @@ class Texts:
         """
         deadline_s = time.monotonic() + timeout_s
         with self._updates.subscribed(job_id) as subscription:
-            job, is_new = await self._regenerations.request(job_id, language_code, self._price)
+            job, is_new = await self._translations.request(job_id, language_code, self._price)
             if is_new:
                 self._published(job)
                 self._wake()

@@ -19,7 +19,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -30,9 +30,19 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.export import MissingFile
-from imgproc_local.domain.result import Translation
-from imgproc_local.engine.export_plan import DATA_NAME, TABLE_NAME, ExportPlan, PlannedFile, PlannedImage
+from imgproc_local.domain.export import MissingFile, Variant
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job
+from imgproc_local.domain.result import TextSource
+from imgproc_local.engine.export_plan import (
+    DATA_NAME,
+    EARLIEST,
+    TABLE_NAME,
+    ExportPlan,
+    PlannedFile,
+    PlannedImage,
+    requested_languages,
+)
 from imgproc_local.engine.results import TextsWork
 from imgproc_local.engine.workers import WorkerError
 from imgproc_local.storage.blobs import Blobs
@@ -46,16 +56,7 @@ REGULAR_FILE_0644 = 0o100644 << 16
 MADE_BY_UNIX = 3
 """The system whose file attributes the archive has. Programs on other systems ignore the attributes."""
 
-COLUMNS = (
-    "file",
-    "original_filename",
-    "language",
-    "seo_filename",
-    "alt_text",
-    "source",
-    "needs_text",
-    "variant",
-)
+COLUMNS = ("file", "original_filename", "language", "seo_filename", "alt_text", "source", "needs_text", "variant")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
 _FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
@@ -123,22 +124,23 @@ class Export:
 
     def _pieces(self) -> Generator[bytes]:
         """The archive in pieces. Runs on threads, one after the other. Raises: ExportBroken."""
+        images = self.plan.images
+        newest = max((planned.created_at for planned in images), default=EARLIEST)
+        exported: list[list[ExportedFile]] = []
+        failures: list[TextsFailure] = []
         try:
             with _Window(self._blobs.incoming_folder) as window, ZipFile(window, "w") as archive:
-                written: dict[str, WrittenFile] = {}
-                failures: list[TextsFailure] = []
-                for planned in self.plan.images:
+                for planned in images:
+                    exported.append([])
                     for file in planned.files:
-                        written[file.name] = self._add(archive, planned, file, failures)
+                        exported[-1].append(self._add(archive, planned, file, failures))
                         yield from window.complete()
-                missing = self.plan.problems.missing
-                for name, rows in (
-                    (TABLE_NAME, csv_table(self.plan.images)),
-                    (DATA_NAME, json_data(self.plan.images, written, failures, missing)),
-                ):
-                    with archive.open(_entry(name, self.plan.newest_upload_at), "w") as entry:
-                        entry.writelines(rows)
-                    yield from window.complete()
+                with archive.open(_entry(TABLE_NAME, newest), "w") as entry:
+                    entry.writelines(csv_table(images))
+                yield from window.complete()
+                with archive.open(_entry(DATA_NAME, newest), "w") as entry:
+                    entry.writelines(_json_data(images, exported, failures, self.plan.problems.missing))
+                yield from window.complete()
                 archive.close()
                 yield from window.complete()
         except OSError as error:
@@ -146,28 +148,29 @@ class Export:
 
     def _add(
         self, archive: ZipFile, planned: PlannedImage, file: PlannedFile, failures: list[TextsFailure]
-    ) -> WrittenFile:
+    ) -> ExportedFile:
         """Add a file, with its texts if it gets some; a failure to write them is added to `failures`."""
+        sha256 = file.stored.sha256
         with_texts = self._with_texts(planned, file, failures) if file.gets_texts else None
-        path = with_texts or self._blobs.path(file.stored.sha256)
+        path = with_texts or self._blobs.path(sha256)
+        digest = hashlib.sha256()
         try:
             size_bytes = path.stat().st_size
-            digest = hashlib.sha256()
-            with (
-                path.open("rb") as source,
-                archive.open(_entry(file.name, planned.created_at, size_bytes), "w") as entry,
-            ):
+            entry = _entry(file.name, planned.created_at, size_bytes)
+            with path.open("rb") as source, archive.open(entry, "w") as target:
                 while chunk := source.read(CHUNK_BYTES):
                     digest.update(chunk)
-                    entry.write(chunk)
+                    target.write(chunk)
         except OSError as error:
-            raise ExportBroken(f"The file {file.stored.sha256} can't be exported ({error.strerror}).") from error
+            raise ExportBroken(f"The file {sha256} can't be exported ({error.strerror}).") from error
         finally:
             if with_texts is not None:
                 with_texts.unlink(missing_ok=True)
-        if with_texts is None and digest.hexdigest() != file.stored.sha256:
-            raise ExportBroken(f"The file {file.stored.sha256} is damaged in the data folder.")
-        return WrittenFile(size_bytes, digest.hexdigest(), has_texts=with_texts is not None)
+        if with_texts is None and digest.hexdigest() != sha256:
+            raise ExportBroken(f"The file {sha256} is damaged in the data folder.")
+        return ExportedFile(
+            file.name, file.variant, file.stored.format, size_bytes, digest.hexdigest(), with_texts is not None
+        )
 
     def _with_texts(self, planned: PlannedImage, file: PlannedFile, failures: list[TextsFailure]) -> Path | None:
         """A temporary file with the texts, None if they can't be written.
@@ -178,7 +181,7 @@ class Export:
         damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
         if damage is not None:
             raise ExportBroken(f"The file {stored.sha256} is {damage} in the data folder.")
-        work = TextsWork(os.fsencode(self._blobs.path(stored.sha256)), stored.format, planned.image.job.translations)
+        work = TextsWork(os.fsencode(self._blobs.path(stored.sha256)), stored.format, planned.job.translations)
         try:
             return self._write_texts(work, self._cancelled)
         except (ServiceError, WorkerError) as error:
@@ -242,12 +245,15 @@ class _Window(io.RawIOBase):
 # a text says nothing about the content, so a person has to write one.
 
 
-class WrittenFile(Struct, frozen=True):
-    """A file as it is in the archive. `has_texts` says that alt texts were written into it."""
+class ExportedFile(Struct, frozen=True):
+    """A file as it is in the archive. `texts_written` says that alt texts were written into it."""
 
-    size_bytes: int
+    file: str
+    variant: Variant
+    format: Format
+    size: int
     sha256: str
-    has_texts: bool = False
+    texts_written: bool
 
 
 class TextsFailure(Struct, frozen=True):
@@ -257,6 +263,16 @@ class TextsFailure(Struct, frozen=True):
     message: str
 
 
+class ExportedText(Struct, frozen=True):
+    """The text of an image in a requested language. If it was not written, the source is None."""
+
+    language_code: str
+    seo_filename: str = ""
+    seo_alt_text: str = ""
+    source: TextSource | None = None
+    needs_text: bool = True
+
+
 def csv_table(images: Sequence[PlannedImage]) -> Iterator[bytes]:
     """One row per file and language, in the format of RFC 4180. Formulas are escaped.
 
@@ -264,28 +280,56 @@ def csv_table(images: Sequence[PlannedImage]) -> Iterator[bytes]:
     """
     yield BYTE_ORDER_MARK + _csv_rows([COLUMNS])
     for planned in images:
-        job = planned.image.job
-        rows = [
-            (file.name, job.original_filename, *cells, file.variant)
-            for file in planned.files
-            for cells in _text_cells(planned)
+        texts = [
+            (text.language_code, text.seo_filename, text.seo_alt_text, text.source or "", str(text.needs_text).lower())
+            for text in _texts(planned.job)
         ]
-        if rows:
-            yield _csv_rows(rows)
+        yield _csv_rows(
+            [
+                (file.name, planned.job.original_filename, *cells, file.variant)
+                for file in planned.files
+                for cells in texts or [("",) * 5]
+            ]
+        )
 
 
-def json_data(
+def _json_data(
     images: Sequence[PlannedImage],
-    written: Mapping[str, WrittenFile],
+    exported: Sequence[Sequence[ExportedFile]],
     failures: Sequence[TextsFailure],
     missing: Sequence[MissingFile],
 ) -> Iterator[bytes]:
-    """The images with their files and texts; `written` has the files by their names in the archive."""
+    """The images with their `exported` files and texts."""
     yield b'{"images": ['
-    for number, planned in enumerate(images):
-        yield (b",\n" if number else b"\n") + msgspec.json.encode(_image_object(planned, written))
+    for number, (planned, files) in enumerate(zip(images, exported, strict=True)):
+        job = planned.job
+        image = {
+            "image_id": job.image_id,
+            "job_id": job.id,
+            "original_filename": job.original_filename,
+            "project": planned.project,
+            "created_at": job.created_at,
+            "files": files,
+            "translations": _texts(job),
+        }
+        yield (b",\n" if number else b"\n") + msgspec.json.encode(image)
     yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
     yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
+
+
+def _texts(job: Job) -> list[ExportedText]:
+    """The texts in the requested languages."""
+    texts = {
+        text.language_code: ExportedText(
+            text.language_code,
+            text.seo_filename,
+            "" if text.needs_text else text.seo_alt_text,
+            text.source,
+            text.needs_text,
+        )
+        for text in job.translations
+    }
+    return [texts.get(code, ExportedText(code)) for code in requested_languages(job)]
 
 
 def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
@@ -297,59 +341,3 @@ def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
 def escape_formula(cell: str) -> str:
     """The cell, with an apostrophe before each part that a spreadsheet would evaluate as a formula."""
     return _FORMULA.sub(r"\1'", cell)
-
-
-def _text_cells(planned: PlannedImage) -> list[tuple[str, str, str, str, str]]:
-    """The cells from `language` to `needs_text`, for each language of an image."""
-    texts = {text.language_code: text for text in planned.image.job.translations}
-    cells = [
-        (code, text.seo_filename, _alt_text(text), text.source.value, "true" if text.needs_text else "false")
-        if (text := texts.get(code)) is not None
-        else (code, "", "", "", "true")
-        for code in _languages(planned)
-    ]
-    return cells or [("", "", "", "", "")]
-
-
-def _languages(planned: PlannedImage) -> tuple[str, ...]:
-    """The languages of an image, none if no texts were requested for it."""
-    return planned.image.languages if planned.image.has_analysis else ()
-
-
-def _alt_text(text: Translation) -> str:
-    return "" if text.needs_text else text.seo_alt_text
-
-
-def _image_object(planned: PlannedImage, written: Mapping[str, WrittenFile]) -> dict[str, object]:
-    job = planned.image.job
-    texts = {text.language_code: text for text in job.translations}
-    return {
-        "image_id": job.image_id,
-        "job_id": job.id,
-        "original_filename": job.original_filename,
-        "project": planned.image.project,
-        "created_at": job.created_at,
-        "files": [_file_object(file, written[file.name]) for file in planned.files],
-        "translations": [_text_object(code, texts.get(code)) for code in _languages(planned)],
-    }
-
-
-def _file_object(file: PlannedFile, written: WrittenFile) -> dict[str, object]:
-    return {
-        "file": file.name,
-        "variant": file.variant,
-        "format": file.stored.format.value,
-        "size": written.size_bytes,
-        "sha256": written.sha256,
-        "texts_written": written.has_texts,
-    }
-
-
-def _text_object(language_code: str, text: Translation | None) -> dict[str, object]:
-    return {
-        "language_code": language_code,
-        "seo_filename": text.seo_filename if text else "",
-        "seo_alt_text": _alt_text(text) if text else "",
-        "source": text.source.value if text else None,
-        "needs_text": text is None or text.needs_text,
-    }

@@ -24,7 +24,6 @@ from imgproc_local.domain.export import (
 )
 from imgproc_local.domain.filename import download_name
 from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
-from imgproc_local.storage.job_rows import ExportImage
 
 TABLE_NAME, DATA_NAME = "alt.csv", "alt.json"
 """The files at the top of an archive that list its images and their texts."""
@@ -47,12 +46,18 @@ class PlannedFile(Struct, frozen=True):
 
 
 class PlannedImage(Struct, frozen=True):
-    image: ExportImage
+    """The image of a job, and its files in the archive."""
+
+    job: Job
     files: tuple[PlannedFile, ...]
 
     @property
+    def project(self) -> str:
+        return _project(self.job)
+
+    @property
     def created_at(self) -> datetime:
-        return min(max(datetime.fromisoformat(self.image.job.created_at), EARLIEST), LATEST)
+        return min(max(datetime.fromisoformat(self.job.created_at), EARLIEST), LATEST)
 
 
 class ExportPlan(Struct, frozen=True):
@@ -73,61 +78,64 @@ class ExportPlan(Struct, frozen=True):
         """The size of all files as they are stored, without texts and tables."""
         return sum(file.stored.size_bytes for file in self.files)
 
-    @property
-    def newest_upload_at(self) -> datetime:
-        """When the newest image was uploaded."""
-        return max((planned.created_at for planned in self.images), default=EARLIEST)
 
-
-def make_plan(request: ExportFields, images: Sequence[ExportImage], unusable: dict[str, MissingReason]) -> ExportPlan:
-    """The plan for `images`, in their order. `unusable` has files that are missing or damaged, by their SHA-256."""
-    chosen = [(image, *_choose_files(image.job, request, unusable)) for image in images]
+def make_plan(request: ExportFields, jobs: Sequence[Job], unusable: Mapping[str, MissingReason]) -> ExportPlan:
+    """The plan for the images of `jobs`, in their order. `unusable` has missing and damaged files, by their SHA-256."""
+    chosen = [(job, *_choose_files(job, request, unusable)) for job in jobs]
     names = ArchiveNames(
-        [image.project for image, files, _ in chosen if files],
+        [_project(job) for job, files, _ in chosen if files],
         mark_originals=any(variant != "original" for variant in request.variants),
     )
+    needs_text = [
+        NeededText(job.image_id, job.original_filename, languages)
+        for job, files, _ in chosen
+        if files and (languages := _languages_needing_text(job))
+    ]
     return ExportPlan(
-        images=tuple(PlannedImage(image, _named_files(names, image, files, request)) for image, files, _ in chosen),
-        problems=ExportProblems(
-            needs_text=tuple(
-                NeededText(image.job.image_id, image.job.original_filename, languages)
-                for image, files, _ in chosen
-                if files and (languages := _languages_needing_text(image))
-            ),
-            missing=tuple(missing for _, _, listed in chosen for missing in listed),
-        ),
+        images=tuple(PlannedImage(job, _named_files(names, job, files, request)) for job, files, _ in chosen),
+        problems=ExportProblems(tuple(needs_text), tuple(file for _, _, missing in chosen for file in missing)),
     )
 
 
-def requested_files(request: ExportFields, images: Sequence[ExportImage]) -> dict[str, int]:
+def requested_files(request: ExportFields, jobs: Sequence[Job]) -> dict[str, int]:
     """The sizes of the requested files by their SHA-256, without files that were removed because of their age."""
     return {
         stored.sha256: stored.size_bytes
-        for image in images
-        for variant in _variants(image.job, request)
-        if (stored := _stored_file(image.job, variant)) is not None and not stored.expired
+        for job in jobs
+        for variant in _variants(job, request)
+        if (stored := _stored_file(job, variant)) is not None and not stored.expired
     }
 
 
+def requested_languages(job: Job) -> tuple[str, ...]:
+    """The languages of an image; none if no texts were requested for it."""
+    assert job.details is not None
+    has_analysis = any(stage.name is StageName.ANALYZE for stage in job.stages)
+    return job.details.languages if has_analysis else ()
+
+
+def _project(job: Job) -> str:
+    assert job.details is not None
+    return job.details.project_name
+
+
 def _choose_files(
-    job: Job, request: ExportFields, unusable: dict[str, MissingReason]
+    job: Job, request: ExportFields, unusable: Mapping[str, MissingReason]
 ) -> tuple[dict[Variant, StoredFile], list[MissingFile]]:
     """The files of `job` for the archive, by variant, and those that are missing from it."""
     files: dict[Variant, StoredFile] = {}
-    missing: dict[Variant, MissingReason] = {}
+    missing: list[MissingFile] = []
     for variant in _variants(job, request):
         stored = _stored_file(job, variant)
         reason = _missing_reason(job, variant, stored, unusable)
         if reason is not None:
-            missing[variant] = reason
+            missing.append(MissingFile(job.image_id, job.original_filename, variant, reason))
         elif stored is not None:
             files[variant] = stored
     # a job of one operation lacks the other results on purpose; a requested image without any file is reported
     if files or request.images is None:
-        missing = {variant: reason for variant, reason in missing.items() if reason != "not_requested"}
-    return files, [
-        MissingFile(job.image_id, job.original_filename, variant, reason) for variant, reason in missing.items()
-    ]
+        missing = [file for file in missing if file.reason != "not_requested"]
+    return files, missing
 
 
 def _variants(job: Job, request: ExportFields) -> list[Variant]:
@@ -143,61 +151,51 @@ def _best_variant(job: Job) -> Variant:
     states = {stage.name: stage.state for stage in job.stages}
     requested = [variant for variant, stage in STAGE_OF_VARIANT.items() if stage in states]
     not_failed = [variant for variant in requested if states[STAGE_OF_VARIANT[variant]] is not StageState.FAILED]
-    if not not_failed:
-        return requested[0] if requested else "optimized"
 
     def size_bytes(variant: Variant) -> int:
         stored = _stored_file(job, variant)
         return 0 if stored is None else stored.size_bytes
 
-    return min(not_failed, key=size_bytes)
+    return min(not_failed or requested or ["optimized"], key=size_bytes)
 
 
 def _stored_file(job: Job, variant: Variant) -> StoredFile | None:
-    match variant:
-        case "optimized":
-            return job.optimized
-        case "converted":
-            return job.converted
-        case "original":
-            return job.original
+    return {"optimized": job.optimized, "converted": job.converted, "original": job.original}[variant]
 
 
 def _missing_reason(
-    job: Job, variant: Variant, stored: StoredFile | None, unusable: dict[str, MissingReason]
+    job: Job, variant: Variant, stored: StoredFile | None, unusable: Mapping[str, MissingReason]
 ) -> MissingReason | None:
     """Why a file of `job` can't be exported; None if it can."""
-    if stored is None:
-        state = next((stage.state for stage in job.stages if stage.name is STAGE_OF_VARIANT[variant]), None)
-        if state is None:
-            return "not_requested"
-        return "failed" if state is StageState.FAILED else "unfinished"
-    return "removed" if stored.expired else unusable.get(stored.sha256)
+    if stored is not None:
+        return "removed" if stored.expired else unusable.get(stored.sha256)
+    state = next((stage.state for stage in job.stages if stage.name is STAGE_OF_VARIANT[variant]), None)
+    if state is None:
+        return "not_requested"
+    return "failed" if state is StageState.FAILED else "unfinished"
 
 
 def _named_files(
-    names: ArchiveNames, image: ExportImage, files: dict[Variant, StoredFile], request: ExportFields
+    names: ArchiveNames, job: Job, files: Mapping[Variant, StoredFile], request: ExportFields
 ) -> tuple[PlannedFile, ...]:
     from imgproc_local.codecs.picture.formats import FORMATS
 
     if not files:
         return ()
     extensions = {variant: FORMATS[stored.format].extensions[0] for variant, stored in files.items()}
-    named = names.add(image.project, stem_of(image.job, request.language), extensions)
-    has_texts = any(text.belongs_in_files for text in image.job.translations)
+    named = names.add(_project(job), stem_of(job, request.language), extensions)
+    gets_texts = request.write_texts and any(text.belongs_in_files for text in job.translations)
     return tuple(
         # originals are exported as they were uploaded
-        PlannedFile(named[variant], variant, stored, request.write_texts and has_texts and variant != "original")
+        PlannedFile(named[variant], variant, stored, gets_texts and variant != "original")
         for variant, stored in files.items()
     )
 
 
-def _languages_needing_text(image: ExportImage) -> tuple[str, ...]:
+def _languages_needing_text(job: Job) -> tuple[str, ...]:
     """The requested languages that have no text, or one that says nothing about the content."""
-    if not image.has_analysis:
-        return ()
-    complete = {text.language_code for text in image.job.translations if not text.needs_text}
-    return tuple(language for language in image.languages if language not in complete)
+    complete = {text.language_code for text in job.translations if not text.needs_text}
+    return tuple(language for language in requested_languages(job) if language not in complete)
 
 
 # ---- names ----

@@ -10,17 +10,11 @@ from contextlib import AsyncExitStack, contextmanager
 
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound, ServiceStopping, TooManyExports
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields, ExportProblems, MissingReason
+from imgproc_local.domain.job import Job
 from imgproc_local.engine.export_archive import Export, WriteTexts
 from imgproc_local.engine.export_plan import ExportPlan, make_plan, requested_files
-from imgproc_local.storage.accounts import require_project
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.database import Database
-from imgproc_local.storage.job_rows import (
-    ExportImage,
-    finished_job_ids,
-    job_ids_of_images,
-    read_export_images,
-)
+from imgproc_local.storage.jobs import Jobs
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +27,8 @@ PLANS_AT_ONCE = 2
 class Exporter:
     """The exports of all accounts."""
 
-    def __init__(self, database: Database, blobs: Blobs, write_texts: WriteTexts) -> None:
-        self._database = database
+    def __init__(self, jobs: Jobs, blobs: Blobs, write_texts: WriteTexts) -> None:
+        self._jobs = jobs
         self._blobs = blobs
         self._write_texts = write_texts
         self._running: Counter[str] = Counter()
@@ -94,11 +88,11 @@ class Exporter:
             self._running[account_id] -= 1
             self._running = +self._running  # without the accounts at zero
 
-    async def _images(self, account_id: str, request: ExportFields) -> list[ExportImage]:
+    async def _images(self, account_id: str, request: ExportFields) -> list[Job]:
         """The requested images, in the order of the request, else oldest first."""
         if request.images is not None:
             wanted = list(dict.fromkeys(image_id.lower() for image_id in request.images))
-            found = await job_ids_of_images(self._database, account_id, wanted)
+            found = await self._jobs.ids_of_images(wanted, account_id)
             unknown = [image_id for image_id in wanted if image_id not in found]
             if unknown:
                 others = f" (and {len(unknown) - 1} more of the requested ones)" if len(unknown) > 1 else ""
@@ -108,19 +102,19 @@ class Exporter:
             project_id = None if request.project_id is None else request.project_id.lower()
             if project_id is not None:
                 await self._require_project(account_id, project_id)
-            job_ids = await finished_job_ids(self._database, account_id, project_id, MAX_IMAGES + 1)
+            job_ids = await self._jobs.finished_ids(account_id, project_id, MAX_IMAGES + 1)
             if len(job_ids) > MAX_IMAGES:
                 problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
                 raise InvalidRequest({"images": [problem]})
-        return await read_export_images(self._database, account_id, job_ids)
+        return await self._jobs.several(job_ids, account_id)
 
     async def _require_project(self, account_id: str, project_id: str) -> None:
         try:
-            await require_project(self._database, account_id, project_id)
+            await self._jobs.require_project(account_id, project_id)
         except InvalidRequest as error:
             raise NotFound(error.message) from error
 
-    async def _plan(self, request: ExportFields, images: Sequence[ExportImage]) -> ExportPlan:
+    async def _plan(self, request: ExportFields, images: Sequence[Job]) -> ExportPlan:
         files = requested_files(request, images)
         unusable = await asyncio.to_thread(self._find_unusable, files)
         return await asyncio.to_thread(make_plan, request, images, unusable)

@@ -35,9 +35,7 @@ from imgproc_local.engine.stage import (
 )
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
-from imgproc_local.storage.job_rows import ClaimedStage
-from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.regenerations import Regenerations
+from imgproc_local.storage.jobs import ClaimedStage, Jobs
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -78,7 +76,6 @@ class Runner:
     def __init__(
         self,
         jobs: Jobs,
-        regenerations: Regenerations,
         blobs: Blobs,
         stages: Sequence[Stage],
         options: Options,
@@ -88,8 +85,6 @@ class Runner:
         timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
-        self._regenerations = regenerations
-        self._is_turn_of_texts = True
         self._blobs = blobs
         self._stages = {stage.name: stage for stage in stages}
         self._options = options
@@ -145,7 +140,7 @@ class Runner:
             while not self._stopping:
                 wake.clear()
                 try:
-                    claimed = await self._claim(lane)
+                    claimed = await self._jobs.claim(lane)
                 except Exception as error:  # the lane must go on after any error
                     log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
                     await asyncio.sleep(self._timeouts.storage_retry_s)
@@ -164,17 +159,6 @@ class Runner:
                     wake.set()  # the lane ran this stage alone; now its other tasks may claim again
         finally:
             executor.shutdown(wait=False)
-
-    async def _claim(self, lane: str) -> ClaimedStage | None:
-        """The next stage of the lane. In the lane that writes texts, stages and texts to be written anew take turns."""
-        writer = self._stages.get(self._regenerations.stage)
-        if writer is None or writer.lane != lane:
-            return await self._jobs.claim(lane)
-        claimed = await self._regenerations.claim(interrupted=False) if self._is_turn_of_texts else None
-        claimed = claimed or await self._jobs.claim(lane) or await self._regenerations.claim()
-        if claimed is not None:
-            self._is_turn_of_texts = claimed.regeneration_id is None
-        return claimed
 
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
         """Run one stage and record its outcome."""
@@ -232,54 +216,36 @@ class Runner:
         If recording fails for another reason, record that as the failure of the stage.
         """
         try:
-            await self._record_outcome(claimed, outcome)
+            changed = await self._record_outcome(claimed, outcome)
         except StorageFailed:
             # the service stops; the stage is still `running` in the database: the next start requeues it
             return
         except Exception as error:
             if isinstance(outcome, Exception):
                 log.exception("Failed to record the failure of stage %s of job %s", claimed.stage, claimed.job.id)
-                return
-            await self._record(claimed, error)
-
-    async def _record_outcome(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
-        job, stage = claimed.job, claimed.stage
-        if isinstance(outcome, StageCancelled) and self._stopping:
-            await self._retried(claimed, lambda: self._requeue(claimed))
+            else:
+                await self._record(claimed, error)
             return
-        if isinstance(outcome, StorageFailed):
-            # for example, a worker had no room on the disk for its result, or none can be started
-            log.error("Stage %s of job %s is tried again: %s", stage, job.id, outcome.message)
-            await asyncio.sleep(self._timeouts.storage_retry_s)
-            await self._retried(claimed, lambda: self._requeue(claimed))
-            return
-        changed: Job | None
-        if isinstance(outcome, Exception):
-            message = _user_message(claimed, outcome)
-            changed = await self._retried(claimed, lambda: self._record_failed(claimed, message))
-        elif (request_id := claimed.regeneration_id) is not None:
-            text = outcome.texts[0]
-            changed = await self._retried(claimed, lambda: self._regenerations.record_written(request_id, text))
-        elif outcome.path is not None:
-            changed = await self._record_file(claimed, outcome)
-        else:
-            file = job.original if outcome.keeps_original else None
-            changed = await self._retried(
-                claimed, lambda: self._jobs.record_done(job, stage, file, outcome.texts, outcome.removed)
-            )
         if changed is not None:
             self._updates.publish(changed)
 
-    async def _requeue(self, claimed: ClaimedStage) -> None:
-        if claimed.regeneration_id is None:
-            await self._jobs.requeue(claimed.job, claimed.stage)
-        else:
-            await self._regenerations.requeue(claimed.regeneration_id)
-
-    async def _record_failed(self, claimed: ClaimedStage, message: str) -> Job | None:
-        if claimed.regeneration_id is None:
-            return await self._jobs.record_failed(claimed.job, claimed.stage, message)
-        return await self._regenerations.record_failed(claimed.regeneration_id, message)
+    async def _record_outcome(self, claimed: ClaimedStage, outcome: Output | Exception) -> Job | None:
+        """The job with the outcome; None if the stage runs again, or the job has been deleted."""
+        if isinstance(outcome, StorageFailed):
+            # for example, a worker had no room on the disk for its result, or none can be started
+            log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, outcome.message)
+            await asyncio.sleep(self._timeouts.storage_retry_s)
+        if isinstance(outcome, StorageFailed) or (isinstance(outcome, StageCancelled) and self._stopping):
+            return await self._retried(claimed, lambda: self._jobs.requeue(claimed))
+        if isinstance(outcome, Exception):
+            message = _user_message(claimed, outcome)
+            return await self._retried(claimed, lambda: self._jobs.record_failed(claimed, message))
+        if outcome.path is not None:
+            return await self._record_file(claimed, outcome)
+        file = claimed.job.original if outcome.keeps_original else None
+        return await self._retried(
+            claimed, lambda: self._jobs.record_done(claimed, file, outcome.texts, outcome.removed)
+        )
 
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
         """Store the output and its file; None if the job has been deleted."""
@@ -290,8 +256,7 @@ class Runner:
                 blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))
                 file = StoredFile(blob.sha256, blob.size_bytes, output.format or claimed.info.format)
                 changed = await self._retried(
-                    claimed,
-                    lambda: self._jobs.record_done(claimed.job, claimed.stage, file, output.texts, output.removed),
+                    claimed, lambda: self._jobs.record_done(claimed, file, output.texts, output.removed)
                 )
                 if changed is None:  # leave the block with an error, which removes the file again
                     raise NotFound("The job was deleted while this stage ran.")

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
+from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NotFound, Unauthenticated
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.database import Database, Row, Transaction, new_id
 
@@ -167,6 +167,14 @@ async def move_credits(
         "insert_movement",
         {"account_id": account_id, "kind": kind, "amount": amount, "job_id": job_id, "stage": stage, "at": tx.at},
     )
+
+
+async def require_credits(tx: Transaction, account_id: str, required: int) -> None:
+    """Raises: InsufficientCredits, where the balance of the account is smaller."""
+    account = await tx.one("account_by_id", {"account_id": account_id})
+    assert account is not None
+    if account["balance"] < required:
+        raise InsufficientCredits(required, account["balance"], account["name"])
 
 
 # ---- projects ----

@@ -2,6 +2,9 @@
 
 What must be true together is written in one transaction: a job, its stages and the hold of their credits; the result of
 a stage and its file reference; the failure of a stage and the release of its credits.
+
+A request to write one text anew (`translations.py`) is claimed, recorded and requeued like a stage that writes one
+language, but is a row of `regenerations`, because it changes no status of its job.
 """
 
 from __future__ import annotations
@@ -9,26 +12,29 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, NotFound, QueueFull
-from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.errors import IdempotencyConflict, NotFound, QueueFull
+from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, JobTotals, Project, StageName, Status, StoredFile
-from imgproc_local.domain.plan import Plan
+from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.storage.accounts import move_credits, project_of_plan, require_project
-from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
-from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage, read_claimed, read_job, read_jobs
-from imgproc_local.storage.regenerations import release_waiting
-from imgproc_local.storage.translations import insert_translation
+from imgproc_local.storage.accounts import move_credits, project_of_plan, require_credits, require_project
+from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
+from imgproc_local.storage.job_rows import read_job, read_jobs
+from imgproc_local.storage.translations import insert_translation, read_text, store_version
 
 ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
+READ_AT_ONCE = 500
+"""Jobs that one statement reads at most; between two statements, other lists are read."""
+MAX_ATTEMPTS = 3
+"""A stage fails after the process has ended this many times while the stage was running."""
 INTERRUPTED = (
     f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
 )
@@ -85,12 +91,30 @@ class JobFilters(Struct, frozen=True):
 NO_FILTERS = JobFilters()
 
 
+class ClaimedStage(Struct, frozen=True):
+    """A stage to run, and what it needs to know. `attempts` includes this run.
+
+    `row_id` is that of its row: in `stages`, or, with the kind "text", in `regenerations`. A stage of that kind writes
+    one stored text anew.
+    """
+
+    job: Job
+    stage: StageName
+    kind: Literal["stage", "text"]
+    row_id: int
+    attempts: int
+    info: ImageInfo
+    plan: Plan
+
+
 class Jobs:
     """The jobs of all accounts. `queue_limit` is how many may be unfinished; `_require_room` has the exception."""
 
     def __init__(self, database: Database, queue_limit: int) -> None:
         self._database = database
         self._queue_limit = queue_limit
+        self._is_turn_of_texts = True
+        self._last_account_with_text = ""
 
     # ---- submitting ----
 
@@ -105,11 +129,7 @@ class Jobs:
             if earlier is not None:
                 return earlier, False
             await self._require_room(tx, submission.account_id)
-            required = sum(submission.prices.values())
-            account = await tx.one("account_by_id", {"account_id": submission.account_id})
-            assert account is not None
-            if account["balance"] < required:
-                raise InsufficientCredits(required, account["balance"], account["name"])
+            await require_credits(tx, submission.account_id, sum(submission.prices.values()))
             project_id = await project_of_plan(tx, submission.account_id, submission.plan)
             job_id = new_id(tx.now, above=await tx.value("highest_job_id"))
             await tx.run(
@@ -220,9 +240,25 @@ class Jobs:
             return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
-        """The jobs of `job_ids` that exist in the account, newest first."""
+        """The jobs of `job_ids` that exist in the account, in this order."""
+        found: dict[str, Job] = {}
+        for start in range(0, len(job_ids), READ_AT_ONCE):
+            async with self._database.listing() as read:
+                jobs = await read_jobs(read, job_ids[start : start + READ_AT_ONCE], account_id)
+            found.update((job.id, job) for job in jobs)
+        return [found[job_id] for job_id in job_ids if job_id in found]
+
+    async def ids_of_images(self, image_ids: Sequence[str], account_id: str) -> dict[str, str]:
+        """The ids of the jobs of those images that the account has, by the id of the image."""
+        parameters = {"account_id": account_id, "image_ids": msgspec.json.encode(image_ids).decode()}
         async with self._database.listing() as read:
-            return await read_jobs(read, job_ids, account_id)
+            return {row["image_id"]: row["id"] for row in await read.all("job_ids_of_images", parameters)}
+
+    async def finished_ids(self, account_id: str, project_id: str | None, limit: int) -> list[str]:
+        """The ids of at most `limit` finished jobs of the account, or of one of its projects, oldest first."""
+        parameters = {"account_id": account_id, "project_id": project_id, "limit": limit}
+        async with self._database.listing() as read:
+            return [row["id"] for row in await read.all("finished_job_ids", parameters)]
 
     async def count(self, account_id: str) -> int:
         """The number of all jobs of the account."""
@@ -245,17 +281,49 @@ class Jobs:
     # ---- running ----
 
     async def claim(self, lane: str) -> ClaimedStage | None:
-        """The next stage of `lane`, now running; None if none can start. `claim_stage` in queries.sql has the order."""
+        """The next stage of `lane`, now running; None if none can start. queries.sql has the order of each kind.
+
+        Stages that write texts take turns with texts that are to be written anew.
+        """
         async with self._database.transaction() as tx:
-            row = await tx.one("claim_stage", {"lane": lane, "at": tx.at})
-            if row is None:
-                return None
-            return await read_claimed(tx, row["job_id"], StageName(row["name"]), row["attempts"])
+            parameters = {"lane": lane, "at": tx.at, "last_account_id": self._last_account_with_text}
+            statements = ("claim_text", "claim_stage") if self._is_turn_of_texts else ("claim_stage", "claim_text")
+            for statement in statements:
+                row = await tx.one(statement, parameters)
+                if row is not None:
+                    return await self._claimed(tx, row)
+        return None
+
+    async def _claimed(self, tx: Transaction, row: Row) -> ClaimedStage:
+        if row["name"] == StageName.ANALYZE:
+            self._is_turn_of_texts = row["kind"] == "stage"
+        if row["kind"] == "text":
+            self._last_account_with_text = row["account_id"]
+        job = await read_job(tx, row["job_id"])
+        requested = await tx.one("plan_of_job", {"job_id": job.id})
+        assert requested is not None
+        assert job.details is not None
+        return ClaimedStage(
+            job=job,
+            stage=StageName(row["name"]),
+            kind=row["kind"],
+            row_id=row["id"],
+            attempts=row["attempts"],
+            info=job.details.info,
+            plan=Plan(
+                operation=Operation(job.operation),
+                languages=(row["language_code"],) if row["kind"] == "text" else job.details.languages,
+                format=Format(requested["convert_to"]),
+                project_name=job.details.project_name,
+                context=requested["context"],
+                max_width_px=job.details.max_width_px,
+                max_height_px=job.details.max_height_px,
+            ),
+        )
 
     async def record_done(
         self,
-        job: Job,
-        stage: StageName,
+        claimed: ClaimedStage,
         file: StoredFile | None,
         texts: Sequence[Translation],
         removed: Sequence[Removed] = (),
@@ -265,54 +333,47 @@ class Jobs:
         `removed` are the kinds of private data that the upload holds and the result does not.
         None where the job has been deleted; the result is not stored then.
         """
+        result = {
+            "id": claimed.row_id,
+            "sha256": file.sha256 if file else None,
+            "size": file.size_bytes if file else None,
+            "format": file.format.value if file else None,
+            "removed": msgspec.json.encode(removed).decode(),
+        }
         async with self._database.transaction() as tx:
-            finished = await tx.value(
-                "finish_stage",
-                {
-                    "job_id": job.id,
-                    "name": stage.value,
-                    "at": tx.at,
-                    "sha256": file.sha256 if file else None,
-                    "size": file.size_bytes if file else None,
-                    "format": file.format.value if file else None,
-                    "removed": msgspec.json.encode(removed).decode(),
-                },
-            )
-            if finished is None:
+            if await tx.one(f"finish_{claimed.kind}", {**result, "at": tx.at}) is None:
                 return None
-            for position, translation in enumerate(texts):
-                await insert_translation(tx, job, position, translation)
-            if stage is StageName.ANALYZE:
-                await tx.run("delete_context", {"job_id": job.id})
-            return await read_job(tx, job.id)
+            if claimed.kind == "text":
+                (text,) = texts
+                await store_version(tx, await read_text(tx, claimed.job.id, text.language_code), text)
+            else:
+                for position, text in enumerate(texts):
+                    await insert_translation(tx, claimed.job, position, text)
+            if claimed.stage is StageName.ANALYZE:
+                await tx.run("delete_context", {"job_id": claimed.job.id})
+            return await read_job(tx, claimed.job.id)
 
-    async def record_failed(self, job: Job, stage: StageName, message: str) -> Job | None:
+    async def record_failed(self, claimed: ClaimedStage, message: str) -> Job | None:
         """Store the failure of a stage and release its credits; None where the job has been deleted."""
         async with self._database.transaction() as tx:
-            return await self._fail(tx, job.id, stage, message)
+            return await self._fail(tx, claimed.kind, claimed.row_id, message)
 
-    async def _fail(self, tx: Transaction, job_id: str, stage: StageName, message: str) -> Job | None:
-        row = await tx.one("fail_stage", {"job_id": job_id, "name": stage.value, "at": tx.at, "error": message})
+    async def _fail(self, tx: Transaction, kind: str, row_id: int, message: str) -> Job | None:
+        row = await tx.one(f"fail_{kind}", {"id": row_id, "at": tx.at, "error": message})
         if row is None:
             return None
-        await move_credits(tx, row["account_id"], "release", row["price"], job_id, stage.value)
-        if stage is StageName.ANALYZE:
-            await tx.run("delete_context", {"job_id": job_id})
-        return await read_job(tx, job_id)
+        await move_credits(tx, row["account_id"], "release", row["price"], row["job_id"], row["paid_as"])
+        if row["paid_as"] == StageName.ANALYZE:
+            await tx.run("delete_context", {"job_id": row["job_id"]})
+        return await read_job(tx, row["job_id"])
 
-    async def record_thumbnail(self, job_id: str, sha256: str, size_bytes: int) -> bool:
-        """Store the thumbnail of a job, which the blobs already hold; False where the upload has been removed."""
-        async with self._database.transaction() as tx:
-            values = {"job_id": job_id, "sha256": sha256, "size": size_bytes}
-            return await tx.value("set_thumbnail", values) is not None
-
-    async def requeue(self, job: Job, stage: StageName) -> None:
+    async def requeue(self, claimed: ClaimedStage) -> None:
         """Put a stage back into the queue after an orderly stop, or because the disk had no space for its result.
 
         The attempt does not count.
         """
         async with self._database.transaction() as tx:
-            await tx.run("requeue_stage", {"job_id": job.id, "name": stage.value})
+            await tx.run(f"requeue_{claimed.kind}", {"id": claimed.row_id, "not_counted": 1})
 
     async def recover(self) -> tuple[int, int]:
         """Requeue the stages that a killed process left running. Returns the numbers of requeued and failed stages."""
@@ -320,12 +381,18 @@ class Jobs:
         async with self._database.transaction() as tx:
             for row in await tx.all("interrupted_stages"):
                 if row["attempts"] >= MAX_ATTEMPTS:
-                    await self._fail(tx, row["job_id"], StageName(row["name"]), INTERRUPTED)
+                    await self._fail(tx, row["kind"], row["id"], INTERRUPTED)
                     failed += 1
                 else:
-                    await tx.run("requeue_interrupted_stage", {"job_id": row["job_id"], "name": row["name"]})
+                    await tx.run(f"requeue_{row['kind']}", {"id": row["id"], "not_counted": 0})
                     requeued += 1
         return requeued, failed
+
+    async def record_thumbnail(self, job_id: str, sha256: str, size_bytes: int) -> bool:
+        """Store the thumbnail of a job, which the blobs already hold; False where the upload has been removed."""
+        async with self._database.transaction() as tx:
+            values = {"job_id": job_id, "sha256": sha256, "size": size_bytes}
+            return await tx.value("set_thumbnail", values) is not None
 
     # ---- removing ----
 
@@ -338,8 +405,7 @@ class Jobs:
         async with self._database.transaction() as tx:
             await read_job(tx, job_id, account_id)
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
-                await move_credits(tx, account_id, "release", stage["price"], job_id, stage["name"])
-            await release_waiting(tx, job_id)
+                await move_credits(tx, account_id, "release", stage["price"], job_id, stage["paid_as"])
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
             await tx.run("delete_job", {"job_id": job_id})
         return files

@@ -129,34 +129,54 @@ VALUES (:job_id, :account_id, :client_id, :name, :lane, 'pending', :price);
 -- ---- jobs: reading them ----
 
 -- name: jobs_by_id
--- Each row with its stages and translations as JSON, so that a poll is one statement. Inside a transaction that has
--- changes, these belong to the next commit: `uncommitted` is 1 then.
-SELECT
-    jobs.*,
-    (SELECT number FROM commits) + :uncommitted AS revision,
-    (SELECT json_group_array(json_object(
-        'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
-        'output_sha256', output_sha256, 'output_size', output_size, 'output_format', output_format,
-        'output_removed_at', output_removed_at, 'removed', json(removed)))
-     FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)) AS stages,
-    (SELECT json_group_array(json_object(
-        'language_code', language_code, 'seo_filename', seo_filename, 'seo_alt_text', seo_alt_text, 'source', source,
-        'can_undo', EXISTS (
-            SELECT 1 FROM translation_versions AS earlier
-            WHERE earlier.job_id = texts.job_id AND earlier.language_code = texts.language_code
-                AND earlier.version < texts.version),
-        'can_redo', EXISTS (
-            SELECT 1 FROM translation_versions AS later
-            WHERE later.job_id = texts.job_id AND later.language_code = texts.language_code
-                AND later.version > texts.version),
-        'regeneration', (
-            SELECT state FROM regenerations
-            WHERE regenerations.job_id = texts.job_id AND regenerations.language_code = texts.language_code),
-        'error', (
-            SELECT error FROM regenerations
-            WHERE regenerations.job_id = texts.job_id AND regenerations.language_code = texts.language_code)))
-     FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position) AS texts) AS translations,
-    (SELECT name FROM projects WHERE projects.id = jobs.project_id) AS project_name
+-- Each job as JSON of domain.job.Job, so that a poll is one statement. Inside a transaction that has changes, these belong
+-- to the next commit: `uncommitted` is 1 then.
+SELECT json_object(
+    'id', id, 'image_id', image_id, 'account_id', account_id, 'project_id', project_id, 'operation', operation,
+    'original_filename', original_filename, 'created_at', created_at,
+    'revision', (SELECT number FROM commits) + :uncommitted,
+    'original', json_object(
+        'sha256', original_sha256, 'size_bytes', original_size, 'format', json_extract(info, '$.format'),
+        'expired', original_removed_at IS NOT NULL),
+    'optimized', json((
+        SELECT json_object(
+            'sha256', output_sha256, 'size_bytes', output_size, 'format', output_format,
+            'expired', output_removed_at IS NOT NULL)
+        FROM stages WHERE job_id = jobs.id AND name = 'optimize' AND output_sha256 IS NOT NULL)),
+    'converted', json((
+        SELECT json_object(
+            'sha256', output_sha256, 'size_bytes', output_size, 'format', output_format,
+            'expired', output_removed_at IS NOT NULL)
+        FROM stages WHERE job_id = jobs.id AND name = 'convert' AND output_sha256 IS NOT NULL)),
+    'stages', (
+        SELECT json_group_array(json_object(
+            'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
+            'removed', json(coalesce(removed, '[]'))))
+        FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)),
+    'translations', (
+        SELECT json_group_array(json_object(
+            'language_code', language_code, 'seo_filename', seo_filename, 'seo_alt_text', seo_alt_text,
+            'source', source))
+        FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position)),
+    'text_states', (
+        SELECT json_group_object(texts.language_code, json_object(
+            'can_undo', EXISTS (
+                SELECT 1 FROM translation_versions AS earlier
+                WHERE earlier.job_id = texts.job_id AND earlier.language_code = texts.language_code
+                    AND earlier.version < texts.version),
+            'can_redo', EXISTS (
+                SELECT 1 FROM translation_versions AS later
+                WHERE later.job_id = texts.job_id AND later.language_code = texts.language_code
+                    AND later.version > texts.version),
+            'regenerating', coalesce(requests.state IN ('pending', 'running'), 0),
+            'error', requests.error))
+        FROM translations AS texts LEFT JOIN regenerations AS requests USING (job_id, language_code)
+        WHERE texts.job_id = jobs.id),
+    'details', json_object(
+        'project_name', (SELECT name FROM projects WHERE projects.id = jobs.project_id), 'languages', json(languages),
+        'info', json(info), 'max_width_px', max_width_px, 'max_height_px', max_height_px,
+        'thumbnail', json(iif(thumbnail_sha256 IS NULL, NULL, json_object(
+            'sha256', thumbnail_sha256, 'size_bytes', thumbnail_size, 'format', 'webp'))))) AS job
 FROM jobs
 WHERE jobs.id IN (SELECT value FROM json_each(:ids)) AND (:account_id IS NULL OR jobs.account_id = :account_id)
 ORDER BY jobs.id DESC;
@@ -258,30 +278,52 @@ WHERE id = (
         WHERE others.lane = :lane AND others.state = 'running' AND (others.attempts > 1 OR next.attempts > 0))
     ORDER BY next.attempts, (
         SELECT max(started_seq) FROM stages WHERE account_id = accounts.id AND lane = :lane) LIMIT 1)
-RETURNING job_id, name, attempts;
+RETURNING 'stage' AS kind, id, job_id, account_id, name, attempts;
 
--- name: work_of_job
-SELECT jobs.*, projects.name AS project_name,
-    coalesce((SELECT context FROM contexts WHERE contexts.job_id = jobs.id), '') AS context
-FROM jobs JOIN projects ON projects.id = jobs.project_id
-WHERE jobs.id = :job_id;
+-- name: claim_text
+-- A text to be written anew, of the next account after `last_account_id` that has one. One with attempts was being written
+-- when the process ended: it waits until no stage does.
+UPDATE regenerations SET state = 'running', attempts = attempts + 1
+WHERE id = (
+    SELECT next.id FROM regenerations AS next
+    JOIN stages ON stages.job_id = next.job_id AND name = 'analyze' AND lane = :lane
+    WHERE next.state = 'pending'
+        AND (next.attempts = 0 OR NOT EXISTS (SELECT 1 FROM stages WHERE lane = :lane AND state = 'pending'))
+    ORDER BY next.attempts, next.account_id <= :last_account_id, next.account_id, next.id LIMIT 1)
+RETURNING 'text' AS kind, id, job_id, account_id, 'analyze' AS name, attempts, language_code;
+
+-- name: plan_of_job
+SELECT convert_to, coalesce((SELECT context FROM contexts WHERE job_id = jobs.id), '') AS context
+FROM jobs WHERE id = :job_id;
 
 -- name: finish_stage
 UPDATE stages
 SET state = 'done', finished_at = :at, output_sha256 = :sha256, output_size = :size, output_format = :format,
     removed = :removed
-WHERE job_id = :job_id AND name = :name AND state = 'running'
+WHERE id = :id AND state = 'running'
 RETURNING id;
 
+-- name: finish_text
+DELETE FROM regenerations WHERE id = :id AND state = 'running' RETURNING id;
+
 -- name: fail_stage
-UPDATE stages SET state = 'failed', finished_at = :at, error = :error
-WHERE job_id = :job_id AND name = :name AND state = 'running'
-RETURNING price, account_id;
+-- `paid_as` is the stage that the ledger has for the price.
+UPDATE stages SET state = 'failed', finished_at = :at, error = :error WHERE id = :id AND state = 'running'
+RETURNING job_id, account_id, price, name AS paid_as;
+
+-- name: fail_text
+UPDATE regenerations SET state = 'failed', error = :error WHERE id = :id AND state = 'running'
+RETURNING job_id, account_id, price, 'regenerate-' || id AS paid_as;
 
 -- name: requeue_stage
--- After an orderly stop or without room for the result, no fault of the picture: the attempt does not count.
-UPDATE stages SET state = 'pending', attempts = attempts - 1
-WHERE job_id = :job_id AND name = :name AND state = 'running';
+UPDATE stages SET state = 'pending', attempts = attempts - :not_counted WHERE id = :id AND state = 'running';
+
+-- name: requeue_text
+UPDATE regenerations SET state = 'pending', attempts = attempts - :not_counted WHERE id = :id AND state = 'running';
+
+-- name: interrupted_stages
+SELECT 'stage' AS kind, id, attempts FROM stages WHERE state = 'running'
+UNION ALL SELECT 'text', id, attempts FROM regenerations WHERE state = 'running';
 
 -- name: set_thumbnail
 UPDATE jobs SET thumbnail_sha256 = :sha256, thumbnail_size = :size
@@ -320,23 +362,16 @@ SELECT * FROM translations WHERE job_id = :job_id AND language_code = :language_
 SELECT * FROM translation_versions
 WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
 
--- name: insert_version_in_force
--- Before the first change of a text; nothing afterwards.
-INSERT OR IGNORE INTO translation_versions (
+-- name: save_version
+-- The one in force, before another takes its place.
+INSERT OR REPLACE INTO translation_versions (
     job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source)
 SELECT job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source
 FROM translations WHERE job_id = :job_id AND language_code = :language_code;
 
--- name: insert_text_version
-INSERT INTO translation_versions (
-    job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source
-) VALUES (
-    :job_id, :language_code, :version, :seo_filename, :slug_base, :slug_number, :seo_alt_text, :source
-);
-
--- name: rename_text_version
-UPDATE translation_versions SET seo_filename = :seo_filename, slug_number = :slug_number
-WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
+-- name: limit_versions
+DELETE FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND (version < :oldest OR version >= :in_force);
 
 -- name: update_translation
 UPDATE translations
@@ -344,65 +379,15 @@ SET version = :version, seo_filename = :seo_filename, slug_base = :slug_base, sl
     seo_alt_text = :seo_alt_text, source = :source
 WHERE job_id = :job_id AND language_code = :language_code;
 
--- name: delete_later_versions
-DELETE FROM translation_versions
-WHERE job_id = :job_id AND language_code = :language_code AND version > :version;
-
--- name: delete_earlier_versions
-DELETE FROM translation_versions
-WHERE job_id = :job_id AND language_code = :language_code AND version < :version;
-
 -- ---- requests to write a text anew ----
-
--- name: regeneration_of_text
-SELECT id, state FROM regenerations WHERE job_id = :job_id AND language_code = :language_code;
 
 -- name: count_waiting_regenerations
 SELECT count(*) FROM regenerations WHERE account_id = :account_id AND state IN ('pending', 'running');
 
 -- name: insert_regeneration
-INSERT INTO regenerations (job_id, account_id, language_code, state, price)
-VALUES (:job_id, :account_id, :language_code, 'pending', :price) RETURNING id;
-
--- name: delete_regeneration
-DELETE FROM regenerations WHERE id = :id;
-
--- name: accounts_waiting_for_texts
-SELECT account_id, min(attempts) AS attempts FROM regenerations WHERE state = 'pending' GROUP BY account_id;
-
--- name: claim_regeneration
-UPDATE regenerations SET state = 'running', attempts = attempts + 1
-WHERE id = (
-    SELECT id FROM regenerations
-    WHERE state = 'pending' AND account_id = :account_id AND attempts = :attempts ORDER BY id LIMIT 1)
-RETURNING id, job_id, language_code, attempts;
-
--- name: finish_regeneration
-DELETE FROM regenerations WHERE id = :id AND state = 'running' RETURNING job_id, language_code;
-
--- name: fail_regeneration
-UPDATE regenerations SET state = 'failed', error = :error WHERE id = :id AND state = 'running'
-RETURNING job_id, account_id, price;
-
--- name: requeue_regeneration
-UPDATE regenerations SET state = 'pending', attempts = attempts - 1 WHERE id = :id AND state = 'running';
-
--- name: interrupted_regenerations
-SELECT id, attempts FROM regenerations WHERE state = 'running';
-
--- name: requeue_interrupted_regeneration
-UPDATE regenerations SET state = 'pending' WHERE id = :id AND state = 'running';
-
--- name: pending_regenerations_of_job
-SELECT id, account_id, price FROM regenerations WHERE job_id = :job_id AND state = 'pending';
-
--- ---- after an end of the process ----
-
--- name: interrupted_stages
-SELECT stages.job_id, stages.name, stages.attempts FROM stages WHERE state = 'running';
-
--- name: requeue_interrupted_stage
-UPDATE stages SET state = 'pending' WHERE job_id = :job_id AND name = :name AND state = 'running';
+-- In place of a request that failed. No id is used twice, because the ledger has it.
+INSERT OR REPLACE INTO regenerations (job_id, account_id, language_code, state, price)
+VALUES (:job_id, :account_id, :language_code, 'pending', :price) RETURNING 'regenerate-' || id;
 
 -- ---- metrics ----
 
@@ -460,7 +445,9 @@ DELETE FROM page_sessions WHERE id = :id;
 -- ---- removal ----
 
 -- name: pending_stages_of_job
-SELECT name, price FROM stages WHERE job_id = :job_id AND state = 'pending';
+SELECT name AS paid_as, price FROM stages WHERE job_id = :job_id AND state = 'pending'
+UNION ALL
+SELECT 'regenerate-' || id, price FROM regenerations WHERE job_id = :job_id AND state = 'pending';
 
 -- name: files_of_job
 SELECT DISTINCT sha256 FROM files WHERE job_id = :job_id;

@@ -161,8 +161,8 @@ CREATE TABLE IF NOT EXISTS translations (
 CREATE INDEX IF NOT EXISTS translations_by_base ON translations (project_id, language_code, slug_base, slug_number);
 CREATE INDEX IF NOT EXISTS translations_needing_text ON translations (account_id, job_id) WHERE source = 'pixels';
 
--- Every version of a text that was edited or written anew, so that an edit can be undone and repeated. Texts that were
--- never changed have no rows.
+-- The versions of a text that another one has replaced, so that a change can be undone and repeated. A version that was
+-- restored may have a row too.
 CREATE TABLE IF NOT EXISTS translation_versions (
     job_id         TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     language_code  TEXT NOT NULL,

@@ -1,17 +1,20 @@
-"""The texts of jobs: their file names, which are unique in a project and language, and their versions.
+"""The texts of jobs: their file names, which are unique in a project and language, their versions, and requests for a
+new text.
 
-A row of `translations` is the text in force. Once it has been changed, `translation_versions` has that version too, and
-the versions before and after it.
+A row of `translations` is the text in force. Once it was changed, `translation_versions` has the versions before it,
+and after an undo those after it. A row of `regenerations` is a request, with the credits that it holds; it is deleted
+when the new text is stored. After a failure it remains with the reason, until the next request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from imgproc_local.domain.errors import NoSuchVersion, NotFound
+from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import numbered
+from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.job_rows import read_job
 
@@ -20,10 +23,14 @@ MAX_VERSIONS = 50
 
 
 class Translations:
-    """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards."""
+    """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards.
 
-    def __init__(self, database: Database) -> None:
+    `request_limit` is the number of requests of one account that may wait.
+    """
+
+    def __init__(self, database: Database, request_limit: int) -> None:
         self._database = database
+        self._request_limit = request_limit
 
     async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
         """Store words of a person as a new version, in place of all versions after the one in force.
@@ -44,45 +51,64 @@ class Translations:
 
     async def undo(self, job_id: str, language_code: str) -> Job:
         """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
-        message = f"There is no earlier version of the text in {language_code!r}: nothing was changed."
-        return await self._restore(job_id, language_code, -1, message)
+        return await self._restore(job_id, language_code, -1, "earlier")
 
     async def redo(self, job_id: str, language_code: str) -> Job:
         """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
-        message = f"There is no later version of the text in {language_code!r}: nothing was changed."
-        return await self._restore(job_id, language_code, 1, message)
+        return await self._restore(job_id, language_code, 1, "later")
 
-    async def _restore(self, job_id: str, language_code: str, step: int, message: str) -> Job:
+    async def _restore(self, job_id: str, language_code: str, step: int, which: str) -> Job:
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
-            version = {"job_id": job_id, "language_code": language_code, "version": text["version"] + step}
-            row = await tx.one("text_version", version)
-            if row is None:
+            where = {"job_id": job_id, "language_code": language_code}
+            wanted = await tx.one("text_version", {**where, "version": text["version"] + step})
+            if wanted is None:
+                message = f"There is no {which} version of the text in {language_code!r}: nothing was changed."
                 raise NoSuchVersion(message)
-            name, base, number = row["seo_filename"], row["slug_base"], row["slug_number"]
-            if await _is_taken(tx, text, name):
-                base, number = await _free_name(tx, text, base)
-                name = _nth_name(base, number)
-                await tx.run("rename_text_version", {**version, "seo_filename": name, "slug_number": number})
-            words = {"seo_alt_text": row["seo_alt_text"], "source": row["source"]}
-            names = {"seo_filename": name, "slug_base": base, "slug_number": number}
-            await tx.run("update_translation", {**version, **names, **words})
+            restored = dict(wanted)
+            if await _is_taken(tx, text, restored["seo_filename"]):
+                restored |= await _free_name(tx, text, restored["slug_base"])
+            await tx.run("save_version", where)
+            await tx.run("update_translation", restored)
             return await read_job(tx, job_id)
+
+    async def request(self, job_id: str, language_code: str, price: int) -> tuple[Job, bool]:
+        """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
+
+        Raises:
+            NotFound: the job has no text in this language.
+            OriginalRemoved: the uploaded picture was removed because of its age.
+            QueueFull, InsufficientCredits: nothing was stored.
+        """
+        async with self._database.transaction() as tx:
+            account_id = (await read_text(tx, job_id, language_code))["account_id"]
+            job = await read_job(tx, job_id)
+            if job.text_states[language_code].regenerating:
+                return job, False
+            if job.original.expired:
+                raise OriginalRemoved(
+                    "The uploaded picture was removed because of its age, so no text can be written for it. Write the"
+                    " text by hand, or send the picture again."
+                )
+            if await tx.value("count_waiting_regenerations", {"account_id": account_id}) >= self._request_limit:
+                raise QueueFull(self._request_limit, "texts to write anew")
+            await require_credits(tx, account_id, price)
+            request = {"job_id": job_id, "language_code": language_code, "account_id": account_id, "price": price}
+            paid_as = await tx.value("insert_regeneration", request)
+            await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
+            return await read_job(tx, job_id), True
 
 
 async def insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
     """Store the first version of one text, under a file name that is unique in its project and language."""
     where = {"job_id": job.id, "project_id": job.project_id, "language_code": translation.language_code}
-    base, number = await _free_name(tx, where, translation.seo_filename)
     await tx.run(
         "insert_translation",
         {
             **where,
+            **await _free_name(tx, where, translation.seo_filename),
             "account_id": job.account_id,
             "position": position,
-            "seo_filename": _nth_name(base, number),
-            "slug_base": base,
-            "slug_number": number,
             "seo_alt_text": translation.seo_alt_text,
             "source": translation.source.value,
         },
@@ -99,45 +125,43 @@ async def read_text(tx: Transaction, job_id: str, language_code: str) -> Row:
 
 async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
     """Make `new` the version in force, after `text`; nothing if its words and source are the same."""
-    name, base, number = await _name_for(tx, text, new.seo_filename)
-    if (name, new.seo_alt_text, new.source) == (text["seo_filename"], text["seo_alt_text"], text["source"]):
+    name = await _name_for(tx, text, new.seo_filename)
+    if (name["seo_filename"], new.seo_alt_text, new.source) == (
+        text["seo_filename"],
+        text["seo_alt_text"],
+        text["source"],
+    ):
         return
     where = {"job_id": text["job_id"], "language_code": text["language_code"]}
     version = text["version"] + 1
-    await tx.run("insert_version_in_force", where)
-    await tx.run("delete_later_versions", {**where, "version": text["version"]})
-    row = {
-        **where,
-        "version": version,
-        "seo_filename": name,
-        "slug_base": base,
-        "slug_number": number,
-        "seo_alt_text": new.seo_alt_text,
-        "source": new.source.value,
-    }
-    await tx.run("insert_text_version", row)
-    await tx.run("update_translation", row)
-    await tx.run("delete_earlier_versions", {**where, "version": version - MAX_VERSIONS + 1})
+    await tx.run("save_version", where)
+    await tx.run("limit_versions", {**where, "oldest": version - MAX_VERSIONS + 1, "in_force": version})
+    words = {"seo_alt_text": new.seo_alt_text, "source": new.source.value}
+    await tx.run("update_translation", {**where, **name, **words, "version": version})
 
 
-async def _name_for(tx: Transaction, text: Row, wanted: str) -> tuple[str, str, int]:
-    """The file name that `text` gets if `wanted` is requested, and the base and number that it is made of."""
-    own: tuple[str, str, int] = (text["seo_filename"], text["slug_base"], text["slug_number"])
-    if wanted == own[0] or (wanted == own[1] and await _is_taken(tx, text, wanted)):
+Name = dict[str, str | int]
+"""The columns of a file name: `seo_filename`, and the `slug_base` and `slug_number` that it is made of."""
+
+
+async def _name_for(tx: Transaction, text: Row, wanted: str) -> Name:
+    """The file name that `text` gets if `wanted` is requested."""
+    own: Name = {column: text[column] for column in ("seo_filename", "slug_base", "slug_number")}
+    is_own = wanted == own["seo_filename"]
+    if is_own or (wanted == own["slug_base"] and await _is_taken(tx, text, wanted)):
         return own  # its name is the wanted one, or has a number because the wanted one is taken
-    base, number = await _free_name(tx, text, wanted)
-    return _nth_name(base, number), base, number
+    return await _free_name(tx, text, wanted)
 
 
-async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> tuple[str, int]:
-    """`base`, and the number that makes it a file name that no other picture of the project has in this language."""
-    if not await _is_taken(tx, text, base):
-        return base, 1
-    highest = await tx.value("highest_slug_number", {**_scope(text), "slug_base": base})
-    number = (highest or 1) + 1
-    while await _is_taken(tx, text, _nth_name(base, number)):
-        number += 1
-    return base, number
+async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> Name:
+    """`base`, with the number that makes it a name that no other picture of the project has in this language."""
+    name, number = base, 1
+    if await _is_taken(tx, text, base):
+        number = await tx.value("highest_slug_number", {**_scope(text), "slug_base": base}) or 1
+        while name == base or await _is_taken(tx, text, name):
+            number += 1
+            name = numbered(base, number)
+    return {"seo_filename": name, "slug_base": base, "slug_number": number}
 
 
 async def _is_taken(tx: Transaction, text: Row | Mapping[str, str], name: str) -> bool:
@@ -147,7 +171,3 @@ async def _is_taken(tx: Transaction, text: Row | Mapping[str, str], name: str) -
 def _scope(text: Row | Mapping[str, str]) -> dict[str, str]:
     """The parameters of a query for the names that a text must not have: those of other pictures in its project."""
     return {name: text[name] for name in ("job_id", "project_id", "language_code")}
-
-
-def _nth_name(base: str, number: int) -> str:
-    return base if number == 1 else numbered(base, number)

@@ -8,12 +8,11 @@ import io
 import pytest
 
 from imgproc_local.domain.export import ExportFields
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.export_archive import csv_table
 from imgproc_local.engine.export_plan import ArchiveNames, make_plan
-from imgproc_local.storage.job_rows import ExportImage
 
 # ---- names ----
 
@@ -52,14 +51,14 @@ def test_each_of_several_projects_has_a_folder() -> None:
 # ---- tables ----
 
 
-def image_with(*texts: Translation, name: str = "a.jpg") -> ExportImage:
+def image_with(*texts: Translation, name: str = "a.jpg") -> Job:
     stages = tuple(StageRecord(stage, StageState.DONE) for stage in (StageName.ANALYZE, StageName.OPTIMIZE))
-    job = Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
-              optimized=StoredFile("1", 1, Format.JPEG), translations=texts)  # fmt: skip
-    return ExportImage(job, "p", tuple(text.language_code for text in texts))
+    details = JobDetails("p", tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8))
+    return Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
+               optimized=StoredFile("1", 1, Format.JPEG), translations=texts, details=details)  # fmt: skip
 
 
-def rows_of(*images: ExportImage) -> list[dict[str, str]]:
+def rows_of(*images: Job) -> list[dict[str, str]]:
     plan = make_plan(ExportFields(variants=("optimized",)), images, {})
     data = b"".join(csv_table(plan.images))
     assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")

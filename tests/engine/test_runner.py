@@ -10,28 +10,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from PIL import Image
 
 from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
-from imgproc_local.domain.job import Job, StageName, Status, StoredFile
+from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
-from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
-from imgproc_local.storage.job_rows import MAX_ATTEMPTS, ClaimedStage
-from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.regenerations import Regenerations
+from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
 from imgproc_local.storage.translations import Translations
 from tests.support import pictures
 
@@ -59,8 +56,7 @@ class Harness:
         self.keys = Keys(database, 1000)
         self.engine = Engine(
             jobs,
-            Translations(database),
-            Regenerations(database, 1000),
+            Translations(database, 1000),
             self.blobs,
             (
                 Stage(StageName.OPTIMIZE, CODECS_LANE, self._with_file(optimize)),
@@ -193,18 +189,11 @@ async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_a
 class RefusesThreeResults(Jobs):
     refusals = 3
 
-    async def record_done(
-        self,
-        job: Job,
-        stage: StageName,
-        file: StoredFile | None,
-        texts: Sequence[Translation],
-        removed: Sequence[Removed] = (),
-    ) -> Job | None:
+    async def record_done(self, claimed: ClaimedStage, *result: Any) -> Job | None:
         if self.refusals:
             self.refusals -= 1
             raise StorageFailed("The disk is full.")
-        return await super().record_done(job, stage, file, texts, removed)
+        return await super().record_done(claimed, *result)
 
 
 async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path: Path) -> None:
@@ -258,17 +247,10 @@ async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_wa
 
 
 class BreaksOnOddNames(Jobs):
-    async def record_done(
-        self,
-        job: Job,
-        stage: StageName,
-        file: StoredFile | None,
-        texts: Sequence[Translation],
-        removed: Sequence[Removed] = (),
-    ) -> Job | None:
-        if job.original_filename == "odd.png":
+    async def record_done(self, claimed: ClaimedStage, *result: Any) -> Job | None:
+        if claimed.job.original_filename == "odd.png":
             raise ValueError("surrogates not allowed")
-        return await super().record_done(job, stage, file, texts, removed)
+        return await super().record_done(claimed, *result)
 
 
 async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_continues(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Store:
         """Claim the next stage of the lane and record it as done."""
         claimed = await self.jobs.claim(lane)
         assert claimed is not None
-        done = await self.jobs.record_done(claimed.job, claimed.stage, file or claimed.job.original, ())
+        done = await self.jobs.record_done(claimed, file or claimed.job.original, ())
         assert done is not None
         return done
 

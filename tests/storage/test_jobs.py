@@ -123,7 +123,7 @@ async def test_a_failed_stage_gives_back_its_own_price_once(store: Store) -> Non
     claimed = await store.jobs.claim("codecs")
     assert claimed is not None
     for _ in range(2):
-        await store.jobs.record_failed(claimed.job, claimed.stage, "Broken.")
+        await store.jobs.record_failed(claimed, "Broken.")
     assert await store.balance() == BALANCE - 4
     assert (await store.ledger(job))[3:] == [("release", "optimize", 2)]
 
@@ -177,7 +177,7 @@ async def test_results_are_readable_as_soon_as_their_stage_is_done(store: Store)
     assert (job.optimized, job.converted, job.status.final) == (optimized, None, False)
     analyzed = await store.jobs.claim("vision")
     assert analyzed is not None
-    now = await store.jobs.record_done(analyzed.job, analyzed.stage, None, texts("a-name", "en", "de"), (Removed.GPS,))
+    now = await store.jobs.record_done(analyzed, None, texts("a-name", "en", "de"), (Removed.GPS,))
     assert now is not None
     assert [text.language_code for text in now.translations] == ["en", "de"]
     assert now.removed == (Removed.GPS,)
@@ -195,7 +195,7 @@ async def test_file_names_are_unique_in_their_project_and_language(store: Store)
         await store.submit(Operation.ANALYZE, plan=Plan(Operation.ANALYZE, project_name=project))
         claimed = await store.jobs.claim("vision")
         assert claimed is not None
-        job = await store.jobs.record_done(claimed.job, claimed.stage, None, texts("name", "en", "de"))
+        job = await store.jobs.record_done(claimed, None, texts("name", "en", "de"))
         assert job is not None
         names.append([text.seo_filename for text in job.translations])
     assert names == [["name", "name"], ["name-2", "name-2"], ["name", "name"], ["name-3", "name-3"]]
@@ -205,12 +205,12 @@ async def test_a_final_job_never_changes_again(store: Store) -> None:
     await store.submit()
     claimed = await store.jobs.claim("codecs")
     assert claimed is not None
-    final = await store.jobs.record_failed(claimed.job, claimed.stage, "Broken.")
+    final = await store.jobs.record_failed(claimed, "Broken.")
     assert final is not None
     assert final.status is Status.FAILED
-    assert await store.jobs.record_done(claimed.job, claimed.stage, claimed.job.original, ()) is None
-    assert await store.jobs.record_failed(claimed.job, claimed.stage, "Another reason.") is None
-    await store.jobs.requeue(claimed.job, claimed.stage)
+    assert await store.jobs.record_done(claimed, claimed.job.original, ()) is None
+    assert await store.jobs.record_failed(claimed, "Another reason.") is None
+    await store.jobs.requeue(claimed)
     assert await store.jobs.recover() == (0, 0)
     assert await store.jobs.claim("codecs") is None
     assert await store.jobs.get(final.id) == final
@@ -245,16 +245,17 @@ async def test_stages_that_ran_when_the_process_ended_are_claimed_last_and_alone
         assert claimed is not None
         order.append(claimed.job.id)
         if expected is new[0]:
+            first = claimed
             continue
         if expected is new[1]:
             assert await store.jobs.claim("codecs") is None, "other stages of the lane are running"
-            for job in new:
-                await store.jobs.record_done(job, claimed.stage, job.original, ())
+            for each in (first, claimed):
+                await store.jobs.record_done(each, each.job.original, ())
             continue
         later = await store.submit()
         assert await store.jobs.claim("codecs") is None, "nothing is claimed beside such a stage"
         await store.jobs.delete(later.id, later.account_id)
-        await store.jobs.record_done(claimed.job, claimed.stage, claimed.job.original, ())
+        await store.jobs.record_done(claimed, claimed.job.original, ())
     assert order == [job.id for job in (*new, *interrupted)]
 
 
@@ -265,7 +266,7 @@ async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) 
         while (claimed := await store.jobs.claim("codecs")) is not None:
             running.add(claimed.job.id)
             if fatal.id not in running:
-                await store.jobs.record_done(claimed.job, claimed.stage, claimed.job.original, ())
+                await store.jobs.record_done(claimed, claimed.job.original, ())
         await store.jobs.recover()  # the process ended as soon as the fatal stage ran, and all others with it
     assert (await store.jobs.get(fatal.id)).status is Status.FAILED
     assert (await store.jobs.get(innocent.id)).status is Status.COMPLETED
@@ -277,7 +278,7 @@ async def test_an_orderly_stop_does_not_count_as_an_attempt(store: Store) -> Non
         claimed = await store.jobs.claim("codecs")
         assert claimed is not None
         assert claimed.attempts == 1
-        await store.jobs.requeue(claimed.job, claimed.stage)
+        await store.jobs.requeue(claimed)
 
 
 # ---- reading, listing, deleting ----
@@ -304,8 +305,8 @@ async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> N
     assert await store.balance() == BALANCE - 5, "convert had not started"
     with pytest.raises(NotFound):
         await store.jobs.get(job.id)
-    assert await store.jobs.record_done(running.job, running.stage, None, texts("name", "en")) is None
-    assert await store.jobs.record_failed(running.job, running.stage, "Cancelled.") is None
+    assert await store.jobs.record_done(running, None, texts("name", "en")) is None
+    assert await store.jobs.record_failed(running, "Cancelled.") is None
     assert await store.balance() == BALANCE - 5
     assert await store.jobs.referenced_files() == set()
 

@@ -81,13 +81,13 @@ async def add_job(
         assert claimed is not None
         result, written = results[claimed.stage]
         if claimed.stage in errors:
-            await services.jobs.record_failed(job, claimed.stage, errors[claimed.stage])
+            await services.jobs.record_failed(claimed, errors[claimed.stage])
         elif result is None:
-            await services.jobs.record_done(job, claimed.stage, None, written)
+            await services.jobs.record_done(claimed, None, written)
         else:
             with services.blobs.incoming() as incoming:
                 incoming.write(result.data)
                 async with services.blobs.stored(incoming) as blob:
                     file = StoredFile(blob.sha256, blob.size_bytes, result.format)
-                    await services.jobs.record_done(job, claimed.stage, file, ())
+                    await services.jobs.record_done(claimed, file, ())
     return await services.jobs.get(job.id)
