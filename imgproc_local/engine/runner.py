@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -305,39 +304,21 @@ class PixelBudget:
     """At most `limit` pixels at once, first come, first served. A larger picture waits until it is alone."""
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._acquired = 0
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._limit = self._free = limit
+        self._turn = asyncio.Lock()  # is acquired in the order of the calls
+        self._released = asyncio.Event()
 
     @asynccontextmanager
     async def acquired(self, pixels: int) -> AsyncIterator[None]:
         """Hold `pixels` inside the block."""
         needed = min(pixels, self._limit)
-        if self._waiting or self._acquired + needed > self._limit:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((needed, turn))
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._release(needed)
-                raise
-        else:
-            self._acquired += needed
+        async with self._turn:
+            while self._free < needed:
+                self._released.clear()
+                await self._released.wait()
+            self._free -= needed
         try:
             yield
         finally:
-            self._release(needed)
-
-    def _release(self, pixels: int) -> None:
-        self._acquired -= pixels
-        while self._waiting:
-            needed, turn = self._waiting[0]
-            if turn.cancelled():
-                self._waiting.popleft()
-                continue
-            if self._acquired + needed > self._limit:
-                return
-            self._waiting.popleft()
-            self._acquired += needed
-            turn.set_result(None)
+            self._free += needed
+            self._released.set()
