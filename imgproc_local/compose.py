@@ -38,6 +38,7 @@ from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLD
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
+from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
 from imgproc_local.system.memory import usable_memory_bytes
@@ -411,6 +412,7 @@ async def open_services(
             analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), reader)
             engine = Engine(
                 jobs,
+                Stages(store.database),
                 Translations(store.database, config.queue_limit),
                 blobs,
                 (

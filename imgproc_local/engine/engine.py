@@ -21,6 +21,7 @@ from imgproc_local.engine.stage import Options, Stage, StageDurations
 from imgproc_local.engine.updates import AccountSubscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
+from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Engine:
     def __init__(
         self,
         jobs: Jobs,
+        stored_stages: Stages,
         translations: Translations,
         blobs: Blobs,
         stages: Sequence[Stage],
@@ -41,13 +43,14 @@ class Engine:
         timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
+        self._stored_stages = stored_stages
         self._blobs = blobs
         self._lanes = {stage.name: stage.lane for stage in stages}
         self._prices = prices
         self._max_pixels = limits.max_pixels
         self._updates = Updates()
         self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
-        self._runner = Runner(jobs, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+        self._runner = Runner(stored_stages, blobs, stages, options, self._updates, self._wake, limits, timeouts)
         self.texts = Texts(translations, self._updates, prices.analyze, self._wake_lanes)
 
     # ---- admission ----
@@ -197,7 +200,7 @@ class Engine:
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
-        requeued, failed = await self._jobs.recover()
+        requeued, failed = await self._stored_stages.recover()
         removed = await asyncio.to_thread(self._blobs.sweep, await self._jobs.referenced_files())
         if requeued or failed or removed:
             log.info(

@@ -34,7 +34,7 @@ from imgproc_local.engine.stage import (
 )
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
-from imgproc_local.storage.jobs import ClaimedStage, Jobs
+from imgproc_local.storage.stages import ClaimedStage, Stages
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Runner:
 
     def __init__(
         self,
-        jobs: Jobs,
+        stored_stages: Stages,
         blobs: Blobs,
         stages: Sequence[Stage],
         options: Options,
@@ -83,7 +83,7 @@ class Runner:
         limits: Limits,
         timeouts: Timeouts,
     ) -> None:
-        self._jobs = jobs
+        self._stored_stages = stored_stages
         self._blobs = blobs
         self._stages = {stage.name: stage for stage in stages}
         self._options = options
@@ -139,7 +139,7 @@ class Runner:
             while not self._stopping:
                 wake.clear()
                 try:
-                    claimed = await self._jobs.claim(lane)
+                    claimed = await self._stored_stages.claim(lane)
                 except Exception as error:  # the lane must go on after any error
                     log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
                     await asyncio.sleep(self._timeouts.storage_retry_s)
@@ -235,15 +235,15 @@ class Runner:
             log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, outcome.message)
             await asyncio.sleep(self._timeouts.storage_retry_s)
         if isinstance(outcome, StorageFailed) or (isinstance(outcome, StageCancelled) and self._stopping):
-            return await self._retried(claimed, lambda: self._jobs.requeue(claimed))
+            return await self._retried(claimed, lambda: self._stored_stages.requeue(claimed))
         if isinstance(outcome, Exception):
             message = _user_message(claimed, outcome)
-            return await self._retried(claimed, lambda: self._jobs.record_failed(claimed, message))
+            return await self._retried(claimed, lambda: self._stored_stages.record_failed(claimed, message))
         if outcome.path is not None:
             return await self._record_file(claimed, outcome)
         file = claimed.job.original if outcome.keeps_original else None
         return await self._retried(
-            claimed, lambda: self._jobs.record_done(claimed, file, outcome.texts, outcome.removed)
+            claimed, lambda: self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
         )
 
     async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
@@ -255,7 +255,7 @@ class Runner:
                 blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))
                 file = StoredFile(blob.sha256, blob.size_bytes, output.format or claimed.info.format)
                 changed = await self._retried(
-                    claimed, lambda: self._jobs.record_done(claimed, file, output.texts, output.removed)
+                    claimed, lambda: self._stored_stages.record_done(claimed, file, output.texts, output.removed)
                 )
                 if changed is None:  # leave the block with an error, which removes the file again
                     raise NotFound("The job was deleted while this stage ran.")

@@ -28,7 +28,8 @@ from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, Work
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
-from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage, Jobs
+from imgproc_local.storage.jobs import Jobs
+from imgproc_local.storage.stages import MAX_ATTEMPTS, ClaimedStage, Stages
 from imgproc_local.storage.translations import Translations
 from tests.support import pictures
 
@@ -44,18 +45,20 @@ class Harness:
     def __init__(
         self,
         database: Database,
-        jobs: Jobs,
+        stages: Stages,
         folder: Path,
         optimize: StageFunction,
         threads: int,
         timeouts: Timeouts,
     ) -> None:
         self.database = database
-        self.jobs = jobs
-        self.blobs = Blobs(folder, jobs.is_referenced)
+        self.jobs = Jobs(database, 1000)
+        self.stages = stages
+        self.blobs = Blobs(folder, self.jobs.is_referenced)
         self.keys = Keys(database, 1000)
         self.engine = Engine(
-            jobs,
+            self.jobs,
+            stages,
             Translations(database, 1000),
             self.blobs,
             (
@@ -103,13 +106,13 @@ async def harness(
     folder: Path,
     optimize: StageFunction,
     threads: int = 1,
-    jobs_type: type[Jobs] = Jobs,
+    stages_type: type[Stages] = Stages,
     timeouts: Timeouts = TIMEOUTS,
 ) -> AsyncIterator[Harness]:
     folder.mkdir(exist_ok=True)
     database = await open_database(folder / "jobs.db")
     try:
-        made = Harness(database, jobs_type(database, 1000), folder, optimize, threads, timeouts)
+        made = Harness(database, stages_type(database), folder, optimize, threads, timeouts)
         await made.engine.start()
         try:
             yield made
@@ -186,7 +189,7 @@ async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_a
         assert (await service.engine.wait(job.id, 10)).status is Status.COMPLETED
 
 
-class RefusesThreeResults(Jobs):
+class RefusesThreeResults(Stages):
     refusals = 3
 
     async def record_done(self, claimed: ClaimedStage, *result: Any) -> Job | None:
@@ -197,7 +200,7 @@ class RefusesThreeResults(Jobs):
 
 
 async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path: Path) -> None:
-    async with harness(tmp_path, smaller, jobs_type=RefusesThreeResults) as service:
+    async with harness(tmp_path, smaller, stages_type=RefusesThreeResults) as service:
         job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.COMPLETED
 
@@ -246,7 +249,7 @@ async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_wa
         await wait_for(None)  # nothing is waiting any more
 
 
-class BreaksOnOddNames(Jobs):
+class BreaksOnOddNames(Stages):
     async def record_done(self, claimed: ClaimedStage, *result: Any) -> Job | None:
         if claimed.job.original_filename == "odd.png":
             raise ValueError("surrogates not allowed")
@@ -254,7 +257,7 @@ class BreaksOnOddNames(Jobs):
 
 
 async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_continues(tmp_path: Path) -> None:
-    async with harness(tmp_path, smaller, jobs_type=BreaksOnOddNames) as service:
+    async with harness(tmp_path, smaller, stages_type=BreaksOnOddNames) as service:
         odd, fine = await service.accept(filename="odd.png"), await service.accept(seed=1)
         failed = await service.engine.wait(odd.id, 10)
         assert failed.status is Status.FAILED
@@ -263,7 +266,7 @@ async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_
         assert service.engine.problem is None
 
 
-class StopsWhileClaiming(Jobs):
+class StopsWhileClaiming(Stages):
     stop: Callable[[], object]
     has_claimed: asyncio.Event
 
@@ -283,13 +286,13 @@ async def test_a_stage_that_is_claimed_while_the_service_stops_is_requeued(tmp_p
         ran.set()
         return Output(keeps_original=True)
 
-    async with harness(tmp_path, note, jobs_type=StopsWhileClaiming) as service:
-        assert isinstance(service.jobs, StopsWhileClaiming)
-        service.jobs.stop = lambda: asyncio.get_running_loop().create_task(service.engine.stop())
-        service.jobs.has_claimed = asyncio.Event()
+    async with harness(tmp_path, note, stages_type=StopsWhileClaiming) as service:
+        assert isinstance(service.stages, StopsWhileClaiming)
+        service.stages.stop = lambda: asyncio.get_running_loop().create_task(service.engine.stop())
+        service.stages.has_claimed = asyncio.Event()
         job = await service.accept()
         async with asyncio.timeout(30):
-            await service.jobs.has_claimed.wait()
+            await service.stages.has_claimed.wait()
             while True:
                 stage = (await service.jobs.get(job.id)).stages[0]
                 if stage.state == "pending":

@@ -13,6 +13,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.jobs import Jobs, Submission
+from imgproc_local.storage.stages import Stages
 
 PRICES = {StageName.ANALYZE: 3, StageName.OPTIMIZE: 2, StageName.CONVERT: 1}
 LANES = {StageName.ANALYZE: "vision", StageName.OPTIMIZE: "codecs", StageName.CONVERT: "codecs"}
@@ -29,6 +30,7 @@ class Store:
     async def open(self, path: Path) -> None:
         self.database = await open_database(path, lambda: self.now)
         self.jobs = Jobs(self.database, QUEUE_LIMIT)
+        self.stages = Stages(self.database)
         self.credits = Credits(self.database)
         keys = Keys(self.database, BALANCE)
         self.account_id = await keys.account_id("own", create=True)
@@ -69,9 +71,9 @@ class Store:
 
     async def finish(self, lane: str = "codecs", file: StoredFile | None = None) -> Job:
         """Claim the next stage of the lane and record it as done."""
-        claimed = await self.jobs.claim(lane)
+        claimed = await self.stages.claim(lane)
         assert claimed is not None
-        done = await self.jobs.record_done(claimed, file or claimed.job.original, ())
+        done = await self.stages.record_done(claimed, file or claimed.job.original, ())
         assert done is not None
         return done
 

@@ -13,8 +13,9 @@ from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, Status, StoredFile
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW, MAX_ATTEMPTS
+from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW
 from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.stages import MAX_ATTEMPTS
 from tests.storage.store import BALANCE, PRICES, QUEUE_LIMIT, Store, texts
 
 OTHER_ULID = "01arz3ndektsv4rrffq69g5fav"
@@ -39,7 +40,7 @@ async def test_jobs_of_one_project_name_share_the_project(store: Store) -> None:
     named = await store.submit(plan=Plan(Operation.OPTIMIZE, project_name="Another"))
     again = await store.submit(plan=Plan(Operation.OPTIMIZE, project_id=named.project_id, project_name="Ignored"))
     assert first.project_id == second.project_id != named.project_id == again.project_id
-    claimed = [await store.jobs.claim("codecs") for _ in range(4)]
+    claimed = [await store.stages.claim("codecs") for _ in range(4)]
     assert [work.plan.project_name for work in claimed if work] == [
         DEFAULT_PROJECT_NAME,
         DEFAULT_PROJECT_NAME,
@@ -120,10 +121,10 @@ async def test_credits_are_held_at_the_submission_and_stay_spent_when_stages_are
 
 async def test_a_failed_stage_gives_back_its_own_price_once(store: Store) -> None:
     job = await store.submit(Operation.PROCESS)
-    claimed = await store.jobs.claim("codecs")
+    claimed = await store.stages.claim("codecs")
     assert claimed is not None
     for _ in range(2):
-        await store.jobs.record_failed(claimed, "Broken.")
+        await store.stages.record_failed(claimed, "Broken.")
     assert await store.balance() == BALANCE - 4
     assert (await store.ledger(job))[3:] == [("release", "optimize", 2)]
 
@@ -142,11 +143,11 @@ async def test_a_balance_that_does_not_cover_the_job_is_refused_with_the_shortfa
 
 async def test_stages_of_a_lane_are_claimed_in_the_order_of_submission(store: Store) -> None:
     jobs = [await store.submit(Operation.PROCESS) for _ in range(2)]
-    claimed = [await store.jobs.claim("codecs") for _ in range(5)]
+    claimed = [await store.stages.claim("codecs") for _ in range(5)]
     expected = [(job.id, stage) for job in jobs for stage in (StageName.OPTIMIZE, StageName.CONVERT)]
     assert [(work.job.id, work.stage) for work in claimed if work] == expected
     assert claimed[4] is None
-    vision = await store.jobs.claim("vision")
+    vision = await store.stages.claim("vision")
     assert vision is not None
     assert vision.job.id == jobs[0].id
     assert vision.job.status is Status.ANALYZING, "the stage that was started last"
@@ -155,7 +156,7 @@ async def test_stages_of_a_lane_are_claimed_in_the_order_of_submission(store: St
 async def test_concurrent_claims_never_share_a_stage(store: Store) -> None:
     for _ in range(QUEUE_LIMIT):
         await store.submit()
-    claimed = await asyncio.gather(*(store.jobs.claim("codecs") for _ in range(2 * QUEUE_LIMIT)))
+    claimed = await asyncio.gather(*(store.stages.claim("codecs") for _ in range(2 * QUEUE_LIMIT)))
     ids = [work.job.id for work in claimed if work]
     assert len(ids) == len(set(ids)) == QUEUE_LIMIT
 
@@ -163,7 +164,7 @@ async def test_concurrent_claims_never_share_a_stage(store: Store) -> None:
 async def test_a_claimed_stage_carries_what_its_work_needs(store: Store) -> None:
     plan = Plan(Operation.PROCESS, languages=("de", "en"), format=Format.AVIF)
     await store.submit(Operation.PROCESS, plan=plan, original_filename="b.jpg")
-    claimed = await store.jobs.claim("vision")
+    claimed = await store.stages.claim("vision")
     assert claimed is not None
     assert (claimed.plan.languages, claimed.plan.format, claimed.attempts) == (("de", "en"), Format.AVIF, 1)
     assert claimed.info == ImageInfo(Format.JPEG, 8, 8)
@@ -175,9 +176,9 @@ async def test_results_are_readable_as_soon_as_their_stage_is_done(store: Store)
     optimized = StoredFile("b" * 64, 500, Format.JPEG)
     job = await store.finish(file=optimized)
     assert (job.optimized, job.converted, job.status.final) == (optimized, None, False)
-    analyzed = await store.jobs.claim("vision")
+    analyzed = await store.stages.claim("vision")
     assert analyzed is not None
-    now = await store.jobs.record_done(analyzed, None, texts("a-name", "en", "de"), (Removed.GPS,))
+    now = await store.stages.record_done(analyzed, None, texts("a-name", "en", "de"), (Removed.GPS,))
     assert now is not None
     assert [text.language_code for text in now.translations] == ["en", "de"]
     assert now.removed == (Removed.GPS,)
@@ -193,9 +194,9 @@ async def test_file_names_are_unique_in_their_project_and_language(store: Store)
     names = []
     for project in ("A", "A", "B", "A"):
         await store.submit(Operation.ANALYZE, plan=Plan(Operation.ANALYZE, project_name=project))
-        claimed = await store.jobs.claim("vision")
+        claimed = await store.stages.claim("vision")
         assert claimed is not None
-        job = await store.jobs.record_done(claimed, None, texts("name", "en", "de"))
+        job = await store.stages.record_done(claimed, None, texts("name", "en", "de"))
         assert job is not None
         names.append([text.seo_filename for text in job.translations])
     assert names == [["name", "name"], ["name-2", "name-2"], ["name", "name"], ["name-3", "name-3"]]
@@ -203,16 +204,16 @@ async def test_file_names_are_unique_in_their_project_and_language(store: Store)
 
 async def test_a_final_job_never_changes_again(store: Store) -> None:
     await store.submit()
-    claimed = await store.jobs.claim("codecs")
+    claimed = await store.stages.claim("codecs")
     assert claimed is not None
-    final = await store.jobs.record_failed(claimed, "Broken.")
+    final = await store.stages.record_failed(claimed, "Broken.")
     assert final is not None
     assert final.status is Status.FAILED
-    assert await store.jobs.record_done(claimed, claimed.job.original, ()) is None
-    assert await store.jobs.record_failed(claimed, "Another reason.") is None
-    await store.jobs.requeue(claimed)
-    assert await store.jobs.recover() == (0, 0)
-    assert await store.jobs.claim("codecs") is None
+    assert await store.stages.record_done(claimed, claimed.job.original, ()) is None
+    assert await store.stages.record_failed(claimed, "Another reason.") is None
+    await store.stages.requeue(claimed)
+    assert await store.stages.recover() == (0, 0)
+    assert await store.stages.claim("codecs") is None
     assert await store.jobs.get(final.id) == final
 
 
@@ -222,11 +223,11 @@ async def test_a_final_job_never_changes_again(store: Store) -> None:
 async def test_a_stage_of_a_killed_process_is_requeued_twice_and_then_fails(store: Store) -> None:
     job = await store.submit()
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        claimed = await store.jobs.claim("codecs")
+        claimed = await store.stages.claim("codecs")
         assert claimed is not None
         assert claimed.attempts == attempt
         assert claimed.job.status is Status.OPTIMIZING
-        assert await store.jobs.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
+        assert await store.stages.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
     final = await store.jobs.get(job.id)
     assert final.status is Status.FAILED
     assert "Interrupted" in (final.stages[0].error or "")
@@ -236,26 +237,26 @@ async def test_a_stage_of_a_killed_process_is_requeued_twice_and_then_fails(stor
 async def test_stages_that_ran_when_the_process_ended_are_claimed_last_and_alone(store: Store) -> None:
     interrupted = [await store.submit() for _ in range(2)]
     for _ in interrupted:
-        await store.jobs.claim("codecs")
-    assert await store.jobs.recover() == (2, 0)
+        await store.stages.claim("codecs")
+    assert await store.stages.recover() == (2, 0)
     new = [await store.submit() for _ in range(2)]
     order = []
     for expected in (*new, *interrupted):
-        claimed = await store.jobs.claim("codecs")
+        claimed = await store.stages.claim("codecs")
         assert claimed is not None
         order.append(claimed.job.id)
         if expected is new[0]:
             first = claimed
             continue
         if expected is new[1]:
-            assert await store.jobs.claim("codecs") is None, "other stages of the lane are running"
+            assert await store.stages.claim("codecs") is None, "other stages of the lane are running"
             for each in (first, claimed):
-                await store.jobs.record_done(each, each.job.original, ())
+                await store.stages.record_done(each, each.job.original, ())
             continue
         later = await store.submit()
-        assert await store.jobs.claim("codecs") is None, "nothing is claimed beside such a stage"
+        assert await store.stages.claim("codecs") is None, "nothing is claimed beside such a stage"
         await store.jobs.delete(later.id, later.account_id)
-        await store.jobs.record_done(claimed, claimed.job.original, ())
+        await store.stages.record_done(claimed, claimed.job.original, ())
     assert order == [job.id for job in (*new, *interrupted)]
 
 
@@ -263,11 +264,11 @@ async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) 
     fatal, innocent = await store.submit(), await store.submit()
     for _ in range(10):
         running: set[str] = set()
-        while (claimed := await store.jobs.claim("codecs")) is not None:
+        while (claimed := await store.stages.claim("codecs")) is not None:
             running.add(claimed.job.id)
             if fatal.id not in running:
-                await store.jobs.record_done(claimed, claimed.job.original, ())
-        await store.jobs.recover()  # the process ended as soon as the fatal stage ran, and all others with it
+                await store.stages.record_done(claimed, claimed.job.original, ())
+        await store.stages.recover()  # the process ended as soon as the fatal stage ran, and all others with it
     assert (await store.jobs.get(fatal.id)).status is Status.FAILED
     assert (await store.jobs.get(innocent.id)).status is Status.COMPLETED
 
@@ -275,10 +276,10 @@ async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) 
 async def test_an_orderly_stop_does_not_count_as_an_attempt(store: Store) -> None:
     await store.submit()
     for _ in range(MAX_ATTEMPTS + 1):
-        claimed = await store.jobs.claim("codecs")
+        claimed = await store.stages.claim("codecs")
         assert claimed is not None
         assert claimed.attempts == 1
-        await store.jobs.requeue(claimed)
+        await store.stages.requeue(claimed)
 
 
 # ---- reading, listing, deleting ----
@@ -299,14 +300,14 @@ async def test_another_account_sees_no_job(store: Store) -> None:
 async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> None:
     job = await store.submit(Operation.PROCESS)
     await store.finish(file=StoredFile("b" * 64, 500, Format.JPEG))
-    running = await store.jobs.claim("vision")
+    running = await store.stages.claim("vision")
     assert running is not None
     assert sorted(await store.jobs.delete(job.id, store.account_id)) == ["a" * 64, "b" * 64]
     assert await store.balance() == BALANCE - 5, "convert had not started"
     with pytest.raises(NotFound):
         await store.jobs.get(job.id)
-    assert await store.jobs.record_done(running, None, texts("name", "en")) is None
-    assert await store.jobs.record_failed(running, "Cancelled.") is None
+    assert await store.stages.record_done(running, None, texts("name", "en")) is None
+    assert await store.stages.record_failed(running, "Cancelled.") is None
     assert await store.balance() == BALANCE - 5
     assert await store.jobs.referenced_files() == set()
 

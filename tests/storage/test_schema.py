@@ -19,6 +19,7 @@ from imgproc_local.storage.database import open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
 from imgproc_local.storage.schema import SCHEMA, STEP_FROM
+from imgproc_local.storage.stages import Stages
 
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
@@ -79,7 +80,7 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
         assert [(text.language_code, text.source.value) for text in job.translations] == TEXTS
         assert [text.needs_text for text in job.translations] == [False, False, True, False]
         assert await jobs.referenced_files() == {"0" * 64, "1" * 64}
-        claimed = await jobs.claim("codecs")
+        claimed = await Stages(database).claim("codecs")
         assert claimed is not None
         assert claimed.job.id == "j3"
     finally:

@@ -11,8 +11,8 @@ from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.accounts import Keys
-from imgproc_local.storage.jobs import MAX_ATTEMPTS, ClaimedStage
 from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.stages import MAX_ATTEMPTS, ClaimedStage
 from imgproc_local.storage.translations import Translations
 from tests.storage.store import BALANCE, PRICES, Store, texts
 
@@ -28,7 +28,7 @@ NEW = Translation("de", "neu", "Ein neuer Text.", TextSource.VISION)
 
 async def test_snapshots_of_a_job_are_ordered_by_the_transactions_that_they_contain(store: Store) -> None:
     submitted = await store.submit()
-    claimed = await store.jobs.claim("codecs")
+    claimed = await store.stages.claim("codecs")
     assert claimed is not None
     read = await store.jobs.get(submitted.id)
     assert is_newer(claimed.job, submitted)
@@ -41,9 +41,9 @@ async def test_snapshots_of_a_job_are_ordered_by_the_transactions_that_they_cont
 async def edited(store: Store, count: int) -> Job:
     """A job whose text was edited `count` times."""
     await store.submit(Operation.ANALYZE)
-    claimed = await store.jobs.claim("vision")
+    claimed = await store.stages.claim("vision")
     assert claimed is not None
-    job = await store.jobs.record_done(claimed, None, texts("a-name", "en"))
+    job = await store.stages.record_done(claimed, None, texts("a-name", "en"))
     translations = Translations(store.database, 10)
     for number in range(count):
         job = await translations.edit(claimed.job.id, "en", alt_text=f"Text {number}.", slug=None)
@@ -80,9 +80,9 @@ async def analyzed(store: Store, account: str = "own") -> Job:
     account_id = await Keys(store.database, BALANCE).account_id(account, create=True)
     job = await store.submit(plan=Plan(Operation.ANALYZE, languages=LANGUAGES), account_id=account_id, prices={
         StageName.ANALYZE: PRICES[StageName.ANALYZE]})  # fmt: skip
-    claimed = await store.jobs.claim("vision")
+    claimed = await store.stages.claim("vision")
     assert claimed is not None
-    done = await store.jobs.record_done(claimed, None, texts("a-name", *LANGUAGES))
+    done = await store.stages.record_done(claimed, None, texts("a-name", *LANGUAGES))
     assert done is not None
     assert claimed.job.id == job.id
     return done
@@ -93,7 +93,7 @@ async def request(store: Store, job: Job, language: str, price: int = PRICE) -> 
 
 
 async def claim(store: Store) -> ClaimedStage:
-    claimed = await store.jobs.claim("vision")
+    claimed = await store.stages.claim("vision")
     assert claimed is not None
     assert claimed.kind == "text"
     return claimed
@@ -121,9 +121,9 @@ async def test_accounts_take_turns(store: Store) -> None:
     many, few = await analyzed(store), await analyzed(store, "other")
     for language in LANGUAGES[:3]:
         await request(store, many, language)
-    order = [await store.jobs.claim("vision")]
+    order = [await store.stages.claim("vision")]
     await request(store, few, "de")
-    order += [await store.jobs.claim("vision") for _ in range(3)]
+    order += [await store.stages.claim("vision") for _ in range(3)]
     jobs = {many.id: "many", few.id: "few"}
     assert [jobs[claimed.job.id] for claimed in order if claimed] == ["many", "few", "many", "many"]
 
@@ -132,10 +132,10 @@ async def test_a_request_that_is_running_when_the_process_ends_waits_again_and_c
     job = await analyzed(store)
     await request(store, job, "de")
     await claim(store)
-    assert await store.jobs.recover() == (1, 0)
+    assert await store.stages.recover() == (1, 0)
     await request(store, job, "en")
     waiting = await store.submit(Operation.ANALYZE)
-    claims = [await store.jobs.claim("vision") for _ in range(3)]
+    claims = [await store.stages.claim("vision") for _ in range(3)]
     assert [(claimed.job.id, claimed.plan.languages, claimed.attempts) for claimed in claims if claimed] == [
         (waiting.id, ("en",), 1),
         (job.id, ("en",), 1),
@@ -149,19 +149,19 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     await request(store, job, "de")
     for attempt in range(1, MAX_ATTEMPTS + 1):
         await claim(store)
-        assert await store.jobs.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
+        assert await store.stages.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
     assert "Interrupted" in ((await state(store, job)).error or "")
     assert await store.balance() == PAID
-    assert await store.jobs.claim("vision") is None
+    assert await store.stages.claim("vision") is None
 
 
 async def test_an_orderly_stop_counts_as_no_attempt(store: Store) -> None:
     job = await analyzed(store)
     await request(store, job, "de")
     for _ in range(MAX_ATTEMPTS + 1):
-        await store.jobs.requeue(await claim(store))
-    assert await store.jobs.recover() == (0, 0)
-    claimed = await store.jobs.claim("vision")
+        await store.stages.requeue(await claim(store))
+    assert await store.stages.recover() == (0, 0)
+    claimed = await store.stages.claim("vision")
     assert claimed is not None
     assert claimed.attempts == 1
 
@@ -173,9 +173,9 @@ async def test_a_deleted_job_gives_back_what_has_not_started(store: Store) -> No
     await request(store, job, "en")
     await store.jobs.delete(job.id, store.account_id)
     assert await store.balance() == PAID - PRICE
-    assert await store.jobs.record_done(running, None, (NEW,)) is None
-    assert await store.jobs.record_failed(running, "No description.") is None
-    assert await store.jobs.claim("vision") is None
+    assert await store.stages.record_done(running, None, (NEW,)) is None
+    assert await store.stages.record_failed(running, "No description.") is None
+    assert await store.stages.claim("vision") is None
     assert await store.balance() == PAID - PRICE
 
 
@@ -188,7 +188,7 @@ async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_i
     assert (await retention.removable(MaxAge(originals=timedelta(days=1)))).files == 0
     await retention.remove(age)
     assert not (await store.jobs.get(job.id)).original.expired
-    await store.jobs.record_done(await claim(store), None, (NEW,))
+    await store.stages.record_done(await claim(store), None, (NEW,))
     await retention.remove(age)
     with pytest.raises(NotFound):
         await store.jobs.get(job.id)

@@ -31,7 +31,7 @@ async def submit(store: Store, account: str, count: int = 1) -> list[Job]:
 
 async def claimed(store: Store, count: int) -> list[str]:
     """The ids of the jobs whose stages are claimed next."""
-    claims = [await store.jobs.claim("codecs") for _ in range(count)]
+    claims = [await store.stages.claim("codecs") for _ in range(count)]
     return [claim.job.id for claim in claims if claim is not None]
 
 

@@ -12,6 +12,7 @@ from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.jobs import Submission
+from imgproc_local.storage.stages import Stages
 
 LANE, UNFINISHED_LANE = "test", "test unfinished"
 """Lanes that the engine does not serve."""
@@ -76,18 +77,19 @@ async def add_job(
             )
     if unfinished:
         return job
+    stages = Stages(services.store.database)
     for _ in results:
-        claimed = await services.jobs.claim(LANE)
+        claimed = await stages.claim(LANE)
         assert claimed is not None
         result, written = results[claimed.stage]
         if claimed.stage in errors:
-            await services.jobs.record_failed(claimed, errors[claimed.stage])
+            await stages.record_failed(claimed, errors[claimed.stage])
         elif result is None:
-            await services.jobs.record_done(claimed, None, written)
+            await stages.record_done(claimed, None, written)
         else:
             with services.blobs.incoming() as incoming:
                 incoming.write(result.data)
                 async with services.blobs.stored(incoming) as blob:
                     file = StoredFile(blob.sha256, blob.size_bytes, result.format)
-                    await services.jobs.record_done(claimed, file, ())
+                    await stages.record_done(claimed, file, ())
     return await services.jobs.get(job.id)
