@@ -1,4 +1,4 @@
-"""The command line: each command has a module, imported only when the command is called or listed."""
+"""The command line. The module of a command is imported only when the command is called or listed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from imgproc_local.domain.errors import ServiceError
 from imgproc_local.system.files import is_disk_full
 
 COMMANDS = {
-    "serve": "serve.command",
-    "process": "process.command",
-    "archive": "archive.command",
-    "sign-in": "serve.sign_in",
-    "sessions": "sessions",
-    "keys": "keys",
-    "credits": "credits",
-    "models": "models.command",
-    "doctor": "doctor",
-    "verify": "verify",
-    "backup": "backup",
-    "restore": "restore",
-    "prune": "prune",
-    "config": "config",
+    "serve": "serve.command:command",
+    "process": "process.command:command",
+    "archive": "archive.command:command",
+    "sign-in": "access:sign_in",
+    "sessions": "access:sessions",
+    "keys": "access:keys",
+    "credits": "access:credits_",
+    "models": "models.command:command",
+    "doctor": "doctor:command",
+    "verify": "verify:command",
+    "backup": "backup:command",
+    "restore": "restore:command",
+    "prune": "prune:command",
+    "config": "config:command",
 }
-"""Each command and its module, in the order of `--help`."""
+"""Each command, its module and its name there, in the order of `--help`."""
 
 
 class _LazyGroup(click.Group):
@@ -44,11 +44,10 @@ class _LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module_name = COMMANDS.get(cmd_name)
-        if module_name is None:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"imgproc_local.cli.{module_name}")
-        command: click.Command = module.command
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"imgproc_local.cli.{module}"), name)
         return command
 
     def resolve_command(

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import click
 
 from imgproc_local import __version__
+from imgproc_local.cli.access import link_text
 from imgproc_local.cli.exit_codes import exit_command
 from imgproc_local.cli.log_file import audit_to_file, lifecycle, log_to_file
 from imgproc_local.cli.options import (
@@ -33,7 +34,6 @@ from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
 from imgproc_local.cli.serve.protection import require_protection
 from imgproc_local.cli.serve.refusal import report_refused_start
 from imgproc_local.cli.serve.running import LOCKING_S, open_link, open_page_of, running_server
-from imgproc_local.cli.serve.sign_in import link_text
 from imgproc_local.config import Config, Loaded, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid

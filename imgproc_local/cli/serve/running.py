@@ -75,13 +75,10 @@ def open_page_of(address: str, config: Config) -> str | None:
 
     Returns why no link to the page could be made, or None. Whether a browser shows the page is not known.
     """
-    import asyncio
-
-    from imgproc_local.cli.serve.sign_in import page_link
+    from imgproc_local.cli.access import page_link
 
     try:
-        link = asyncio.run(page_link(config, address))
-        open_link(config.data_dir, link).join(BROWSER_TIMEOUT_S)
+        open_link(config.data_dir, page_link(config, address)).join(BROWSER_TIMEOUT_S)
     except (StorageFailed, OSError) as error:
         return str(error)
     return None

@@ -1,0 +1,258 @@
+"""`keys`, `credits`, `sessions` and `sign-in`: who may use the service. All work beside a running server.
+
+Each change is a line of the audit log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from imgproc_local.cli.exit_codes import Refused
+from imgproc_local.cli.log_file import open_audit_log
+from imgproc_local.cli.options import account_option, checked_name, data_dir_option, load_config
+from imgproc_local.cli.output import echo_json, printable, table
+from imgproc_local.system.audit import audit
+
+if TYPE_CHECKING:
+    from imgproc_local.compose import Store
+    from imgproc_local.config import Config
+    from imgproc_local.storage.accounts import ApiKey
+
+Result = TypeVar("Result")
+
+MAX_GRANT = 1_000_000_000_000
+"""Far below SQLite's largest integer, so that no realistic number of grants overflows a balance."""
+
+
+def in_store(config: Config, use: Callable[[Store], Awaitable[Result]], *, create: bool = False) -> Result:
+    """The result of `use` with the opened store. With `create`, a missing data folder is created."""
+    from imgproc_local.compose import open_store
+
+    async def run() -> Result:
+        async with open_store(config, create=create) as store:
+            return await use(store)
+
+    return asyncio.run(run())
+
+
+def _log_act(config: Config, act: str, **facts: str | int) -> None:
+    with open_audit_log(config.data_dir):
+        audit(act, **facts, by="command")
+
+
+# ---- keys ----
+
+
+@click.group("keys")
+def keys() -> None:
+    """Create, list and revoke API keys. Works beside a running server."""
+
+
+@keys.command("create")
+@click.option(
+    "--name", metavar="NAME", callback=checked_name, required=True, help="Name the key after the program that uses it."
+)
+@click.option(
+    "--rate-limit",
+    type=click.IntRange(0, 1_000_000),
+    metavar="N",
+    help="Allow N requests per minute; 0 means no limit.  [default: the setting rate_limit_per_minute]",
+)
+@account_option("Create the key for this account, and the account if it does not exist.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with id, name and key.")
+@data_dir_option
+@click.pass_context
+def create_key(
+    ctx: click.Context, name: str, rate_limit: int | None, account: str, as_json: bool, data_dir: str | None
+) -> None:
+    """Create a key and show it. It can't be shown again."""
+    config = load_config(ctx, data_dir)
+    key, secret = in_store(config, lambda store: store.keys.create(name, account, rate_limit), create=True)
+    _log_act(config, "key.create", key=key.id, account=key.account_id)
+    if as_json:
+        echo_json({"id": key.id, "name": key.name, "key": secret})
+        return
+    click.echo(f"The API key {key.name!r} of the account {key.account!r}, shown only this once:\n\n    {secret}\n")
+    click.echo(f"Send it as `Authorization: Bearer KEY`. Revoke it with `imgproc-local keys revoke {key.id}`.")
+
+
+@keys.command("list")
+@click.option("--all", "every", is_flag=True, help="Also list revoked keys.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all keys, also the revoked ones.")
+@data_dir_option
+@click.pass_context
+def list_keys(ctx: click.Context, every: bool, as_json: bool, data_dir: str | None) -> None:
+    """List the keys, oldest first. They are not shown themselves: only their hashes are stored."""
+    config = load_config(ctx, data_dir)
+    stored = in_store(config, lambda store: store.keys.all())
+    if as_json:
+        echo_json(stored)
+        return
+    listed = [key for key in stored if every or key.revoked_at is None]
+    if listed:
+        _print_keys(listed, config.rate_limit_per_minute)
+    else:
+        click.echo("There is no key. Create one with `imgproc-local keys create --name NAME`.")
+    if hidden := len(stored) - len(listed):
+        click.echo(f"Not listed: {hidden:,} revoked. `imgproc-local keys list --all` lists them, too.")
+
+
+def _print_keys(listed: Sequence[ApiKey], default_limit: int) -> None:
+    rows = [("ID", "NAME", "ACCOUNT", "PER MINUTE", "CREATED", "STATE")]
+    for key in listed:
+        limit = default_limit if key.rate_limit is None else key.rate_limit
+        per_minute = ("no limit" if limit == 0 else str(limit)) + (" (default)" if key.rate_limit is None else "")
+        state = "active" if key.revoked_at is None else f"revoked {key.revoked_at[:19]}Z"
+        rows.append((key.id, key.name, key.account, per_minute, f"{key.created_at[:19]}Z", state))
+    click.echo("\n".join(table(rows)))
+
+
+@keys.command("revoke")
+@click.argument("key_id", metavar="ID")
+@data_dir_option
+@click.pass_context
+def revoke_key(ctx: click.Context, key_id: str, data_dir: str | None) -> None:
+    """Revoke the key with this ID, at once. `keys list` shows the IDs."""
+    config = load_config(ctx, data_dir)
+    in_store(config, lambda store: store.keys.revoke(key_id))
+    _log_act(config, "key.revoke", key=key_id.lower())
+    click.echo(f"Revoked {key_id.lower()}.")
+
+
+# ---- credits ----
+
+
+@click.group("credits")
+def credits_() -> None:
+    """Show and grant credits. Works beside a running server."""
+
+
+@credits_.command("balance")
+@account_option("Show the balance of this account.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
+@data_dir_option
+@click.pass_context
+def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
+    """Show the balance of an account."""
+
+    async def balance(store: Store) -> int:
+        return await store.credits.balance(await _account_id(store, account))
+
+    _print_balance(account, in_store(load_config(ctx, data_dir), balance), as_json)
+
+
+@credits_.command("grant")
+@click.argument("amount", metavar="N", type=click.IntRange(1, MAX_GRANT))
+@account_option("Grant the credits to this account.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
+@data_dir_option
+@click.pass_context
+def grant(ctx: click.Context, amount: int, account: str, as_json: bool, data_dir: str | None) -> None:
+    """Add N credits to an account and show the new balance."""
+    config = load_config(ctx, data_dir)
+
+    async def granted(store: Store) -> tuple[str, int]:
+        account_id = await _account_id(store, account)
+        return account_id, await store.credits.grant(account_id, amount)
+
+    account_id, balance = in_store(config, granted, create=True)
+    _log_act(config, "credits.grant", account=account_id, amount=amount)
+    _print_balance(account, balance, as_json)
+
+
+async def _account_id(store: Store, account: str) -> str:
+    """The id of the account; the default account is created if it does not exist yet. Raises: NotFound."""
+    from imgproc_local.storage.accounts import DEFAULT_ACCOUNT
+
+    return await store.keys.account_id(account, create=account == DEFAULT_ACCOUNT)
+
+
+def _print_balance(account: str, balance: int, as_json: bool) -> None:
+    if as_json:
+        echo_json({"account": account, "balance": balance})
+    else:
+        click.echo(f"The account {account!r} has {balance:,} credits.")
+
+
+# ---- browsers that are signed in to the local page ----
+
+
+@click.group("sessions")
+def sessions() -> None:
+    """List and revoke the browsers that are signed in to the local page. Works beside a running server."""
+
+
+@sessions.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@data_dir_option
+@click.pass_context
+def list_sessions(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """List the browsers that are signed in, oldest first."""
+    stored = in_store(load_config(ctx, data_dir), lambda store: store.sessions.all())
+    if as_json:
+        echo_json(stored)
+        return
+    if not stored:
+        click.echo("No browser is signed in. `imgproc-local sign-in` prints a link that signs one in.")
+        return
+    rows = [("ID", "SIGNED IN", "EXPIRES", "BROWSER")]
+    for session in stored:
+        browser = printable(session.browser)[:60]
+        rows.append((session.id, f"{session.created_at[:19]}Z", session.expires_at[:10], browser))
+    click.echo("\n".join(table(rows)))
+
+
+@sessions.command("revoke")
+@click.argument("session_id", metavar="ID", required=False)
+@click.option("--all", "every", is_flag=True, help="Revoke every session and every unused sign-in link.")
+@data_dir_option
+@click.pass_context
+def revoke_session(ctx: click.Context, session_id: str | None, every: bool, data_dir: str | None) -> None:
+    """Sign out the browser with this ID, at once, and revoke the API key of its page. `sessions list` shows the IDs."""
+    if (session_id is None) != every:
+        raise click.UsageError("Expected the ID of one session, or --all.")
+    config = load_config(ctx, data_dir)
+    if session_id is None:
+        revoked = in_store(config, lambda store: store.sessions.revoke_all())
+    else:
+        in_store(config, lambda store: store.sessions.revoke(session_id))
+        revoked = [session_id.lower()]
+    for session in revoked:
+        _log_act(config, "session.revoke", session=session)
+    click.echo(f"Revoked {len(revoked)} sessions." if every else f"Revoked {revoked[0]}.")
+
+
+@click.command("sign-in")
+@data_dir_option
+@click.pass_context
+def sign_in(ctx: click.Context, data_dir: str | None) -> None:
+    """Print a link that opens the local page of the running server.
+
+    The link works once, within ten minutes. The browser that opens it stays signed in for 30 days, or until it signs
+    out; `imgproc-local sessions` lists such browsers and signs them out.
+    """
+    from imgproc_local.system.folder_lock import current_owner
+
+    config = load_config(ctx, data_dir)
+    owner = current_owner(config.data_dir)
+    if owner is None or owner.address is None:
+        raise Refused(
+            f"No server runs on the data folder {config.data_dir}. Start it with `imgproc-local serve`, and the"
+            " same --data-dir if you use one."
+        )
+    click.echo(page_link(config, owner.address))
+
+
+def page_link(config: Config, address: str) -> str:
+    """A new link that signs a browser in once at `address`. Raises: StorageFailed."""
+    token = in_store(config, lambda store: store.sessions.new_link())
+    _log_act(config, "link.create")
+    return link_text(address, token)
+
+
+def link_text(address: str, token: str) -> str:
+    return f"{address}/?token={token}"
