@@ -8,9 +8,10 @@ once, and the program continues.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -18,8 +19,6 @@ from pathlib import Path
 
 import click
 
-from imgproc_local.cli.log_limit import LimitedHandler
-from imgproc_local.cli.redaction import without_secrets
 from imgproc_local.system import audit
 from imgproc_local.system.audit import request_id
 from imgproc_local.system.files import open_own_file
@@ -34,10 +33,22 @@ NO_ROTATION = 0
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 AUDIT_FORMAT = "%(asctime)s %(message)s"
 
+WINDOW_S = 60.0
+MAX_RECORDS, MAX_TRACEBACKS = 30, 5
+"""The most messages of one kind that a log has in `WINDOW_S` seconds, and the most that have a long traceback."""
+
+_KEY = re.compile(r"\bimgp_[A-Za-z0-9]+")
+_TOKEN = re.compile(r"(?i)\b(token=|bearer |basic |hf_)[\w.~+/=-]+")
+
 lifecycle = logging.getLogger("imgproc_local.lifecycle")
 """Logs starts and stops to the log file only, because `serve` prints messages of its own to the console."""
 lifecycle.propagate = False
 lifecycle.setLevel(logging.INFO)
+
+
+def without_secrets(text: str) -> str:
+    """`text` with API keys and tokens replaced by `…`."""
+    return _TOKEN.sub(r"\1…", _KEY.sub("imgp_…", text))
 
 
 def log_to_console() -> None:
@@ -46,7 +57,8 @@ def log_to_console() -> None:
     if not root.handlers:
         console = logging.StreamHandler()
         console.setFormatter(_WithRequest(FORMAT))
-        root.addHandler(LimitedHandler(console))
+        console.addFilter(FloodLimit())
+        root.addHandler(console)
         root.setLevel(logging.INFO)
     for verbose in ("uvicorn", "pyvips", "httpx", "httpx2"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
@@ -64,14 +76,15 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
         path = data_dir / FOLDER / LOG_FILE
         click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
         return
-    logging.getLogger().addHandler(LimitedHandler(handler))
+    handler.addFilter(FloodLimit())
+    logging.getLogger().addHandler(handler)
     lifecycle.addHandler(handler)
 
 
 def audit_to_file(data_dir: Path) -> None:
     """Write the audit log to its file. The caller holds the lock of the data folder, as for `log_to_file`."""
     try:
-        audit.log.addHandler(_audit_handler(data_dir, AUDIT_MAX_BYTES))
+        audit.log.addHandler(_open_log(data_dir, AUDIT_MAX_BYTES, AUDIT_FILE))
     except OSError as error:
         logging.getLogger(__name__).error("the audit log can't be written: %s", error.strerror)
 
@@ -83,7 +96,7 @@ def open_audit_log(data_dir: Path) -> Iterator[None]:
     If the file can't be opened, that is printed to the console, and the lines of the block are not stored.
     """
     try:
-        handler = _audit_handler(data_dir, NO_ROTATION)
+        handler = _open_log(data_dir, NO_ROTATION, AUDIT_FILE)
     except OSError as error:
         click.echo(f"The audit log in {data_dir / FOLDER} can't be written ({error.strerror}).", err=True)
         yield
@@ -94,12 +107,6 @@ def open_audit_log(data_dir: Path) -> Iterator[None]:
     finally:
         audit.log.removeHandler(handler)
         handler.close()
-
-
-def _audit_handler(data_dir: Path, max_bytes: int) -> logging.Handler:
-    handler = _open_log(data_dir, max_bytes, AUDIT_FILE)
-    handler.setFormatter(_Utc(AUDIT_FORMAT))
-    return handler
 
 
 def log_refused_start(data_dir: Path, reason: str) -> Path | None:
@@ -133,8 +140,32 @@ def _open_log(data_dir: Path, max_bytes: int, name: str = LOG_FILE) -> logging.H
     path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
-    handler.setFormatter(_WithoutSecrets(FORMAT))
+    handler.setFormatter(_WithoutSecrets(FORMAT) if name == LOG_FILE else _Utc(AUDIT_FORMAT))
     return handler
+
+
+class FloodLimit(logging.Filter):
+    """Limits how many messages of one kind a handler writes, so that clients can't fill the disk with log lines.
+
+    The kind is the line of code and the type of the exception. The last message that is written says that it is.
+    """
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._counts: dict[tuple[str, int, type[BaseException] | None], tuple[float, int]] = {}
+        """When the window of each kind began, and how many messages it had."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        exception = record.exc_info[0] if record.exc_info else None
+        kind, now_s = (record.pathname, record.lineno, exception), self._monotonic()
+        began_s, count = self._counts.get(kind, (now_s, 0))
+        if now_s - began_s >= WINDOW_S:
+            began_s, count = now_s, 0
+        self._counts[kind] = began_s, count + 1
+        most = MAX_TRACEBACKS if exception else MAX_RECORDS
+        record.is_last_of_kind = count + 1 == most
+        return count < most
 
 
 class _Utc(logging.Formatter):
@@ -146,11 +177,13 @@ class _Utc(logging.Formatter):
 
 
 class _WithRequest(logging.Formatter):
-    """Adds the identifier of the current request, if there is one."""
+    """Adds what `FloodLimit` found, and the identifier of the current request, if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        identifier = request_id.get()
-        return super().formatMessage(record) + (f" (request {identifier})" if identifier else "")
+        message, identifier = super().formatMessage(record), request_id.get()
+        if getattr(record, "is_last_of_kind", False):
+            message += f" (more messages of this kind are not logged within {WINDOW_S:g} seconds)"
+        return message + (f" (request {identifier})" if identifier else "")
 
 
 class _WithoutSecrets(_WithRequest):

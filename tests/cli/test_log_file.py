@@ -7,12 +7,12 @@ import logging
 import stat
 import sys
 from collections.abc import Iterator
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import pytest
 
 from imgproc_local.cli import log_file
-from imgproc_local.cli.log_limit import LimitedHandler
 from tests.faults.server_process import serving
 
 KEY = "imgp_" + "aB3" * 10
@@ -83,8 +83,9 @@ def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: l
 
 def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None:
     log_file.log_to_file(tmp_path, max_bytes=2000)
+    log.handlers[-1].filters.clear()  # they limit the number of lines
     for number in range(500):
-        log_file.lifecycle.info("line %d ä", number)  # not limited in number
+        log_file.lifecycle.info("line %d ä", number)
     files = sorted((tmp_path / "logs").iterdir())
     assert len(files) == 1 + log_file.OLDER_FILES
     assert all(file.stat().st_size <= 2000 for file in files)
@@ -92,20 +93,44 @@ def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None
     assert [int(line.split()[-2]) for line in newest] == list(range(460, 500))
 
 
+@pytest.mark.parametrize("with_traceback", [False, True])
+def test_messages_of_one_kind_are_limited_and_the_last_one_says_so(
+    tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch, with_traceback: bool
+) -> None:
+    log_file.log_to_file(tmp_path)
+    limit = next(each for each in log.handlers[-1].filters if isinstance(each, log_file.FloodLimit))
+    now_s = 1000.0
+    monkeypatch.setattr(limit, "_monotonic", lambda: now_s)
+    most = log_file.MAX_TRACEBACKS if with_traceback else log_file.MAX_RECORDS
+
+    def flood() -> None:
+        for number in range(100):
+            error: Exception = ValueError("a") if number % 2 else KeyError("a")
+            log.warning("bad request %d", number, exc_info=error if with_traceback else None)
+
+    flood()
+    log.info("another")
+    kinds = 2 if with_traceback else 1
+    assert written(tmp_path).count("bad request") == most * kinds
+    assert written(tmp_path).count("more messages of this kind are not logged within 60 seconds") == kinds
+    assert "another" in written(tmp_path)
+    now_s += log_file.WINDOW_S
+    flood()
+    assert written(tmp_path).count("bad request") == 2 * most * kinds
+
+
 def test_a_failed_write_is_reported_once_and_logging_continues(
     tmp_path: Path, log: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_file.log_to_file(tmp_path)
-    limited = log.handlers[-1]
-    assert isinstance(limited, LimitedHandler)
-    handler = limited.target
-    assert isinstance(handler, log_file.RotatingFileHandler)
+    handler = log.handlers[-1]
+    assert isinstance(handler, RotatingFileHandler)
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
             raise OSError(28, "No space left on device")
 
-    handler.stream.close()
+    handler.stream.close()  # type: ignore[union-attr]
     handler.stream = Full()  # type: ignore[assignment]
     for _ in range(3):
         log.info("a line")

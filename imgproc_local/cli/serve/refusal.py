@@ -5,8 +5,7 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
-from imgproc_local.cli.log_file import LOG_FILE, log_refused_start
-from imgproc_local.cli.redaction import without_secrets
+from imgproc_local.cli.log_file import LOG_FILE, log_refused_start, without_secrets
 from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_in_browser
 
 PAGE_FILE = "not-started.html"
