@@ -1,43 +1,67 @@
-"""`doctor`: checks of the installation, the settings and the data folder. It changes nothing, and writes only a
-temporary file to the data folder, as a test.
+"""`doctor` and `verify`: checks of the installation, the settings and the data folder. Neither changes anything.
 
-Each check prints one line: ok, warning (works, but not as well as it could) or problem (does not work). Keys and tokens
-are never printed.
+`verify` makes every check of the data folder, including the content of each file; `doctor` makes the quick ones. Each
+check prints one line: ok, warning (works, but not as well as it could) or problem (does not work). Keys and tokens are
+never printed.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
+import sqlite3
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
+from msgspec import Struct
 from msgspec.structs import asdict
 
+from imgproc_local import __version__
 from imgproc_local.cli.exit_codes import EXIT_PROBLEM
-from imgproc_local.cli.installation import installation
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings
+from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config, load_settings
 from imgproc_local.cli.output import echo_json, printable, size_text
-from imgproc_local.cli.verify import Check, check_lines, folder_checks
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.files import encodable_text
-from imgproc_local.system.folder_lock import current_owner, foreign_owner_text
+from imgproc_local.system.folder_lock import current_owner, foreign_owner_text, require_folder
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
+    from imgproc_local.storage.inspection import Inspection, Problem
 
+State = Literal["ok", "warning", "problem"]
+
+OLDEST_SQLITE = (3, 37, 0)
+"""The first version with STRICT tables. Source: SQLite's release history."""
 LOW_DISK_BYTES = 1024**3
-EXAMPLE_AGE = timedelta(days=90)
-"""While retention is off, the check says how much space this age limit would free."""
-LOG_LINES = 200
-"""Lines of the log that a report has."""
-CLOSING = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
+MAX_SHOWN = 5
+"""The most problems of one area that are printed; `verify --json` lists all that were found."""
+ADVICE = {
+    "database": "Stop the server, move the data folder away, and restore a backup (`imgproc-local restore FILE`)."
+    " Without a backup, keep the moved folder and begin with a new one.",
+    "credits": "The database was damaged, or changed by another program: restore a backup (`imgproc-local restore"
+    " FILE`).",
+    "files": "Send the same pictures again, which repairs the files; or restore a backup (`imgproc-local restore"
+    " FILE`); or delete the jobs (DELETE /jobs/{id}).",
+    "foreign": "The next start deletes such files in `incoming` and the folders of `files`; delete others yourself.",
+}
+"""What to do about the problems of an area of the data folder."""
+
+
+class Check(Struct, frozen=True):
+    """The result of one check: `detail` is what was found, `advice` what the user can do, None if nothing.
+
+    A `warning` is about something that works, but not as well as it could; a `problem` about something that does not.
+    """
+
+    name: str
+    state: State
+    detail: str
+    advice: str | None = None
 
 
 @click.command("doctor")
@@ -46,7 +70,7 @@ CLOSING = "Keys, picture names, your name and your folders were replaced. Read t
 @air_gapped_option
 @data_dir_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | None) -> None:
+def doctor(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | None) -> None:
     """Check the installation and the data folder.
 
     Prints advice for each problem. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
@@ -54,61 +78,189 @@ def command(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | 
     """
     if as_json and as_report:
         raise click.UsageError("--json and --report can't be combined: use one of them.")
-    frozen = bool(getattr(sys, "frozen", False))
-    found = list(installation(frozen=frozen))
+    found = [*installation()]
     loaded = None
     try:
         loaded = load_settings(ctx, data_dir)
-        found += _configured(loaded, frozen)
+        found += _configured(loaded)
     except SettingInvalid as error:
         advice = "Correct it. The data folder is not checked until then."
         found.append(Check("settings", "problem", error.message, advice))
     checks = [msgspec.structs.replace(check, detail=encodable_text(check.detail)) for check in found]
-    healthy = all(check.state != "problem" for check in checks)
     if as_json:
-        echo_json({"ok": healthy, "checks": checks})
+        echo_json({"ok": _are_healthy(checks), "checks": checks})
     elif as_report:
-        click.echo(_support_report(check_lines(checks), loaded))
+        from imgproc_local.cli.support_report import support_report
+
+        click.echo(support_report(_lines(checks), loaded))
     else:
-        for line in check_lines(checks):
-            click.echo(line)
-    ctx.exit(0 if healthy else EXIT_PROBLEM)
+        click.echo("\n".join(_lines(checks)))
+    ctx.exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
+
+
+@click.command("verify")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every problem.")
+@data_dir_option
+@click.pass_context
+def verify(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """Check the data folder completely.
+
+    Checks the database, the credits, and the content of every file. Reads all files, so it takes as long as copying
+    them. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at least one problem.
+    """
+    from imgproc_local.storage.inspection import inspect_folder
+
+    folder = load_config(ctx, data_dir).data_dir
+    require_folder(folder)
+    result = inspect_folder(folder, thorough=True)
+    checks = list(_inspected(result, "match their SHA-256"))
+    if as_json:
+        problems = [{"area": one.area, "detail": encodable_text(one.detail)} for one in result.problems]
+        counts = {"files": result.files, "size_bytes": result.size_bytes}
+        echo_json({"ok": _are_healthy(checks), **counts, "problems": problems})
+    else:
+        click.echo("\n".join(_lines(checks)))
+    ctx.exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
+
+
+def _are_healthy(checks: Sequence[Check]) -> bool:
+    return all(check.state != "problem" for check in checks)
+
+
+def _lines(checks: Sequence[Check]) -> Iterator[str]:
+    """One line per result, with its advice below it, and a summary."""
+    width = max(len(check.name) for check in checks)
+    for check in checks:
+        yield f"{check.state:<8} {check.name:<{width}}  {printable(check.detail)}"
+        if check.advice:
+            yield f"{'':<8} {'':<{width}}  -> {printable(check.advice)}"
+    yield ""
+    for state in ("problem", "warning"):
+        names = [check.name for check in checks if check.state == state]
+        if names:
+            yield f"{len(names)} {state}{'s' if len(names) > 1 else ''}: {', '.join(names)}."
+            return
+    yield "No problems found."
+
+
+# ---- the program and its libraries ----
+
+
+def installation() -> Iterator[Check]:
+    """The checks that need no settings. In a frozen program, pip can't change the libraries."""
+    advice = "Install imgproc-local again with all its packages; from source, that needs a C compiler."
+    if is_frozen():
+        advice = "Download imgproc-local again and replace this installation."
+    yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parents[1]}")
+    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        yield Check("sqlite", "problem", f"{sqlite3.sqlite_version}; needs {oldest} or newer: a newer Python", advice)
+    else:
+        yield Check("sqlite", "ok", sqlite3.sqlite_version)
+    yield _libvips(advice)
+    yield _pillow(advice)
+    yield _encoders(advice)
+
+
+def is_frozen() -> bool:
+    """Whether this is a program that PyInstaller built."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def _libvips(advice: str) -> Check:
+    """Encode a small image in every format, because libvips may list a format although its encoder is missing."""
+    from imgproc_local.codecs.container.heic import HOW_TO_INSTALL, can_decode
+    from imgproc_local.codecs.picture.formats import FORMATS
+    from imgproc_local.domain.image import READ_ONLY_FORMATS
+
+    try:
+        import pyvips
+    except (ImportError, OSError) as error:
+        return Check("libvips", "problem", f"can't be loaded ({error})", advice)
+    writable, missing = [], []
+    for row in (row for file_format, row in FORMATS.items() if file_format not in READ_ONLY_FORMATS):
+        try:
+            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{row.extensions[0]}")
+            writable.append(row.name)
+        except pyvips.Error:
+            missing.append(row.name)
+    version = ".".join(str(pyvips.version(part)) for part in range(3))
+    also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC"
+    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}; reads {also_reads}"
+    if missing:
+        return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
+    if not pyvips.API_mode:
+        return Check("libvips", "warning", f"{detail}; pyvips runs in ABI mode, which is slow", advice)
+    return Check("libvips", "ok", detail, None if can_decode() else HOW_TO_INSTALL)
+
+
+def _pillow(advice: str) -> Check:
+    try:
+        from PIL import __version__ as version
+        from PIL import features
+
+        if not features.check("avif"):
+            import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
+    except (ImportError, OSError) as error:
+        return Check("pillow", "problem", f"can't be loaded with AVIF ({error})", advice)
+    return Check("pillow", "ok", f"{version}, with AVIF")
+
+
+def _encoders(advice: str) -> Check:
+    """Whether everything is installed without which pictures are processed, but slower or to larger files."""
+    from imgproc_local.codecs import webp_still
+    from imgproc_local.codecs.jpeg import encoders
+    from imgproc_local.codecs.quality import ssimulacra2
+
+    lacking = []
+    if ssimulacra2.backend() != "c":
+        lacking.append("the C extension that scores results (libvips takes ten times as long)")
+    if not webp_still.has_chroma_extension():
+        lacking.append("the C extension that prepares WebP (libwebp takes four times as long)")
+    lacking += [f"{package} (JPEG files are a few percent larger)" for package in encoders.missing_packages()]
+    if lacking:
+        return Check("encoders", "warning", f"without {', '.join(lacking)}", advice)
+    return Check("encoders", "ok", "jpegli, mozjpeg and the C extensions are installed")
 
 
 # ---- settings ----
 
 
-def _configured(loaded: Loaded, frozen: bool) -> Iterator[Check]:
+def _configured(loaded: Loaded) -> Iterator[Check]:
     """The checks that depend on the settings."""
     from imgproc_local.config import default_config_path
 
+    config = loaded.config
     changed = sum(origin != "default" for origin in loaded.origins.values())
     where = loaded.file or f"no settings file ({default_config_path() or 'this user has no home folder'})"
     counts = f"{changed} of {len(loaded.origins)} settings changed, see `imgproc-local config show`"
     yield Check("settings", "ok", f"{where}; {counts}")
-    yield _describer(loaded.config)
-    yield _text_reading(loaded.config, frozen)
-    yield _network(loaded.config)
-    yield _compression(loaded.config)
-    yield from _data_folder(loaded.config)
+    yield _describer(config)
+    yield _text_reading(config)
+    yield _network(config)
+    if config.compression_service == "local":
+        yield Check("compression", "ok", "by the local codecs")
+    else:
+        service = f"{config.compression_service} at {config.compression_url}"
+        yield Check("compression", "ok", f"{service}, key set, local codecs as fallback")
+    yield from _data_folder(config)
 
 
 def _describer(config: Config) -> Check:
     """The vision model in use. No model is loaded. If another program runs it, that program is asked."""
-    from imgproc_local.compose import model_store, used_model_status
+    from imgproc_local.compose import used_model_status
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.model import loopback_model
 
     try:
-        installed, used = model_store(config).names(), used_model_status(config)
+        used = used_model_status(config)
     except ModelUnusable as error:
         advice = "Connect its drive, change its permissions, or set models_dir to another folder."
         return Check("describer", "problem", error.message, advice)
     if used.model is None:
-        use = "Choose one: `imgproc-local models use NAME`."
-        pull = "To use a vision model: `imgproc-local models list`, then `imgproc-local models pull NAME`."
-        detail = "no vision model in use: pictures are described from metadata"
-        return Check("describer", "ok", detail, use if installed else pull)
+        advice = "`imgproc-local models list` lists vision models; `models pull NAME` installs one and uses it."
+        return Check("describer", "ok", "no vision model in use: pictures are described from metadata", advice)
     if used.problem is not None:
         detail = f"the model {used.model}: {used.problem} Pictures are described from metadata."
         advice = "`imgproc-local models list` shows all models, `imgproc-local models verify NAME` tests one again."
@@ -119,23 +271,17 @@ def _describer(config: Config) -> Check:
     return Check("describer", "ok", f"the model {used.model}, {state}")
 
 
-def _text_reading(config: Config, frozen: bool) -> Check:
+def _text_reading(config: Config) -> Check:
     """Whether the libraries and the networks that read text in pictures are installed; a frozen program has none."""
     from imgproc_local.domain.errors import how_to_install
     from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
 
-    has_libraries, has_networks = runtime_is_installed(), installed_folder(config.models_folder) is not None
-    if frozen:
-        return Check("text", "ok", "text in pictures is not read: this program does not include it")
-    if has_libraries and has_networks:
-        return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
-    missing = [name for name, has in (("libraries", has_libraries), ("neural networks", has_networks)) if not has]
-    advice = {
-        "libraries": how_to_install("ocr"),
-        "neural networks": "Run `imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr.",
-    }
-    detail = f"text in pictures is not read: its {' and '.join(missing)} are missing"
-    return Check("text", "warning" if len(missing) == 1 else "ok", detail, " ".join(advice[name] for name in missing))
+    if not runtime_is_installed():
+        return Check("text", "ok", "text in pictures is not read", None if is_frozen() else how_to_install("ocr"))
+    if installed_folder(config.models_folder) is None:
+        advice = "Run `imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr."
+        return Check("text", "warning", "text in pictures is not read: its neural networks are missing", advice)
+    return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
 
 
 def _network(config: Config) -> Check:
@@ -155,74 +301,42 @@ def _network(config: Config) -> Check:
     return Check("network", "ok", "air-gapped: a connection, a lookup and sockets of C code were tried and refused")
 
 
-def _compression(config: Config) -> Check:
-    """The service in use and the count that it last reported; it is not contacted."""
-    if config.compression_service == "local":
-        only = "; air-gapped: an external service is refused" if config.air_gapped else ""
-        return Check("compression", "ok", f"by the local codecs{only}")
-    from imgproc_local.remote.usage import read_usage
-
-    usage = read_usage(config.data_dir)
-    count = f"{usage.compressions:,} compressions this month, as of {usage.seen_at}" if usage else "not used yet"
-    detail = f"{config.compression_service} at {config.compression_url}, key set, local codecs as fallback; {count}"
-    return Check("compression", "ok", detail)
-
-
 # ---- data folder ----
 
 
 def _data_folder(config: Config) -> Iterator[Check]:
-    """Check the data folder without changing it, also beside a running server."""
+    """Check the data folder, also beside a running server."""
+    from imgproc_local.compose import max_age
     from imgproc_local.storage.inspection import inspect_folder
 
     folder = config.data_dir
-    access = _access(folder)
-    yield access
-    free = shutil.disk_usage(_existing(folder)).free
+    nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    usable = nearest.is_dir() and os.access(nearest, os.R_OK | os.W_OK | os.X_OK)
+    if not usable:
+        advice = "Change its permissions, or choose another folder with --data-dir."
+        detail = f"{nearest} must be a folder that can be read and written{foreign_owner_text(nearest)}"
+        yield Check("data folder", "problem", detail, advice)
+    elif nearest == folder:
+        yield Check("data folder", "ok", f"{folder}, writable")
+    else:
+        yield Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` or `process` creates it")
+    free = shutil.disk_usage(nearest).free
     if free < LOW_DISK_BYTES:
         advice = "Free some disk space before you process many pictures."
         yield Check("disk", "warning", f"only {size_text(free)} free", advice)
     else:
         yield Check("disk", "ok", f"{size_text(free)} free")
-    if not folder.is_dir() or not _is_readable(folder):
+    if not usable or nearest != folder:
         return
     yield _server(folder)
     result = inspect_folder(folder, thorough=False)
-    yield from folder_checks(result, "are there; `imgproc-local verify` also checks their content")
+    yield from _inspected(result, "are there; `imgproc-local verify` also checks their content")
     if result.is_complete:
         jobs = ", ".join(f"{count:,} {status}" for status, count in sorted(result.jobs.items()))
         yield Check("jobs", "ok", jobs or "none")
         yield Check("keys", "ok", f"{result.keys:,} active")
-        yield _retention(config)
-
-
-def _access(folder: Path) -> Check:
-    advice = "Change its permissions, or choose another folder with --data-dir."
-    if not os.path.lexists(folder):
-        parent = _existing(folder)
-        if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
-            return Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` or `process` creates it")
-        return Check("data folder", "problem", f"{folder} does not exist and can't be created in {parent}", advice)
-    if not folder.is_dir():
-        return Check("data folder", "problem", f"{folder} is not a folder", "Choose a folder with --data-dir.")
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"x")
-    except OSError as error:
-        detail = f"{folder} can't be written: {error.strerror}{foreign_owner_text(folder)}"
-        return Check("data folder", "problem", detail, advice)
-    if not _is_readable(folder):
-        return Check("data folder", "problem", f"{folder} can't be read{foreign_owner_text(folder)}", advice)
-    return Check("data folder", "ok", f"{folder}, writable")
-
-
-def _is_readable(folder: Path) -> bool:
-    return os.access(folder, os.R_OK | os.X_OK)
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    return next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        limits = [f"{kind} after {limit.days} days" for kind, limit in asdict(max_age(config)).items() if limit]
+        yield Check("retention", "ok", f"removes {', '.join(limits)}" if limits else "off: nothing is removed")
 
 
 def _server(folder: Path) -> Check:
@@ -234,71 +348,29 @@ def _server(folder: Path) -> Check:
     return Check("server", "ok", detail)
 
 
-def _retention(config: Config) -> Check:
-    from imgproc_local.compose import max_age
-    from imgproc_local.storage.database import utc_now
-    from imgproc_local.storage.inspection import DATABASE_FILE, removable
-    from imgproc_local.storage.retention import MaxAge
+def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
+    """One check for each area of the data folder. `files_are` says what was checked of the files that are intact."""
+    from imgproc_local.storage.schema import SCHEMA
 
-    age = max_age(config)
-    found = removable(config.data_dir / DATABASE_FILE, age if age.is_limited else MaxAge(EXAMPLE_AGE), utc_now())
-    if not age.is_limited:
-        detail = f"off; removing jobs older than {EXAMPLE_AGE.days} days would free {size_text(found.size_bytes)}"
-    else:
-        limits = ", ".join(f"{kind} after {limit.days} days" for kind, limit in asdict(age).items() if limit)
-        detail = f"removes {limits}; would remove {found.jobs:,} jobs and free {size_text(found.size_bytes)} now"
-    return Check("retention", "ok", detail)
-
-
-# ---- the report for a support request ----
-
-
-def _support_report(lines: Iterable[str], loaded: Loaded | None) -> str:
-    """The checks, the changed settings and the end of the log, without secrets and private names.
-
-    `loaded` is None if the settings are invalid.
-    """
-    from imgproc_local.cli.redaction import Redaction
-
-    config = loaded.config if loaded else None
-    redacted = Redaction(config, _picture_names(config) if config else (), loaded.file if loaded else None)
-    parts = ["imgproc-local doctor --report", *lines]
-    if loaded is not None:
-        parts += ["", "Settings changed from their defaults:", *_changed(loaded)]
-        parts += ["", f"The last {LOG_LINES} lines of the log:", *_log(loaded.config)]
-    text = redacted("\n".join(parts))
-    return f"{text}\n\n{CLOSING}"
+    database = (
+        f"schema {result.schema}, intact" if result.schema else "none yet; the first command that needs it makes it"
+    )
+    if result.schema and result.schema < SCHEMA:
+        database = f"schema {result.schema}; the next start updates it to {SCHEMA}, nothing else is checked before"
+    intact = {
+        "database": database,
+        "credits": "every balance equals the sum of its ledger",
+        "files": f"{result.files:,} files with {size_text(result.size_bytes)} {files_are}",
+    }
+    for area, advice in ADVICE.items():
+        problems = [problem for problem in result.problems if problem.area == area]
+        if problems:
+            state: State = "warning" if area == "foreign" else "problem"
+            yield Check(area, state, _shown(problems), problems[0].advice or advice)
+        elif area == "database" or (result.is_complete and area in intact):
+            yield Check(area, "ok", intact[area])
 
 
-def _changed(loaded: Loaded) -> Iterator[str]:
-    from imgproc_local.config import shown_settings
-
-    for setting in shown_settings(loaded.config, loaded.origins):
-        if setting.source == "default":
-            continue
-        value = setting.value
-        # a string is not written as JSON: the redaction would not find a folder with escaped characters
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        yield f"{setting.name} = {printable(text)}  ({setting.source})"
-
-
-def _log(config: Config) -> Iterator[str]:
-    from imgproc_local.cli.log_file import last_lines
-
-    try:
-        lines = last_lines(config.data_dir, LOG_LINES)
-    except OSError as error:
-        yield f"The log can't be read ({error.strerror})."
-        return
-    yield from map(printable, lines)
-
-
-def _picture_names(config: Config) -> frozenset[str]:
-    from imgproc_local.domain.errors import StorageFailed
-    from imgproc_local.storage.inspection import DATABASE_FILE, picture_names
-
-    path = config.data_dir / DATABASE_FILE
-    try:
-        return picture_names(path) if path.is_file() else frozenset()
-    except (StorageFailed, OSError):  # reported as a check
-        return frozenset()
+def _shown(problems: Sequence[Problem]) -> str:
+    more = len(problems) - MAX_SHOWN
+    return "; ".join(one.detail for one in problems[:MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")

@@ -7,7 +7,6 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -17,7 +16,6 @@ from msgspec import Struct
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
-from imgproc_local.storage.retention import MaxAge, Removable
 from imgproc_local.storage.schema import SCHEMA, STEP_FROM
 from imgproc_local.system.folder_lock import current_owner
 
@@ -155,12 +153,6 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
     """The size in bytes of each file that a row references, by content address."""
     return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
-
-
-def removable(path: Path, age: MaxAge, now: datetime) -> Removable:
-    """What the age limits would remove now. Raises: StorageFailed."""
-    limits = age.limits(now)
-    return read_database(path, lambda rows: Removable(*rows.execute(QUERIES["removable"], limits).fetchone()))
 
 
 def picture_names(path: Path) -> frozenset[str]:

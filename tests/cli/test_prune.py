@@ -163,16 +163,7 @@ REMOVING_AT_ONCE = (
 """The program, which begins with the removal of old jobs instead of ten minutes after its start."""
 
 
-def test_a_server_removes_old_jobs_by_its_settings_and_doctor_predicts_how_many(folder: Path, program: Program) -> None:
-    def retention(**settings: object) -> str:
-        checks = json.loads(program.in_process("doctor", "--json", **settings).stdout)["checks"]
-        return str(next(check["detail"] for check in checks if check["name"] == "retention"))
-
-    assert retention().startswith("off; removing jobs older than 90 days would free ")
-    assert "would free 0 B" not in retention()
-    limited = retention(retention_jobs_days=90)
-    assert "jobs after 90 days" in limited
-    assert "would remove 2 jobs" in limited
+def test_a_server_removes_old_jobs_by_its_settings(folder: Path, program: Program) -> None:
     with serving(folder, program=REMOVING_AT_ONCE, retention_jobs_days=90) as server:
         for _ in range(200):
             if disk.count_jobs(folder) == 1:

@@ -238,18 +238,6 @@ def test_after_a_part_of_the_log_was_lost_the_rest_is_checked(data: Path, progra
     assert verify(program) == {}
 
 
-def test_the_count_of_commits_that_older_versions_wrote_is_ignored(data: Path, program: Program) -> None:
-    (data / f"{DATABASE_FILE}-commits").write_text('{"committed": 999999, "lost": 3, "lost_at": ""}')
-    assert verify(program) == {}
-    assert doctor(program) == set()
-    with running(data):
-        pass
-    no_database(data)
-    for name in ("files", "incoming", "thumbnails", "work"):
-        shutil.rmtree(data / name, ignore_errors=True)
-    assert verify(program) == {}
-
-
 def test_a_database_of_the_version_before_is_not_reported_as_damaged_or_checked(data: Path, program: Program) -> None:
     sql(f"PRAGMA user_version = {SCHEMA - 1}")(data)
     assert verify(program) == {}
@@ -265,9 +253,3 @@ def test_a_busy_server_has_no_problem(program: Program) -> None:
             service.dispatch("process", pictures.jpeg(64, 48, seed))
         found = verify(program)
         assert found == {}, found
-
-
-def test_a_missing_folder_is_refused(program: Program) -> None:
-    result = program.in_process("verify")
-    assert result.exit_code == 2
-    assert "does not exist" in result.stderr
