@@ -26,7 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from imgproc_local.domain.romanise.japanese import hepburn, without_length
+from imgproc_local.domain.romanise.syllables import hepburn, without_length
 
 DATA = Path(__file__).parent.parent / "imgproc_local" / "domain" / "romanise" / "data"
 Reading = tuple[str, int, int]

@@ -1,20 +1,32 @@
-"""Latin, Cyrillic, Greek, Georgian and Armenian, by the transliteration systems that each language uses."""
+"""Alphabets: Latin, Cyrillic, Greek, Georgian, Armenian, Arabic and Hebrew, by the system of each language.
+
+Arabic, Persian and Hebrew write few vowels. Their names of places and frequent words are looked up in tables. Every
+other word is romanised letter by letter, and dropped if the result can't be pronounced, such as `brj`.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 
-from imgproc_local.domain.romanise.letters import romanisation
+ARABIC = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f"
+HEBREW = "\u05d0-\u05ea\u05b0-\u05c7"
 
-_UMLAUTS_WITH_E = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"}
+Rules = tuple[tuple[str, str], ...]
+"""Regular expressions for letters that are romanised by their neighbours, with their replacements, in order."""
+
+
+def romanisation(letters: Iterable[str], latin: str) -> dict[str, str]:
+    """A map from each letter to its romanisation. `latin` lists these in order, separated by spaces; `-` means ""."""
+    return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))
+
+
 _DANO_NORWEGIAN = {"æ": "ae", "ø": "oe", "å": "aa", "ä": "ae", "ö": "oe"}
-_LATIN_DIGRAPHS = {
-    "de": _UMLAUTS_WITH_E,
-    "da": _DANO_NORWEGIAN,
-    "nb": _DANO_NORWEGIAN,
-    "nn": _DANO_NORWEGIAN,
-    "no": _DANO_NORWEGIAN,
+_LATIN_DIGRAPHS = dict.fromkeys(("da", "nb", "nn", "no"), _DANO_NORWEGIAN) | {
+    "de": {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"}
 }
 
 _RUSSIAN = romanisation(
@@ -24,48 +36,107 @@ _SERBIAN = _RUSSIAN | romanisation("жхцчшђјљњћџ", "z h c c s dj j lj 
 _CYRILLIC = {
     # Source: the system of Russian road signs, simplified: е is always e, ё always yo; soft and hard signs dropped
     "ru": _RUSSIAN,
-    # Source: resolution 55 of the Cabinet of Ministers of Ukraine, 2010; initial letters in _ukrainian
-    "uk": _RUSSIAN | romanisation("гґиіїєй", "h g y i i ie i"),
+    # Source: resolution 55 of the Cabinet of Ministers of Ukraine, 2010
+    "uk": _RUSSIAN | romanisation("гґиіїєйюя", "h g y i i ie i iu ia"),
     # Source: Bulgarian Transliteration Act, 2009
     "bg": _RUSSIAN | romanisation("хщъь", "h sht a y"),
     # Source: Gaj's Latin alphabet without diacritics, đ as dj
     "sr": _SERBIAN,
     # Source: Macedonian passports
     "mk": _SERBIAN | romanisation("жчшѓќѕџ", "zh ch sh gj kj dz dzh"),
-    # Source: the instruction on geographical names of Belarus, 2007, without diacritics; iotated letters in _belarusian
-    "be": _RUSSIAN | romanisation("гжійўцчшх", "h z i j u c c s ch"),
+    # Source: the instruction on geographical names of Belarus, 2007, without diacritics
+    "be": _RUSSIAN | romanisation("гжійўцчшхеёюя", "h z i j u c c s ch je jo ju ja"),
     # Source: BGN/PCGN 1979 without diacritics
     "kk": _RUSSIAN | romanisation("әғқңөұүһіё", "a gh q ng o u u h i yo"),
 }
-_DISTINCTIVE_LETTERS = (
-    ("uk", re.compile("[їєґ]")),
-    ("be", re.compile("ў")),
-    ("mk", re.compile("[ѓќѕ]")),
-    ("sr", re.compile("[ђћљњџј]")),
-    ("kk", re.compile("[әғқңұһ]")),
-    ("ru", re.compile("[ыэё]")),
-    ("uk", re.compile("і")),
-    ("bg", re.compile("(?<=[бвгджзклмнпрстфхцчш])ъ(?=[бвгджзклмнпрстфхцчшщ])")),
-)
-"""Letters by which a language in Cyrillic is recognised. The first row that matches decides, so languages of rows above
-it may have the same letters."""
+_IOTATED_IN_BELARUSIAN = "(?<=[бвгджзклмнпрстфхцчш])"
+_CYRILLIC_RULES: dict[str, Rules] = {
+    "bg": ((r"\bбългария\b", "bulgaria"), (r"ия\b", "ia")),
+    "uk": (("зг", "zgh"), (r"\bє", "ye"), (r"\bї", "yi"), (r"\bй", "y"), (r"\bю", "yu"), (r"\bя", "ya")),
+    "be": tuple((_IOTATED_IN_BELARUSIAN + letter, f"i{vowel}") for letter, vowel in zip("еёюя", "eoua", strict=True)),
+}
+_DISTINCTIVE_LETTERS = {
+    "[їєґ]": "uk", "ў": "be", "[ѓќѕ]": "mk", "[ђћљњџј]": "sr", "[әғқңұһ]": "kk", "[ыэё]": "ru", "і": "uk",
+    "(?<=[бвгджзклмнпрстфхцчш])ъ(?=[бвгджзклмнпрстфхцчшщ])": "bg",
+}  # fmt: skip
+"""Letters by which a language in Cyrillic is recognised. The first that occurs decides, so languages before it may
+have the same letters."""
 
-# Source: ELOT 743 / ISO 843; letter groups in _greek
+# Source: ELOT 743 / ISO 843
 _GREEK = romanisation("αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o")
-# Source: the national system of Georgia, 2002
-_GEORGIAN = romanisation(
-    "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ", "a b g d e v z t i k l m n o p zh r s t u p k gh q sh ch ts dz ts ch kh j h"
+_GREEK_RULES: Rules = (
+    ("ου\u0301?", "ou"),
+    # the υ of αυ, ευ and ηυ sounds as v before vowels and voiced consonants, as f elsewhere; with a diaeresis it is a
+    # vowel of its own
+    ("(?<=[αεη])υ(?!\u0308)\u0301?(?=[αεηιουωβγδζλμνρ])", "v"),
+    ("(?<=[αεη])υ(?!\u0308)\u0301?", "f"),
+    ("(?<=[\u0370-\u03ff])[\u0300-\u036f]+", ""),
+    (r"\bμπ", "b"),
+    ("γγ", "ng"),
+    ("γξ", "nx"),
+    ("γχ", "nch"),
 )
-# Source: BGN/PCGN 1981; initial letters in _armenian
-_ARMENIAN = romanisation(
-    "աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆ",
-    "a b g d e z e y t zh i l kh ts k h dz gh ch m y n sh o ch p j r s v t r ts v p k o f",
+_GEORGIAN_AND_ARMENIAN = {
+    # Source: the national system of Georgia, 2002
+    **romanisation(
+        "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ",
+        "a b g d e v z t i k l m n o p zh r s t u p k gh q sh ch ts dz ts ch kh j h",
+    ),
+    # Source: BGN/PCGN 1981
+    **romanisation(
+        "աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆև",
+        "a b g d e z e y t zh i l kh ts k h dz gh ch m y n sh o ch p j r s v t r ts v p k o f ev",
+    ),
+}
+_ARMENIAN_RULES: Rules = ((r"\bև", "yev"), (r"\bո(?!ւ)", "vo"), (r"\bե", "ye"), ("ու", "u"))
+
+_ARABIC_LETTERS = romanisation(
+    "ابتثجحخدذرزسشصضطظعغفقكلمنهويأإآٱءؤئةىپچژگیک",
+    "a b t th j h kh d dh r z s sh s d t z a gh f q k l m n h w y a i a a - u i a a p ch zh g y k",
 )
+_LETTERS = {
+    # Source: UNGEGN's system without diacritics
+    "ar": _ARABIC_LETTERS,
+    # Source: BGN/PCGN without diacritics
+    "fa": _ARABIC_LETTERS | romanisation("ثذضظقوة", "s z z z gh v e"),
+    # Source: the simplified transcription of the Academy of the Hebrew Language
+    "he": romanisation("אבגדהוזחטיכךלמםנןסעפףצץקרשת", "a v g d h v z ch t y ch ch l m m n n s a f f tz tz k r sh t"),
+}
+_ARABIC_RULES: Rules = (
+    (r"^ال(?=\w\w)", "al"),
+    # between consonants, the semivowels waw and yeh stand for the long vowels u and i
+    (r"(?<=[^\W\dاويی])و(?=[^\Wاويی]|\b)", "u"),
+    (r"(?<=[^\W\dاويی])[يی](?=[^\Wاويی]|\b)", "i"),
+)
+_RULES: dict[str, Rules] = {
+    "ar": _ARABIC_RULES,
+    "fa": (*_ARABIC_RULES, ("ه$", "e")),
+    "he": (
+        (r"^ו(?=\w)", "v"), (r"(?<=\w)וו(?=\w)", "v"), (r"(?<=\w)ו", "o"), (r"(?<=\w)יי?", "i"), ("^פ", "p"),
+        ("^כ", "k"), ("^ב", "b"), ("ה$", "a"),
+    ),
+}  # fmt: skip
+_PREFIXES = {
+    "ar": (("وال", "wa al"), ("بال", "bi al"), ("لل", "li al"), ("ال", "al"), ("و", "wa "), ("ب", "bi "), ("ل", "li ")),
+    "fa": (),
+    "he": (("וה", "ve ha"), ("שב", "she be "), ("ה", "ha"), ("ב", "be "), ("ל", "le "), ("מ", "mi "), ("ו", "ve ")),
+}
+"""Articles and particles that are written as one word with the next word, and their romanisation. They are separated
+only if the rest of the word is in the table."""
+_SUFFIXES = {"ar": (), "fa": (("های", "haye"), ("ها", "ha"), ("ی", "i")), "he": ()}
+"""Plural and indefinite endings of Persian, which are joined to the romanised word."""
+_ADVERB = re.compile("(.{2,})(?:\u064b\u0627|\u0627\u064b)")
+"""An Arabic word with the ending -an of adverbs: fathatan with alef, in either order."""
+_MAX_NAME_WORDS = 4
+_PRONOUNCEABLE = re.compile(
+    "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
+)
+"""A word whose syllables have a vowel and at most one consonant before it; one more consonant may end it."""
 
 
 def latin(text: str, language: str) -> str:
     """Replaces letters with diacritics by the two letters that `language` writes instead: ä by ae in German."""
-    return _replace(text, _LATIN_DIGRAPHS.get(language, {}))
+    return _transliterated(text, (), _LATIN_DIGRAPHS.get(language, {}))
 
 
 def cyrillic(text: str, language: str, requested: str) -> str:
@@ -78,55 +149,86 @@ def cyrillic(text: str, language: str, requested: str) -> str:
         return text
     if language not in _CYRILLIC:
         default = requested if requested in _CYRILLIC else "ru"
-        language = next((code for code, letters in _DISTINCTIVE_LETTERS if letters.search(text)), default)
-    if language == "bg":
-        text = re.sub(r"ия\b", "ia", re.sub(r"\bбългария\b", "bulgaria", text))
-    elif language == "uk":
-        text = _ukrainian(text)
-    elif language == "be":
-        text = _belarusian(text)
-    return _replace(text, _CYRILLIC[language])
+        language = next((code for letters, code in _DISTINCTIVE_LETTERS.items() if re.search(letters, text)), default)
+    return _transliterated(text, _CYRILLIC_RULES.get(language, ()), _CYRILLIC[language])
 
 
 def greek(text: str) -> str:
     """Greek in Latin letters."""
     if not re.search("[\u0370-\u03ff\u1f00-\u1fff]", text):
         return text
-    plain = unicodedata.normalize("NFD", text)
-    plain = plain.replace("ου\u0301", "ού").replace("ου", "ou").replace("ού", "ou")
-    # the υ of αυ, ευ and ηυ sounds as v before vowels and voiced consonants, as f elsewhere; with a diaeresis it is
-    # a vowel of its own
-    pairs = re.compile("([αεη])υ(?!\u0308)(\u0301?)(?=(.?))")
-    plain = pairs.sub(lambda m: m[1] + ("v" if m[3] and m[3] in "αεηιουωβγδζλμνρ" else "f"), plain)
-    plain = re.sub("(?<=[\u0370-\u03ff])[\u0300-\u036f]+", "", plain)
-    plain = re.sub(r"\bμπ", "b", plain)
-    for group, letters in (("γγ", "ng"), ("γξ", "nx"), ("γχ", "nch")):
-        plain = plain.replace(group, letters)
-    return unicodedata.normalize("NFC", _replace(plain, _GREEK))
+    return unicodedata.normalize("NFC", _transliterated(unicodedata.normalize("NFD", text), _GREEK_RULES, _GREEK))
 
 
 def caucasian(text: str) -> str:
     """Georgian and Armenian in Latin letters."""
-    text = re.sub(r"\bե", "ye", re.sub(r"\bո(?!ւ)", "vo", re.sub(r"\bև", "yev", text)))
-    text = text.replace("ու", "u").replace("և", "ev")
-    return _replace(text, _GEORGIAN | _ARMENIAN)
+    return _transliterated(text, _ARMENIAN_RULES, _GEORGIAN_AND_ARMENIAN)
 
 
-def _replace(text: str, letters: dict[str, str]) -> str:
+def vowelless(text: str, language: str) -> str:
+    """Words of Arabic (`ar`), Persian (`fa`) or Hebrew (`he`) in Latin letters; "" if more than half would be dropped.
+
+    Text in Arabic letters of another language is read as Persian if it has letters that Arabic lacks.
+    """
+    if language not in _LETTERS:
+        language = "fa" if re.search("[پچژگکیھہۀےٹڈڑں]", text) else "ar"
+    words, out = text.split(), []
+    position = dropped = 0
+    while position < len(words):
+        ends = range(min(len(words), position + _MAX_NAME_WORDS), position, -1)
+        found = ((end, _lookup(" ".join(words[position:end]), language)) for end in ends)
+        end, name = next((pair for pair in found if pair[1]), (position + 1, ""))
+        out.append(name or _letter_by_letter(words[position], language))
+        dropped += not out[-1]
+        position = end
+    return " ".join(filter(None, out)) if dropped * 2 <= len(words) else ""
+
+
+def _transliterated(text: str, rules: Rules, letters: dict[str, str]) -> str:
+    for pattern, replacement in rules:
+        text = re.sub(pattern, replacement, text)
     return "".join(letters.get(char, char) for char in text)
 
 
-def _ukrainian(text: str) -> str:
-    """Romanises зг, and letters whose romanisation at the beginning of a word differs (є is ye there, ie elsewhere)."""
-    text = text.replace("зг", "zgh")
-    for letter, initial in (("є", "ye"), ("ї", "yi"), ("й", "y"), ("ю", "yu"), ("я", "ya")):
-        text = re.sub(rf"\b{letter}", initial, text)
-    return text.replace("ю", "iu").replace("я", "ia")
+@cache
+def _table(language: str) -> dict[str, str]:
+    """The romanisation of words and names by their normalised form. A name may have several words."""
+    table: dict[str, str] = {}
+    for kind in ("words", "names"):
+        content = (files(__package__) / "data" / f"{kind}-{language}.txt").read_text("utf-8")
+        for line in content.splitlines():
+            written, latin = line.split("\t")
+            table.setdefault(_normalised(written), latin)
+    return table
 
 
-def _belarusian(text: str) -> str:
-    """Romanises е, ё, ю and я: with i after consonants, with j elsewhere."""
-    for letter, vowel in (("е", "e"), ("ё", "o"), ("ю", "u"), ("я", "a")):
-        text = re.sub(f"(?<=[бвгджзклмнпрстфхцчш]){letter}", f"i{vowel}", text)
-        text = text.replace(letter, f"j{vowel}")
-    return text
+def _normalised(text: str) -> str:
+    """`text` without vowel marks, and with one letter for the variants of each, such as ا for أ."""
+    text = re.sub("[\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670ـ'׳״\"\u200c]", "", text)
+    return text.translate(str.maketrans("أإآٱىيك", "ااااییک"))
+
+
+def _lookup(written: str, language: str) -> str:
+    """The romanisation of a word or name in the table, also with a prefix, a suffix or an adverb's ending; else ""."""
+    table, adverb = _table(language), _ADVERB.fullmatch(written)
+    for stem, ending in ((written, ""), (adverb[1] if adverb else "", "an")):
+        plain = _normalised(stem)
+        if plain in table:
+            return table[plain] + ending
+        for prefix, latin in _PREFIXES[language]:
+            rest = plain.removeprefix(prefix)
+            if rest != plain and len(rest) > 1 and rest in table:
+                return latin + table[rest] + ending
+        for suffix, latin in _SUFFIXES[language]:
+            rest = plain.removesuffix(suffix)
+            if rest != plain and rest in table:
+                return table[rest] + latin + ending
+    return ""
+
+
+def _letter_by_letter(word: str, language: str) -> str:
+    """`word` romanised letter by letter if the result can be pronounced or has no letters; else ""."""
+    plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
+    latin = _transliterated(plain, _RULES[language], _LETTERS[language]).replace("aa", "a")
+    is_number = not re.search("[^\x00-\x7f]|[a-z]", latin)
+    return latin if is_number or _PRONOUNCEABLE.fullmatch(latin) else ""

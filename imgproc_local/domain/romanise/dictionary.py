@@ -1,4 +1,4 @@
-"""Segmentation and romanisation of scripts without spaces, with a dictionary (Japanese, Chinese, Thai).
+"""Scripts without spaces between words, which are segmented and romanised with a dictionary: Japanese, Chinese, Thai.
 
 A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` generates:
 
@@ -10,18 +10,33 @@ A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` genera
         `latin,class,cost`
 
 As in MeCab, the more frequent a word or a pair of classes is, the lower is its cost, and the segmentation with the
-lowest sum of costs is used. Entries are searched in one block of bytes: a dict of them would need ten times the memory.
+lowest sum of costs is used. Entries are searched as lines of bytes: a dict of words would need several times the
+memory.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
+import unicodedata
 from bisect import bisect_left
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from imgproc_local.domain.romanise.alphabets import romanisation
+from imgproc_local.domain.romanise.syllables import HANGUL, KANA, hepburn, without_length, without_q
+
+HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々〆〇"
+THAI = "\u0e01-\u0e4e"
+_HAN_RUN, _THAI_RUN, _JAPANESE_RUN = (re.compile(f"[{letters}]+") for letters in (HAN, THAI, HAN + KANA))
+_KATAKANA_RUN = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
+_COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun nin mei en kai")
+"""Japanese counters and their readings after digits. As words, the same characters have other readings."""
+_COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
 
 MAX_WORD_CHARS = 16
 """Longer entries are never found."""
@@ -33,14 +48,29 @@ _SINGLE_COST = 1200
 _GROUPED_COST = 400
 """The costs of words without an entry: a single character, and a match of `grouped`. Those of entries are lower."""
 
+_NOT_IN_MODERN_JAPANESE = frozenset(
+    "會樂廳國學體灣戰區圖實寫鐵應變觀覺讀歸圓圍壓團對從戀戲據擔數斷樣樓歐氣澤濱濕營獨獻畫當發縣繼續聽聲臺舊萬藝處號裝觸譯豐轉邊醫鐘關險雙靈點龍壽廣"
+)
+"""Traditional Chinese characters for which Japanese uses simpler ones today."""
+_JAPANESE_PLACES = (
+    " 東京 京都 大阪 名古屋 横浜 神戸 札幌 福岡 広島 長崎 奈良 北海道 沖縄 仙台 富士山 鎌倉 金沢 箱根 新宿"
+    " 渋谷 銀座 浅草 秋葉原 池袋 上野 品川 成田 千葉 埼玉 静岡 熊本 鹿児島 日光 日本 東京都 京都市 大阪市"
+)
+_CHINESE_PLACES = (
+    " 北京 上海 重庆 重慶 天津 南京 广州 廣州 深圳 香港 澳门 澳門 台北 臺北 高雄 台中 台湾 臺灣 西安 成都"
+    " 武汉 武漢 杭州 苏州 蘇州 青岛 青島 大连 大連 长城 長城 中国 中國 黄山 桂林 拉萨 拉薩 厦门 廈門 昆明"
+    " 哈尔滨 哈爾濱 西藏 四川"
+)
+_LANGUAGE_OF_PLACE = dict.fromkeys(_JAPANESE_PLACES.split(), "ja") | dict.fromkeys(_CHINESE_PLACES.split(), "zh")
+
 
 class Word(Struct, frozen=True):
     """A word of a segmented text. `latin` is "" if it has no reading. `joins` is that of its class: `<`, `>` or `.`."""
 
     written: str
-    latin: str
-    word_class: int
-    cost: int
+    latin: str = ""
+    word_class: int = _DEFAULT_CLASS
+    cost: int = _SINGLE_COST
     joins: str = "."
 
 
@@ -52,20 +82,6 @@ class _Path(Struct, frozen=True):
     before: _Path | None
 
 
-class _Entries:
-    """The lines of a dictionary as a sequence for `bisect`: the item at each byte is the line that contains it."""
-
-    def __init__(self, lines: bytes) -> None:
-        self._lines = lines
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def __getitem__(self, position: int) -> bytes:
-        start = self._lines.rfind(b"\n", 0, position) + 1
-        return self._lines[start : self._lines.find(b"\n", position)]
-
-
 class Dictionary:
     """The words of a language with their romanisation."""
 
@@ -73,23 +89,7 @@ class Dictionary:
         header, _, entries = content.partition(b"\n\n")
         self._joins, *rows = header.decode().split("\n")
         self._costs = [[int(cost) for cost in row.split()] for row in rows]
-        self._entries = entries if entries.endswith(b"\n") else entries + b"\n"
-
-    def readings(self, written: str) -> tuple[list[Word], bool]:
-        """The entries whose form is `written`, and whether longer forms begin with it."""
-        key = written.encode()
-        first = bisect_left(_Entries(self._entries), key)
-        line_end = self._entries.find(b"\n", first)
-        start = self._entries.rfind(b"\n", 0, first) + 1
-        if line_end < 0 or not self._entries.startswith(key, start):
-            return [], False
-        if not self._entries.startswith(key + b"\t", start):
-            return [], True
-        words = []
-        for reading in self._entries[start + len(key) + 1 : line_end].decode().split(" "):
-            latin, word_class, cost = reading.split(",")
-            words.append(Word(written, latin, int(word_class), int(cost), self._joins[int(word_class)]))
-        return words, self._entries.startswith(key, line_end + 1)
+        self._lines = entries.splitlines()
 
     def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[Word]:
         """The words of the cheapest segmentation of `text`.
@@ -97,47 +97,48 @@ class Dictionary:
         A match of `grouped` is also considered as one word, without a reading, beside the entries that begin there.
         """
         text = text[:MAX_SEGMENTED_CHARS]
-        paths: list[list[_Path]] = [[] for _ in range(len(text) + 1)]
+        # the cheapest path to each position, by the class of its last word
+        paths: list[dict[int, _Path]] = [{} for _ in range(len(text) + 1)]
         for start in range(len(text)):
             if start and not paths[start]:
                 continue
             for word in self._words_at(text, start, grouped):
-                end = start + len(word.written)
-                path = self._extend(paths[start], word)
-                paths[end] = [
-                    old for old in paths[end] if old.word.word_class != word.word_class or old.cost < path.cost
-                ]
-                if all(old.word.word_class != word.word_class for old in paths[end]):
-                    paths[end].append(path)
+                cost, before = min(
+                    ((path.cost + self._costs[last][word.word_class], path) for last, path in paths[start].items()),
+                    key=lambda pair: pair[0],
+                    default=(0, None),
+                )
+                ending_here = paths[start + len(word.written)]
+                old = ending_here.get(word.word_class)
+                if old is None or cost + word.cost <= old.cost:
+                    ending_here[word.word_class] = _Path(cost + word.cost, word, before)
         words: list[Word] = []
-        last = min(paths[-1], key=lambda path: path.cost, default=None)
+        last = min(paths[-1].values(), key=lambda path: path.cost, default=None)
         while last is not None:
             words.append(last.word)
             last = last.before
         return words[::-1]
 
-    def _extend(self, before: list[_Path], word: Word) -> _Path:
-        """The cheapest of the paths `before` followed by `word`."""
-        if not before:
-            return _Path(word.cost, word, None)
-        cost, best = min(
-            ((path.cost + self._costs[path.word.word_class][word.word_class], path) for path in before),
-            key=lambda pair: pair[0],
-        )
-        return _Path(cost + word.cost, word, best)
-
     def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[Word]:
         """All words that begin at `start`; at least one."""
         words: list[Word] = []
         for end in range(start + 1, min(len(text), start + MAX_WORD_CHARS) + 1):
-            found, has_longer = self.readings(text[start:end])
-            words += found
-            if not has_longer:
+            key = text[start:end].encode()
+            at = bisect_left(self._lines, key)
+            if at < len(self._lines) and self._lines[at].startswith(key + b"\t"):
+                words += self._readings(self._lines[at].decode())
+                at += 1
+            if at == len(self._lines) or not self._lines[at].startswith(key):
                 break
-        match = grouped.match(text, start) if grouped else None
-        if match:
-            words.append(Word(match[0], "", _DEFAULT_CLASS, _GROUPED_COST))
-        return words or [Word(text[start], "", _DEFAULT_CLASS, _SINGLE_COST)]
+        if match := grouped.match(text, start) if grouped else None:
+            words.append(Word(match[0], cost=_GROUPED_COST))
+        return words or [Word(text[start])]
+
+    def _readings(self, line: str) -> list[Word]:
+        """The words of one entry."""
+        written, _, readings = line.partition("\t")
+        fields = (reading.split(",") for reading in readings.split(" "))
+        return [Word(written, latin, int(index), int(cost), self._joins[int(index)]) for latin, index, cost in fields]
 
 
 @cache
@@ -147,20 +148,90 @@ def load_dictionary(name: str) -> Dictionary:
     return Dictionary(gzip.decompress(content))
 
 
-def joined(words: list[Word]) -> list[str]:
-    """The romanised words, joined to their neighbours as their classes say.
+def language_of_han(text: str, requested: str, text_language: str | None) -> str:
+    """The language of the Chinese characters in `text`: `ja`, `zh`, or "" if they can be both, or are Korean.
+
+    These decide, in this order: kana (Japanese), `text_language`, Hangul (Korean), characters that only one of the
+    languages uses, well-known places, and `requested`.
+    """
+    if re.search(f"[{KANA}\uff66-\uff9f]", text):
+        return "ja"
+    if text_language in ("ja", "zh"):
+        return text_language
+    if text_language == "ko" or re.search(f"[{HANGUL}]", text):
+        return ""
+    runs = _HAN_RUN.findall(text)
+    han = "".join(runs)
+    may_be_japanese = _encodes(han, "shift_jis") and not _NOT_IN_MODERN_JAPANESE.intersection(han)
+    may_be_chinese = _encodes(han, "gb2312") or _encodes(han, "big5")
+    if may_be_japanese != may_be_chinese:
+        return "ja" if may_be_japanese else "zh"
+    places = (_LANGUAGE_OF_PLACE[run] for run in runs if run in _LANGUAGE_OF_PLACE)
+    return next(places, requested if requested in ("ja", "zh") else "")
+
+
+def japanese(text: str) -> str:
+    """Replaces runs of kana and kanji by their romanised words.
+
+    A run without kanji is romanised as one word, because hiragana alone can't be segmented with certainty. A character
+    without a reading is dropped.
+    """
+    text = _COUNTER.sub(lambda counter: f" {_COUNTERS[counter[0]]} ", unicodedata.normalize("NFKC", text))
+    return _JAPANESE_RUN.sub(lambda run: f" {without_q(_japanese_words(run[0]))} ", text)
+
+
+def chinese(text: str) -> str:
+    """Replaces runs of simplified or traditional characters by Hanyu Pinyin without tones, with u for ü, as in URLs."""
+    return _HAN_RUN.sub(
+        lambda run: f" {_joined(load_dictionary('chinese').segment(run[0].translate(_simplified())))} ", text
+    )
+
+
+def thai(text: str) -> str:
+    """Replaces runs of Thai by their romanised words (Royal Thai General System).
+
+    A run is dropped if less than half of its characters belong to words in the dictionary. Such a run could only be
+    romanised letter by letter, and Thai leaves some vowels unwritten.
+    """
+    return _THAI_RUN.sub(lambda run: f" {_thai_words(run[0])} ", text)
+
+
+def _japanese_words(run: str) -> str:
+    if not _HAN_RUN.search(run):
+        return without_length(hepburn(run))
+    words = load_dictionary("japanese").segment(run, _KATAKANA_RUN)
+    return _joined(word if word.latin else replace(word, latin=hepburn(word.written)) for word in words)
+
+
+def _thai_words(run: str) -> str:
+    words = load_dictionary("thai").segment(run.replace("ํา", "ำ"))
+    known = sum(len(word.written) for word in words if word.latin)
+    return _joined(words) if known * 2 >= sum(len(word.written) for word in words) else ""
+
+
+@cache
+def _simplified() -> dict[int, str]:
+    """The simplified form of each traditional character."""
+    traditional, simplified = (files(__package__) / "data" / "simplified.txt").read_text("utf-8").split()
+    return str.maketrans(dict(zip(traditional, simplified, strict=True)))
+
+
+def _joined(words: Iterable[Word]) -> str:
+    """The romanised words separated by spaces, or joined to their neighbours as their classes say.
 
     Words without a reading are dropped, and separate their neighbours.
     """
-    out: list[str] = []
-    join_next = False
+    out, last = "", "."
     for word in words:
-        if not word.latin:
-            join_next = False
-        elif out and (join_next or word.joins == "<"):
-            out[-1] += word.latin
-            join_next = word.joins == ">"
-        else:
-            out.append(word.latin)
-            join_next = word.joins == ">"
-    return out
+        if word.latin:
+            out += word.latin if last == ">" or (word.joins == "<" and out) else f" {word.latin}"
+        last = word.joins if word.latin else "."
+    return out.strip()
+
+
+def _encodes(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

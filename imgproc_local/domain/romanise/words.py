@@ -7,14 +7,9 @@ import unicodedata
 
 from anyascii import anyascii
 
-from imgproc_local.domain.romanise.alphabets import caucasian, cyrillic, greek, latin
-from imgproc_local.domain.romanise.chinese import chinese
-from imgproc_local.domain.romanise.han import language_of_han
-from imgproc_local.domain.romanise.indic import INDIC, indic
-from imgproc_local.domain.romanise.japanese import HAN, KANA, japanese
-from imgproc_local.domain.romanise.korean import HANGUL, korean
-from imgproc_local.domain.romanise.thai import THAI, thai
-from imgproc_local.domain.romanise.vowelless import ARABIC, HEBREW, arabic_script, hebrew
+from imgproc_local.domain.romanise.alphabets import ARABIC, HEBREW, caucasian, cyrillic, greek, latin, vowelless
+from imgproc_local.domain.romanise.dictionary import HAN, THAI, chinese, japanese, language_of_han, thai
+from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, KANA, indic, korean
 
 MAX_TEXT_CHARS = 2000
 """Further characters of a text are ignored."""
@@ -55,8 +50,9 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
             case _:
                 text = re.sub(f"[{HAN}]+", " ", text)
     text = cyrillic(thai(indic(korean(text))), language if text_language else "", requested)
-    text = re.sub(rf"[{ARABIC}]+(?:\s+[{ARABIC}]+)*", lambda run: arabic_script(run[0], text_language or ""), text)
-    text = re.sub(rf"[{HEBREW}]+(?:\s+[{HEBREW}]+)*", lambda run: hebrew(run[0]), text)
+    arabic = text_language if text_language in ("ar", "fa") else ""
+    text = re.sub(rf"[{ARABIC}]+(?:\s+[{ARABIC}]+)*", lambda run: vowelless(run[0], arabic), text)
+    text = re.sub(rf"[{HEBREW}]+(?:\s+[{HEBREW}]+)*", lambda run: vowelless(run[0], "he"), text)
     text = latin(caucasian(greek(text)), language)
     return [part for word in text.split() for part in re.findall("[a-z0-9]+", _ascii(word))]
 
