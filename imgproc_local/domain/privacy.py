@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from functools import lru_cache
 
@@ -98,10 +98,8 @@ _COORDINATES = "(?i)" + "|".join(
         # degrees, minutes and seconds
         rf"(?:\b{_HEMISPHERE}\s?)?{_START}[+\-−]?\d{{1,3}}\s?{_DEGREE}\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?['′’´‘]"
         rf"(?:\s{{0,2}}\d{{1,2}}(?:[.,]\d{{1,10}})?\s?(?:[\"″”“]|''|′′|’’)?)?(?:\s{{0,2}}{_HEMISPHERE}{_END})?",
-        rf"{_START}\d{{1,3}}[\s:,]\d{{1,2}}[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?\s?{_HEMISPHERE}{_END}",
-        rf"{_START}\d{{1,3}}[\s,]\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
+        rf"{_START}\d{{1,3}}(?:[\s:,]|\s?{_DEGREE}\s?)\d{{1,2}}(?:[\s:,]\d{{1,2}}(?:[.,]\d{{1,10}})?|[.,]\d{{1,10}})\s?{_HEMISPHERE}{_END}",
         rf"\b[NSEWO]\s?\d{{1,3}}\s?(?:\s|{_DEGREE}\s?)\d{{1,2}}(?:\s\d{{1,2}})?[.,]\d{{1,10}}",
-        rf"{_START}\d{{1,3}}\s?{_DEGREE}\s?\d{{1,2}}[.,]\d{{1,10}}\s?{_HEMISPHERE}{_END}",
         # fractions, as Exif stores them
         r"\b\d{1,4}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}[,;\s]{1,3}\d{1,9}/\d{1,9}\b",
         # decimal degrees
@@ -158,32 +156,39 @@ _BLOB = (
 )
 """A UUID, a hash or Base64."""
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})((?:\s[^<>]{0,2000})?)>")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,2000})?>")
 _HTML_NAMES = """
 a abbr acronym address article aside b bdi bdo big blockquote br caption center cite code dd del details dfn div dl dt
 em figcaption figure font footer h1 h2 h3 h4 h5 h6 header hr i img ins kbd li main mark nav ol p pre q rp rt ruby s
 samp section small span strike strong sub summary sup table tbody td th time tr tt u ul var wbr
 """
 _HTML = frozenset(_HTML_NAMES.split())
+_OBJECT = re.compile(r"(?:\{\s{0,4})++(?:\}|[^{}]*[:=,]|$)|\[\s{0,4}(?:[{\"'\[]|[+-]?\d[\d.]{0,20}\s{0,4},)")
+"""The beginning of an object or array of JSON or code."""
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
 _NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
 _WORD = re.compile(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
 _SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
 _LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
 
-_LEFTOVERS = re.compile(
-    r"\(\s{0,4}[,;:/|-]?\s{0,4}\)|\[\s{0,4}[,;:/|-]?\s{0,4}\]|<\s{0,4}>|\{\s{0,4}\}|\"\s{0,4}\""
-    r"|\b(?:e-?mail|mail|mailto|gps|coordinates?|position|koordinaten|coordonnées|coordenadas)\s{0,2}[:=]\s{0,2}(?=$|[\s,;.)\]])",
-    re.IGNORECASE,
+_LEFTOVER = (
+    r"(?i)\(\s{0,4}[,;:/|-]?\s{0,4}\)|\[\s{0,4}[,;:/|-]?\s{0,4}\]|<\s{0,4}>|\{\s{0,4}\}|\"\s{0,4}\""
+    r"|\b(?:e-?mail|mail|mailto|gps|coordinates?|position|koordinaten|coordonnées|coordenadas)\s{0,2}[:=]\s{0,2}(?=$|[\s,;.)\]])"
 )
-_SPACES = re.compile(r"[^\S\r\n]{2,}+")
-_SPACE_BEFORE_MARK = re.compile(r"[^\S\r\n](?=[,.;:!?)\]](?:\s|$))")
-_MARK_ALONE = re.compile(r"(?<=\s)[,;](?=\s)")
-_REPEATED_MARKS = re.compile(r"([,;:|/])(?:\s{0,4}[,;:|/]){1,8}+(?=\s|$)")
-_MARK_BEFORE_STOP = re.compile(r"[,;:]\s{0,4}(?=[.!?](?:\s|$))")
+"""Empty brackets, and labels without a value."""
+_SPACES = r"[^\S\r\n]{2,}+"
+_TIDYING = (
+    (_LEFTOVER, " "),
+    (_LEFTOVER, " "),
+    (r"(?<=\s)[,;](?=\s)", " "),
+    (_SPACES, " "),
+    (r"([,;:|/])(?:\s{0,4}[,;:|/]){1,8}+(?=\s|$)", r"\1"),
+    (_SPACES, " "),
+    (r"[^\S\r\n](?=[,.;:!?)\]](?:\s|$))", ""),
+    (r"[,;:]\s{0,4}(?=[.!?](?:\s|$))", ""),
+)
+"""What removals leave behind, and what replaces it, in order."""
 _EDGES = " \t\r\n,;:|/–—-&"
-
-
 _BREAK = re.compile(
     r"[\r\n]|</?(?:p|div|br|li|ul|ol|h[1-6]|t[drh]|table|blockquote|figcaption|section)\b[^<>]{0,2000}>", re.IGNORECASE
 )
@@ -202,18 +207,14 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
         return CleanText("", frozenset((Removed.DATA_TEXT,)))
     if not _MAY_BE_PRIVATE.search(text):
         return CleanText(text)
-    removed: set[Removed] = set()
     if _is_data(text):
         return CleanText("", frozenset((Removed.DATA_TEXT, *_kinds_in(text))))
-    cleaned = _without_objects(_without_elements(text))
+    removed: set[Removed] = set()
+    cleaned = _without_data(text)
     if cleaned != text:
         removed |= {Removed.DATA_TEXT, *_kinds_in(text)}
-    shorter = _URL.sub(lambda found: " " if _POSITION_IN_URL.search(found[0]) else found[0], cleaned)
-    if shorter != cleaned:
-        removed.add(Removed.GPS)
-        cleaned = shorter
-    for kind, pattern in _PRIVATE:
-        shorter = re.sub(pattern, " ", cleaned)
+    for kind, remove in _REMOVALS:
+        shorter = remove(cleaned)
         if shorter != cleaned:
             removed.add(kind)
             cleaned = shorter
@@ -226,21 +227,28 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
     if not removed and shorter == text:
         return CleanText(text)
     removed |= {Removed.DATA_TEXT} if shorter != cleaned else set()
-    cleaned = _tidied(shorter)
+    for pattern, replacement in _TIDYING:
+        shorter = re.sub(pattern, replacement, shorter)
+    cleaned = shorter.strip(_EDGES)
     return CleanText(cleaned if _WORD.search(cleaned) and not _is_data(cleaned) else "", frozenset(removed))
 
 
-_PRIVATE = (
-    (Removed.GPS, _MAP_LINK),
-    (Removed.SERIAL_NUMBER, _SERIAL),
-    (Removed.GPS, _GRID_REFERENCES),
-    (Removed.GPS, _COORDINATES),
+def _without_positions_in_links(text: str) -> str:
+    return _URL.sub(lambda found: " " if _POSITION_IN_URL.search(found[0]) else found[0], text)
+
+
+_REMOVALS: tuple[tuple[Removed, Callable[[str], str]], ...] = (
+    (Removed.GPS, _without_positions_in_links),
+    (Removed.GPS, lambda text: re.sub(_MAP_LINK, " ", text)),
+    (Removed.SERIAL_NUMBER, lambda text: re.sub(_SERIAL, " ", text)),
+    (Removed.GPS, lambda text: re.sub(_GRID_REFERENCES, " ", text)),
+    (Removed.GPS, lambda text: re.sub(_COORDINATES, " ", text)),
 )
 
 
 def _kinds_in(data: str) -> set[Removed]:
     """The kinds of private data in `data`."""
-    return {kind for kind, pattern in _PRIVATE if re.search(pattern, data)} | {kind for kind, _ in _personal(data)}
+    return {kind for kind, remove in _REMOVALS if remove(data) != data} | {kind for kind, _ in _personal(data)}
 
 
 def _personal(text: str) -> list[tuple[Removed, tuple[int, int]]]:
@@ -274,80 +282,31 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def _is_data(text: str) -> bool:
     """Whether `text` is a file format such as JSON or XML, or consists mainly of settings (`name=value`) or numbers."""
     text = text.strip()
-    if not text:
-        return False
-    if text[0] in "{[" and _without_objects(text).strip(" \t\r\n,;") == "":
-        return True
     if text.startswith(("<?xml", "<!", "bplist", "%PDF", "data:")):
         return True
-    if text[0] == "<" and _without_elements(text).strip() == "":
+    if text and not _without_data(text).strip(" \t\r\n,;"):
         return True
     if not _WORD.search(text):
         return len(_LIST_OF_NUMBERS.findall(text)) > 1 or bool(re.search(r"\d[.,]\d", text))
     text = _URL.sub(" ", text)
-    pairs = len(_PAIR.findall(text))
-    tokens = re.split(r"[\s,;&|]+", text)
-    others = sum(1 for token in tokens if "=" not in token and _WORD.search(token))
-    if pairs and pairs >= max(1, others):
-        return True
-    entries = len(_NUMERIC_ENTRY.findall(text))
-    lines = len(re.split(r"[\n,;|]+", text))
-    if entries >= 2 and 2 * entries > lines:
-        return True
-    numbers = len(_SEPARATED_NUMBERS.findall(text))
-    return numbers >= 3 and sum(map(str.isalpha, text)) < 0.3 * len(text)
+    pairs, entries = len(_PAIR.findall(text)), len(_NUMERIC_ENTRY.findall(text))
+    others = sum("=" not in token and _WORD.search(token) is not None for token in re.split(r"[\s,;&|]+", text))
+    letters = sum(map(str.isalpha, text))
+    return (
+        pairs >= max(1, others)
+        or (entries >= 2 and 2 * entries > len(re.split(r"[\n,;|]+", text)))
+        or (len(_SEPARATED_NUMBERS.findall(text)) >= 3 and letters < 0.3 * len(text))
+    )
 
 
-def _without_objects(text: str) -> str:
-    """`text` without objects and arrays of JSON or code. The last one may be unclosed."""
-    out: list[str] = []
-    depth = start = end = 0
-    for found in re.finditer(r"[{}\[\]]|\Z", text):
-        if found[0] in ("{", "["):
-            start = start if depth else found.start()
-            depth += 1
-        elif depth:
-            depth = depth - 1 if found[0] else 0
-            if depth == 0:
-                inside = text[start : found.end()]
-                out += [text[end:start], " " if _is_object(inside) else inside]
-                end = found.end()
-    return "".join([*out, text[end:]])
-
-
-def _is_object(text: str) -> bool:
-    """Whether `text`, which begins with a bracket, is an object or array of JSON or code. It may be truncated."""
-    inside = text[1:].lstrip()
-    if text[0] == "{":
-        return not inside[:1].strip("}") or bool(re.search(r"[:=,]", inside))
-    return inside[:1] in ("{", '"', "'", "[") or bool(re.match(r"[+-]?\d[\d.]{0,20}\s{0,4},", inside))
-
-
-def _without_elements(text: str) -> str:
-    """`text` without XML elements that are not HTML, such as those of GPX or KML."""
-    if "<" not in text:
+def _without_data(text: str) -> str:
+    """`text` without what is between the first and the last mark of JSON or code, and of XML that is not HTML."""
+    tags = [tag for tag in _TAG.finditer(text) if tag[2].lower() not in _HTML]
+    if any(tag[1] or tag[0].endswith("/>") for tag in tags):
+        text = f"{text[: tags[0].start()]} {text[tags[-1].end() :]}"
+    begin = _OBJECT.search(text)
+    if begin is None:
         return text
-    out, end = [], 0
-    unclosed: set[str] = set()
-    for tag in _TAG.finditer(text):
-        name = tag[2]
-        if tag.start() < end or tag[1] or name in unclosed or name.lower() in _HTML:
-            continue
-        if tag[3].endswith("/") or tag[0].endswith("/>"):
-            stop = tag.end()
-        else:
-            closing = text.find(f"</{name}", tag.end())
-            if closing < 0:
-                unclosed.add(name)
-                continue
-            stop = text.find(">", closing) + 1 or len(text)
-        out += [text[end : tag.start()], " "]
-        end = stop
-    return "".join([*out, text[end:]])
-
-
-def _tidied(text: str) -> str:
-    """`text` without what removals leave behind: empty brackets, labels, repeated spaces and punctuation marks."""
-    text = _MARK_ALONE.sub(" ", _LEFTOVERS.sub(" ", _LEFTOVERS.sub(" ", text)))
-    text = _REPEATED_MARKS.sub(r"\1", _SPACES.sub(" ", text))
-    return _MARK_BEFORE_STOP.sub("", _SPACE_BEFORE_MARK.sub("", _SPACES.sub(" ", text))).strip(_EDGES)
+    rest = text[begin.start() :]
+    is_closed = rest.count("{") + rest.count("[") <= rest.count("}") + rest.count("]")
+    return f"{text[: begin.start()]} {rest[max(rest.rfind('}'), rest.rfind(']')) + 1 :] if is_closed else ''}"
