@@ -221,8 +221,7 @@ def load_model(
 
         # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
         timeout_s = config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
-        report = partial(_save_loopback_problem, model_store(config), model.name)
-        return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, report, check_stop)
+        return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, check_stop)
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import require_self_test
 
@@ -270,13 +269,6 @@ def loopback_problem(config: Config, model: LoopbackModel) -> str | None:
     except ModelUnusable as error:
         return error.message
     return None
-
-
-def _save_loopback_problem(models: ModelStore, name: str, problem: str | None) -> None:
-    try:
-        models.save_loopback_problem(name, problem)
-    except (ModelUnusable, StorageFailed) as error:
-        log.warning("The problem of the model %s can't be stored: %s", name, error.message)
 
 
 def used_model_status(config: Config) -> ModelStatus:

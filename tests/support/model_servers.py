@@ -4,8 +4,8 @@ word.
 A `Behaviour` answers one request. The double takes the next one from `chats`; if none is left, it answers as the
 program does.
 
-Sources of the errors: ollama/ollama, server/routes.go and model/model.go; lmstudio-ai/lmstudio-bug-tracker, issues 237,
-908 and 1730; llama.cpp, tools/server/server-common.cpp, server-context.cpp and server-http.cpp.
+Sources of the errors: ollama/ollama, server/routes.go and model/model.go; lmstudio-ai/lmstudio-bug-tracker, issues 237
+and 908; llama.cpp, tools/server/server-common.cpp and server-http.cpp.
 """
 
 from __future__ import annotations
@@ -28,64 +28,22 @@ MODEL = {"ollama": "gemma3:4b", "lmstudio": "google/gemma-3-4b", "llama-server":
 """The model of each double that can see pictures."""
 BLIND = {"ollama": "llama3.2:latest", "lmstudio": "meta-llama-3.1-8b-instruct", "llama-server": "blind"}
 
-LM_TOKEN = (
-    "An LM Studio API token is required to make requests to this server, but none was provided using the Authorization"
-    " header using the 'Bearer' scheme (i.e., 'Authorization: Bearer $LM_API_TOKEN')."
-)
-LM_CONTEXT = (
-    "Trying to keep the first 1205 tokens when context the overflows. However, the model is loaded with context length"
-    " of only 512 tokens, which is not enough. Try to load the model with a larger context length, or provide a shorter"
-    " input"
-)
-LM_NOT_LOADED = "No models loaded. Please load a model in the developer page or use the 'lms load' command."
-LM_UNKNOWN = 'Invalid model identifier "x". Please specify a valid downloaded model (e.g., google/gemma-3-4b).'
-
-
-def _llama_error(code: int, kind: str, message: str) -> tuple[int, Any]:
-    return code, {"error": {"code": code, "message": message, "type": kind}}
-
-
-ERRORS: dict[str, dict[str, tuple[int, Any]]] = {
-    "ollama": {
-        "no model": (404, {"error": "model 'gemma3:4b' not found"}),
-        "no vision": (500, {"error": "this model is missing data required for image input"}),
-        "refused": (403, None),
-        "failed": (500, {"error": "model requires more system memory (5.6 GiB) than is available (3.1 GiB)"}),
-        "context": (400, {"error": "the input length exceeds the context length"}),
-        "busy": (503, {"error": "server busy, please try again.  maximum pending requests exceeded"}),
-    },
-    "lmstudio": {
-        "no model": (
-            400,
-            {"error": {"message": LM_UNKNOWN, "type": "invalid_request_error", "code": "model_not_found"}},
-        ),
-        "no vision": (400, {"error": "Model does not support images. Please use a model that does."}),
-        "refused": (401, {"error": {"type": "invalid_request", "code": "invalid_api_key", "message": LM_TOKEN}}),
-        "failed": (500, {"error": "The model has crashed without additional information. (Exit code: null)"}),
-        "context": (400, {"error": LM_CONTEXT}),
-        "context with status 200": (200, {"error": LM_CONTEXT}),
-        "not loaded": (
-            400,
-            {"error": {"message": LM_NOT_LOADED, "type": "invalid_request_error", "param": "model", "code": None}},
-        ),
-    },
-    "llama-server": {
-        "no model": _llama_error(400, "invalid_request_error", "model 'gemma-3-4b-it' not found"),
-        "no vision": _llama_error(
-            500,
-            "server_error",
-            "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj",
-        ),
-        "refused": _llama_error(401, "authentication_error", "Invalid API Key"),
-        "failed": _llama_error(500, "server_error", "failed to process mtmd chunk"),
-        "context": _llama_error(
-            400,
-            "exceed_context_size_error",
-            "request (1205 tokens) exceeds the available context size (512 tokens), try increasing it",
-        ),
-        "loading": _llama_error(503, "unavailable_error", "Loading model"),
-    },
+ERRORS: dict[str, list[tuple[int, Any]]] = {
+    "ollama": [
+        (500, {"error": "this model is missing data required for image input"}),
+        (403, None),
+        (503, {"error": "server busy, please try again.  maximum pending requests exceeded"}),
+    ],
+    "lmstudio": [
+        (401, {"error": {"code": "invalid_api_key", "message": "An LM Studio API token is required to make requests"}}),
+        (200, {"error": "Trying to keep the first 1205 tokens when context the overflows."}),
+    ],
+    "llama-server": [
+        (500, {"error": {"code": 500, "message": "failed to process mtmd chunk", "type": "server_error"}}),
+        (503, {"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
+    ],
 }
+"""Errors of each program: status and body."""
 
 Behaviour = Callable[["Handler"], None]
 
@@ -95,7 +53,6 @@ class Request(NamedTuple):
 
     path: str
     document: Any
-    headers: dict[str, str]
 
 
 class ModelServerDouble:
@@ -135,21 +92,7 @@ class ModelServerDouble:
         seeing = ["completion", "multimodal"] if self.model != BLIND["llama-server"] else ["completion"]
         return {
             "object": "list",
-            "models": [
-                {
-                    "name": self.model,
-                    "model": self.model,
-                    "modified_at": "",
-                    "size": "",
-                    "digest": "",
-                    "type": "model",
-                    "description": "",
-                    "tags": [""],
-                    "capabilities": seeing,
-                    "parameters": "",
-                    "details": {"format": "gguf", "family": "", "families": [""], "parameter_size": ""},
-                }
-            ],
+            "models": [{"name": self.model, "model": self.model, "size": "", "type": "model", "capabilities": seeing}],
             "data": [{"id": self.model, "object": "model", "owned_by": "llamacpp", "meta": {"n_ctx_train": 1024}}],
         }
 
@@ -170,12 +113,11 @@ class ModelServerDouble:
             {"remote_host": listed[model]["remote_host"]} if "remote_host" in listed[model] else {}
         )
 
-    def answer_document(self, text: str, thoughts: str = "") -> Any:
+    def answer_document(self, text: str) -> Any:
         """A response of the chat, with the content `text`."""
+        message = {"role": "assistant", "content": text}
         if self.program == "ollama":
-            message = {"role": "assistant", "content": text, **({"thinking": thoughts} if thoughts else {})}
             return {"model": self.model, "message": message, "done_reason": "stop", "done": True}
-        message = {"role": "assistant", "content": text, **({"reasoning_content": thoughts} if thoughts else {})}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         return {"id": "chatcmpl-1", "object": "chat.completion", "model": self.model, "choices": [choice]}
 
@@ -205,7 +147,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     double: ModelServerDouble
 
     def do_GET(self) -> None:
-        self.double.requests.append(Request(self.path, None, dict(self.headers)))
+        self.double.requests.append(Request(self.path, None))
         if self.path == "/v1/models" and self.double.program != "llama-server":
             self.send(200, self.double.openai_list_document())
         elif self.path not in LIST_PATHS[self.double.program]:
@@ -217,7 +159,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.double.requests.append(Request(self.path, document, dict(self.headers)))
+        self.double.requests.append(Request(self.path, document))
         if self.path == "/api/show":
             if self.double.listings:
                 self.double.listings.pop(0)(self)
@@ -248,9 +190,9 @@ def sends(status: int, document: Any, headers: dict[str, str] | None = None) -> 
     return lambda handler: handler.send(status, document, headers)
 
 
-def writes(text: str, thoughts: str = "") -> Behaviour:
+def writes(text: str) -> Behaviour:
     """The model writes `text`."""
-    return lambda handler: handler.send(200, handler.double.answer_document(text, thoughts))
+    return lambda handler: handler.send(200, handler.double.answer_document(text))
 
 
 def hangs(handler: Handler) -> None:

@@ -13,8 +13,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.vision.llm.prompt import GRAMMAR, Answer
-
 MAX_ANSWER_TOKENS = 400
 """Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
 CONTEXT_TOKENS = 4096
@@ -22,31 +20,28 @@ CONTEXT_TOKENS = 4096
 prompt silently; it is also Ollama's default, so that Ollama need not reload a model that it has loaded."""
 TEMPERATURE = 0.7
 """The temperature of an answer that is generated with a seed; other answers are greedy."""
-MAX_FIELD_CHARS = {"filename": 100, "alt_text": 250}
-
-ANSWER_KEYS = sorted(Answer.__struct_fields__, key=GRAMMAR.index)
-"""The keys of an answer in the order of the grammar. The programs also enforce the order of the schema's properties."""
 ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "properties": {key: {"type": "string", "minLength": 1, "maxLength": MAX_FIELD_CHARS[key]} for key in ANSWER_KEYS},
-    "required": ANSWER_KEYS,
+    "properties": {
+        "alt_text": {"type": "string", "minLength": 1, "maxLength": 250},
+        "filename": {"type": "string", "minLength": 1, "maxLength": 100},
+    },
+    "required": ["alt_text", "filename"],
     "additionalProperties": False,
 }
-"""The JSON of an answer as a JSON schema."""
+"""The JSON of an answer as a JSON schema, whose order of keys, that of the grammar, the programs enforce, too."""
 
 
 class Program(Struct, frozen=True):
     """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
 
-    `start` and `larger_context` are instructions for messages, without the final full stop. `details_path` is where
-    Ollama, which has an interface of its own, reports what its list of models omits. `owner` is what llama-server calls
-    itself in its list.
+    `start` says how to start it, for messages. `details_path` is where Ollama, which has an interface of its own,
+    reports what its list of models omits. `owner` is what llama-server calls itself in its list.
     """
 
     title: str
     usual_url: str
     start: str
-    larger_context: str
     list_path: str
     chat_path: str = "/v1/chat/completions"
     details_path: str = ""
@@ -58,7 +53,6 @@ PROGRAMS = {
         "Ollama",
         "http://127.0.0.1:11434",
         "Start Ollama, or run `ollama serve`",
-        f"Choose a model with a context of at least {CONTEXT_TOKENS} tokens",
         "/api/tags",
         "/api/chat",
         "/api/show",
@@ -67,14 +61,12 @@ PROGRAMS = {
         "LM Studio",
         "http://127.0.0.1:1234",
         "Start its server in LM Studio, or run `lms server start`",
-        f"Load the model in LM Studio with a context length of at least {CONTEXT_TOKENS}",
         "/api/v0/models",
     ),
     "llama-server": Program(
         "llama-server",
         "http://127.0.0.1:8080",
         "Start llama-server with `--mmproj`",
-        f"Start llama-server with `--ctx-size {CONTEXT_TOKENS}` or more",
         "/v1/models",
         owner="llamacpp",
     ),
@@ -82,37 +74,30 @@ PROGRAMS = {
 """The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""
 
 
-class Prompt(Struct, frozen=True):
-    """The prompt of one request: the texts before and after the picture, and the picture as a PNG file in Base64."""
-
-    before: str
-    picture: str
-    after: str
-    seed: int | None = None
-
-
-def chat_request(program: Program, model: str, prompt: Prompt) -> dict[str, Any]:
-    """The body of a request for one answer."""
-    sampling: dict[str, Any] = {"temperature": 0}
-    if prompt.seed is not None:
-        sampling = {"temperature": TEMPERATURE, "seed": prompt.seed}
+def chat_request(
+    program: Program, model: str, before: str, picture: str, after: str, seed: int | None
+) -> dict[str, Any]:
+    """The body of a request for one answer: the texts before and after the picture, a PNG file in Base64."""
+    sampling = {"temperature": 0} if seed is None else {"temperature": TEMPERATURE, "seed": seed}
     if program.details_path:
         # Ollama puts the pictures of a message before its text
-        content = "\n".join(part for part in (prompt.before, prompt.after) if part)
         return {
             "model": model,
-            "messages": [{"role": "user", "content": content, "images": [prompt.picture]}],
+            "messages": [{"role": "user", "content": f"{before}\n{after}", "images": [picture]}],
             "format": ANSWER_SCHEMA,
             "think": False,
             "stream": False,
             "options": {"num_predict": MAX_ANSWER_TOKENS, "num_ctx": CONTEXT_TOKENS, **sampling},
         }
-    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{prompt.picture}"}}
-    before, after = ([{"type": "text", "text": text}] if text else [] for text in (prompt.before, prompt.after))
+    content = [
+        {"type": "text", "text": before},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}},
+        {"type": "text", "text": after},
+    ]
     schema = {"name": "answer", "strict": True, "schema": ANSWER_SCHEMA}
     return {
         "model": model,
-        "messages": [{"role": "user", "content": [*before, picture, *after]}],
+        "messages": [{"role": "user", "content": content}],
         "response_format": {"type": "json_schema", "json_schema": schema},
         "max_tokens": MAX_ANSWER_TOKENS,
         "stream": False,
@@ -200,8 +185,6 @@ def is_cloud_model(name: str) -> bool:
 
 class _Message(Struct, frozen=True):
     content: str | None = None
-    thinking: str | None = None
-    reasoning_content: str | None = None
 
 
 class _Choice(Struct, frozen=True):
@@ -216,29 +199,32 @@ class _Chat(Struct, frozen=True):
     model: str = ""
 
 
-class ModelOutput(Struct, frozen=True):
-    """What a model wrote: its answer, and the thoughts that the program separated from it.
+def parse_answer(body: bytes) -> tuple[str, str]:
+    """What a model wrote, and the name of this model, "" if the program does not say.
 
-    `model` is the model that wrote it, "" if the program does not say.
+    Raises: msgspec.MsgspecError, if the response has another form.
     """
-
-    text: str
-    thoughts: str
-    model: str
-
-
-def parse_answer(body: bytes) -> ModelOutput:
-    """What the model wrote. Raises: msgspec.MsgspecError, if the response has another form."""
     chat = msgspec.json.decode(body, type=_Chat)
     message = chat.message or (chat.choices[0].message if chat.choices else None)
     if message is None:
         raise msgspec.ValidationError("expected a message")
-    return ModelOutput(message.content or "", message.thinking or message.reasoning_content or "", chat.model)
+    return message.content or "", chat.model
 
 
-def is_same_model(asked: str, answered: str) -> bool:
-    """Whether the name `answered` in a response means the model `asked`: itself, an instance or a variant; or is "".
+class _ErrorObject(Struct, frozen=True):
+    message: str = "no message"
 
-    Source: lmstudio-ai/lmstudio-bug-tracker, issue 619: LM Studio answers with another model that is loaded.
-    """
-    return answered in ("", asked) or answered.startswith((f"{asked}:", f"{asked}@"))
+
+class _ErrorBody(Struct, frozen=True):
+    """The body of an error. `error` is an object or, from Ollama and often LM Studio, the message itself."""
+
+    error: str | _ErrorObject = ""
+
+
+def error_message(body: bytes) -> str:
+    """The message in the body of an error; "" if the body is no error."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ""
+    return error if isinstance(error, str) else error.message

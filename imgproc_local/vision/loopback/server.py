@@ -1,7 +1,8 @@
 """A program on this machine that runs vision models: which models it offers, and what one of them answers.
 
-Every failure, except a timeout of `answer`, becomes a `ModelUnusable` with a message that says what to do. What the
-program sends is not trusted: it is limited in size, decoded into types, and quoted in messages only in part.
+Every failure becomes a `ModelUnusable` with a message that says what to do. What the program sends is not trusted: it
+is limited in size, decoded into types, and quoted in messages only in part. Redirects are not followed, and the proxies
+of the environment are not used, so that a request reaches nothing but the address that it was made for.
 
 `LoadedLoopbackModel` is one of its models, used like one that llama.cpp runs in this process. The program gets one
 request per language, one after another, because parallel ones would each process the picture. If it caches its last
@@ -10,27 +11,28 @@ prompt, as llama-server does, it processes the picture and the instructions only
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 
+from imgproc_local import __version__
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.domain.image import Pixels
+from imgproc_local.system.threads import run_until_stopped
 from imgproc_local.vision.llm.prompt import INSTRUCTIONS
 from imgproc_local.vision.loopback.address import Address
-from imgproc_local.vision.loopback.client import Reply, ResponseTimeout, ResponseTooLarge, Unreachable, request
 from imgproc_local.vision.loopback.programs import (
+    CONTEXT_TOKENS,
     ListedModel,
     Program,
-    Prompt,
     chat_request,
-    is_cloud_model,
-    is_same_model,
+    error_message,
     parse_answer,
     parse_details,
     parse_models,
@@ -39,34 +41,23 @@ from imgproc_local.vision.models.model import LoopbackModel
 
 T = TypeVar("T")
 
+CONNECT_TIMEOUT_S = 2.0
 LIST_TIMEOUT_S = 2.0
 """The limit for listing the models of a program and their details, all requests together."""
-MAX_LIST_BYTES = 4 * 1024 * 1024
-MAX_ANSWER_BYTES = 256 * 1024
-"""The response with an answer of `MAX_ANSWER_TOKENS` has about 4 kB. Thoughts of the model may add to it."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Limit for a response. An answer of `MAX_ANSWER_TOKENS` has about 4 kB, and a list of 1,000 models less than this."""
 MAX_DETAILS = 50
 """At most this many models of Ollama are asked whether they can see pictures."""
+POLL_S = 0.1
+"""The interval at which `check_stop` is called during a request."""
 LOADING_POLL_S = 1.0
 """The interval at which a request is repeated while the program loads the model or is busy (status 503)."""
 MAX_QUOTE_CHARS = 200
 
-
-class ServerUnreachable(ModelUnusable):
-    """Nothing listens at the address of the program."""
-
-
-class InvalidAnswer(ModelUnusable):
-    """The model answered with something other than the requested JSON. It may succeed with another prompt."""
-
-
-class _ErrorObject(Struct, frozen=True):
-    message: str = ""
-
-
-class _ErrorBody(Struct, frozen=True):
-    """The body of an error. `error` is an object or, from Ollama and often LM Studio, the message itself."""
-
-    error: str | _ErrorObject = ""
+REQUIREMENTS = (
+    f"It needs a vision model with its vision encoder (mmproj), a context of at least {CONTEXT_TOKENS} tokens, and no"
+    " API key."
+)
 
 
 class ModelServer:
@@ -78,188 +69,142 @@ class ModelServer:
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
-        deadline = time.monotonic() + LIST_TIMEOUT_S
-        reply = self._list(self.program.list_path, None, deadline, check_stop)
-        models = self._decode(reply, lambda body: parse_models(body, self.program))
-        if not self.program.details_path:
-            return models
-        return [
-            self._details(model.name, deadline, check_stop)
-            if model.can_see is None and not model.in_cloud and count < MAX_DETAILS and time.monotonic() < deadline
-            else model
-            for count, model in enumerate(models)
-        ]
+        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        listed = self._list(deadline_s, check_stop)
+        asked = [self._details(model, deadline_s, check_stop) for model in listed[:MAX_DETAILS]]
+        return [*asked, *listed[MAX_DETAILS:]]
 
     def require(self, name: str, check_stop: CheckStop = lambda: None) -> None:
         """Check that the program has the model `name` on this machine, and does not report that it can't see pictures.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        title = self.program.title
-        if not self.program.details_path:
-            model = next((model for model in self.models(check_stop) if model.name == name), None)
-            if model is None:
-                raise self._missing(name)
-        elif is_cloud_model(name):
-            model = ListedModel(name, in_cloud=True)
-        else:
-            model = self._details(name, time.monotonic() + LIST_TIMEOUT_S, check_stop)
+        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        # Ollama takes a name without a tag for that with the tag "latest"
+        names = (name, f"{name}:latest")
+        found = next((model for model in self._list(deadline_s, check_stop) if model.name in names), None)
+        if found is None:
+            raise self._error(
+                f"has no model {name!r}", "`imgproc-local models list` shows its models that can see pictures."
+            )
+        model = self._details(found, deadline_s, check_stop)
         if model.in_cloud:
-            raise ModelUnusable(
-                f"{name} runs in the cloud of {title}: pictures would leave this machine. Choose a model that runs on"
-                " this machine."
+            raise self._error(
+                f"runs {name} in its cloud: pictures would leave this machine",
+                "Choose a model that runs on this machine.",
             )
         if model.can_see is False:
-            raise self._cannot_see(name)
+            raise self._error(f"reports that {name} can't see pictures", REQUIREMENTS)
 
-    def answer(self, model: str, prompt: Prompt, timeout_s: float, check_stop: CheckStop) -> str:
+    def answer(
+        self, model: str, prompt: tuple[str, str, str], seed: int | None, deadline_s: float, check_stop: CheckStop
+    ) -> str:
         """The JSON object that the model wrote, incomplete if the model reached the limit of tokens.
 
-        Raises: ResponseTimeout, after `timeout_s`; InvalidAnswer; any other ModelUnusable; what `check_stop` raises.
+        `prompt` is the texts before and after the picture, and between them the picture as a PNG file in Base64.
+        Raises: ModelUnusable; what `check_stop` raises.
         """
-        title = self.program.title
-        deadline = time.monotonic() + timeout_s
-        document = chat_request(self.program, model, prompt)
+        document = chat_request(self.program, model, *prompt, seed)
         while True:
-            left_s = max(0.1, deadline - time.monotonic())
-            reply = self._request(self.program.chat_path, document, left_s, MAX_ANSWER_BYTES, check_stop)
+            status, body = self._request(self.program.chat_path, document, deadline_s, check_stop)
             # status 503: the program is loading the model, or is busy with other requests
-            if reply.status != 503 or deadline - time.monotonic() < 2 * LOADING_POLL_S:
+            if status != 503 or deadline_s - time.monotonic() < 2 * LOADING_POLL_S:
                 break
-            _sleep(LOADING_POLL_S, check_stop)
-        self._raise_for_error(reply, model)
-        written = self._decode(reply, parse_answer)
-        if not is_same_model(model, written.model):
-            raise ModelUnusable(
-                f"{title} answered with the model {_quote(written.model)} instead of {model}. Load {model} in {title}."
-            )
+            run_until_stopped(asyncio.sleep(LOADING_POLL_S), check_stop, POLL_S)
+        text, answered = self._parsed(status, body, parse_answer)
+        # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
+        # Source: lmstudio-ai/lmstudio-bug-tracker, issue 619
+        if answered not in ("", model) and not answered.startswith((f"{model}:", f"{model}@")):
+            raise self._error(f"answered with the model {_quote(answered)} instead of {model}", f"Load {model} in it.")
         # some models write their thoughts first, or the JSON in a block of Markdown
-        text = written.text.rpartition("</think>")[2]
+        text = text.rpartition("</think>")[2]
         start, end = text.find("{"), text.rfind("}") + 1
-        answer = text[start : end if end > start else None]  # incomplete without an end
-        if start < 0 or (end > start and not _is_json(answer)):
-            received = _quote(text) or ("only thoughts" if written.thoughts else "nothing")
-            raise InvalidAnswer(
-                f"{model} in {title} wrote no JSON: expected an object, received {received}. Update {title}, or choose"
-                f" a model that does not think. {self.program.larger_context}."
+        if start < 0:
+            raise self._error(
+                f"wrote no JSON with the model {model}: expected an object, received {_quote(text) or 'nothing'}",
+                f"Update it, or choose a model that does not think. {REQUIREMENTS}",
             )
-        return answer
+        return text[start : end if end > start else None]
 
-    def _details(self, name: str, deadline: float, check_stop: CheckStop) -> ListedModel:
-        """What Ollama says of a model."""
-        reply = self._list(self.program.details_path, {"model": name}, deadline, check_stop, name)
-        return self._decode(reply, lambda body: parse_details(body, name))
+    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[ListedModel]:
+        response = self._request(self.program.list_path, None, deadline_s, check_stop)
+        return self._parsed(*response, lambda body: parse_models(body, self.program))
 
-    def _list(self, path: str, document: Any, deadline: float, check_stop: CheckStop, model: str = "") -> Reply:
-        """The successful response to a request for information."""
+    def _details(self, model: ListedModel, deadline_s: float, check_stop: CheckStop) -> ListedModel:
+        """`model` with what Ollama's list omits, unless there is no more time for it."""
+        if not self.program.details_path or model.in_cloud or time.monotonic() > deadline_s:
+            return model
+        response = self._request(self.program.details_path, {"model": model.name}, deadline_s, check_stop)
+        details = self._parsed(*response, lambda body: parse_details(body, model.name))
+        return msgspec.structs.replace(details, size_bytes=model.size_bytes)
+
+    def _request(self, path: str, document: Any, deadline_s: float, check_stop: CheckStop) -> tuple[int, bytes]:
+        """Status and body of the response to a POST of `document` as JSON, or to a GET if it is None."""
+        import httpx
+
+        check_stop()
+        body = None if document is None else msgspec.json.encode(document)
+        timeout_s = max(0.1, deadline_s - time.monotonic())
         try:
-            left_s = max(0.1, deadline - time.monotonic())
-            reply = self._request(path, document, left_s, MAX_LIST_BYTES, check_stop)
-        except ResponseTimeout:
-            raise ModelUnusable(
-                f"{self.program.title} at {self.address.url} did not list its models within"
-                f" {LIST_TIMEOUT_S:.0f} seconds. Restart it."
+            return run_until_stopped(_exchange(self.address, path, body, timeout_s), check_stop, POLL_S)
+        except (TimeoutError, httpx.TimeoutException):
+            raise self._error(
+                f"did not answer within {timeout_s:.0f} seconds",
+                "Restart it, choose a smaller model, or raise the setting stage_timeout_s.",
             ) from None
-        self._raise_for_error(reply, model)
-        return reply
+        except httpx.HTTPError:
+            raise self._error("does not answer", f"{self.program.start}, or change the setting program_url.") from None
 
-    def _request(self, path: str, document: Any, timeout_s: float, max_bytes: int, check_stop: CheckStop) -> Reply:
-        """Raises: ResponseTimeout; ModelUnusable, if there is no response or it is too long."""
-        title, url = self.program.title, self.address.url
+    def _parsed(self, status: int, body: bytes, parse: Callable[[bytes], T]) -> T:
+        """What a response says. Raises: ModelUnusable, if it is an error or not one of the program."""
+        message = error_message(body)
+        # LM Studio sends errors with status 200, too
+        if status >= 300 or message:
+            raise self._error(f"failed with status {status} ({_quote(message) or 'no message'})", REQUIREMENTS)
         try:
-            return request(
-                self.address, path, document, timeout_s=timeout_s, max_bytes=max_bytes, check_stop=check_stop
-            )
-        except Unreachable:
-            raise ServerUnreachable(
-                f"{title} does not answer at {url}. {self.program.start}, or change the setting program_url."
-            ) from None
-        except ResponseTooLarge:
-            raise ModelUnusable(
-                f"{title} at {url} sent more than {max_bytes // 1024} kB, and a short answer was expected. Choose"
-                " another model."
-            ) from None
-
-    def _decode(self, reply: Reply, parse: Callable[[bytes], T]) -> T:
-        title = self.program.title
-        try:
-            return parse(reply.body)
+            return parse(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            raise ModelUnusable(
-                f"The program at {self.address.url} did not answer like {title}. Update {title}, or change the"
-                " setting program_url if another program uses this port."
+            raise self._error(
+                f"did not answer like {self.program.title}",
+                "Update it, or change the setting program_url if another program uses this port.",
             ) from None
 
-    def _raise_for_error(self, reply: Reply, model: str) -> None:
-        """Raises: ModelUnusable, if the response is an error. LM Studio sends errors with status 200, too."""
-        title, status = self.program.title, reply.status
-        message = _error_message(reply.body)
-        if status < 300 and not message:
-            return
-        detail = f" ({_quote(message)})" if message else ""
-
-        for words, problem in (
-            (("image input", "not support image", "support vision", "multimodal"), self._cannot_see(model)),
-            # the last is LM Studio's wording
-            (("context size", "context length", "context the overflows"), self._too_small(model, detail)),
-            (("api token is required",), self._refused(detail)),
-            (("not found", "model identifier", "no models loaded") if model else (), self._missing(model)),
-        ):
-            if any(word in message.lower() for word in words):
-                raise problem
-        if status in (401, 403):
-            raise self._refused(detail)
-        if model and status == 404:
-            raise self._missing(model)
-        advice = {
-            503: "It is still loading the model, or is busy. Try again later.",
-            **dict.fromkeys(range(300, 400), "A redirect is not followed: change the setting program_url."),
-        }
-        raise ModelUnusable(
-            f"{title} failed with status {status}{detail}. {advice.get(status, 'Its log may say why.')}"
-        )
-
-    def _missing(self, model: str) -> ModelUnusable:
-        return ModelUnusable(
-            f"{self.program.title} has no model {model!r}. `imgproc-local models list` shows its models that can see"
-            " pictures."
-        )
-
-    def _cannot_see(self, model: str) -> ModelUnusable:
-        return ModelUnusable(
-            f"{model} in {self.program.title} can't see pictures. Choose a vision model, with its vision encoder"
-            " (mmproj)."
-        )
-
-    def _too_small(self, model: str, detail: str) -> ModelUnusable:
-        return ModelUnusable(
-            f"The context of {model} in {self.program.title} is too small for a picture and the instructions{detail}."
-            f" {self.program.larger_context}."
-        )
-
-    def _refused(self, detail: str) -> ModelUnusable:
-        title = self.program.title
-        return ModelUnusable(
-            f"{title} at {self.address.url} refused the request{detail}. imgproc-local sends no key: turn off the"
-            f" authentication of {title}."
-        )
+    def _error(self, what: str, advice: str) -> ModelUnusable:
+        return ModelUnusable(f"{self.program.title} at {self.address.url} {what}. {advice}")
 
 
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text.encode(), type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return False
-    return True
+async def _exchange(address: Address, path: str, body: bytes | None, timeout_s: float) -> tuple[int, bytes]:
+    """Status and body of a response; a body that is too long is cut off. Raises: TimeoutError; httpx.HTTPError."""
+    import httpx
+
+    client = httpx.AsyncClient(
+        # a program sends nothing before its answer is complete, so reading may take as long as the whole exchange
+        timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s)),
+        follow_redirects=False,
+        trust_env=False,
+        # only http is used: reading the system's certificates would take longer than the request
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
+    )
+    method, headers = ("GET", {}) if body is None else ("POST", {"Content-Type": "application/json"})
+    async with asyncio.timeout(timeout_s), client:
+        *others, last = address.origins
+        for origin in others:
+            try:
+                return await _send(client, method, origin + path, body, headers)
+            except httpx.ConnectError:
+                continue
+        return await _send(client, method, last + path, body, headers)
 
 
-def _error_message(body: bytes) -> str:
-    """The message in the body of an error; "" if the body is no error."""
-    try:
-        error = msgspec.json.decode(body, type=_ErrorBody).error
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ""
-    return error if isinstance(error, str) else error.message or "no message"
+async def _send(client: Any, method: str, url: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, bytes]:
+    async with client.stream(method, url, content=body, headers=headers) as response:
+        received = bytearray()
+        async for chunk in response.aiter_raw():
+            received += chunk
+            if len(received) > MAX_BYTES:
+                break
+        return response.status_code, bytes(received)
 
 
 def _quote(text: str) -> str:
@@ -268,20 +213,10 @@ def _quote(text: str) -> str:
     return (printable if len(printable) <= MAX_QUOTE_CHARS else printable[:MAX_QUOTE_CHARS] + "…").rstrip(". ")
 
 
-def _sleep(seconds: float, check_stop: CheckStop) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        check_stop()
-        time.sleep(min(left, 0.1))
-
-
 class LoadedLoopbackModel:
     """The model `model` of the program `server`. The constructor asks the program whether it has this model.
 
-    `picture_timeout_s` limits all requests for one picture together. `report` is called after each `generate` with the
-    problem of a request that failed, or None; it is not called if the program was unreachable.
-
-    Raises: ModelUnusable; what `check_stop` raises.
+    `picture_timeout_s` limits all requests for one picture together. Raises: ModelUnusable; what `check_stop` raises.
     """
 
     def __init__(
@@ -289,16 +224,13 @@ class LoadedLoopbackModel:
         model: LoopbackModel,
         server: ModelServer,
         picture_timeout_s: float,
-        report: Callable[[str | None], None] = lambda _: None,
         check_stop: CheckStop = lambda: None,
     ) -> None:
         self.model = model
         self._server = server
-        self._report = report
         self._picture_timeout_s = picture_timeout_s
         self._picture = self._notes = ""
-        self._deadline = 0.0
-        self._failure: ModelUnusable | None = None
+        self._deadline_s = 0.0
         server.require(model.name_in_program, check_stop)
 
     def close(self) -> None:
@@ -307,55 +239,30 @@ class LoadedLoopbackModel:
 
     def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
         """Store the picture and the notes after it for `generate`. Nothing is sent yet, so `suffixes` is not used."""
+        from PIL import Image
+
         check_stop()
-        self._picture = _png_base64(image)
+        file = io.BytesIO()
+        # compression costs more time than it saves on the way to another process
+        Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb).save(file, "PNG", compress_level=1)
+        self._picture = base64.b64encode(file.getvalue()).decode("ascii")
         self._notes = notes
-        self._deadline = time.monotonic() + self._picture_timeout_s
-        self._failure = None
+        self._deadline_s = time.monotonic() + self._picture_timeout_s
 
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
-        """One answer per suffix; "" for a suffix whose request failed, as long as another one succeeded.
+        """One answer per suffix; "" for the one whose request failed and those after it.
 
-        Raises: ModelUnusable, if all requests failed; what `check_stop` raises.
+        Raises: ModelUnusable, if the first request failed; what `check_stop` raises.
         """
-        if self._failure is not None and self._has_program_failed():
-            raise self._failure
-        self._failure = None
-        answers = [self._answer(suffix, check_stop, seed) for suffix in suffixes]
-        if not isinstance(self._failure, ServerUnreachable):
-            # only problems that `require` can't find without a picture are reported
-            self._report(None if self._failure is None else self._failure.message)
-        if self._failure is not None and not any(answers):
-            raise self._failure
-        return answers
-
-    def _has_program_failed(self) -> bool:
-        """Whether further requests for this picture would fail, too. After an invalid answer they may succeed."""
-        return self._failure is not None and not isinstance(self._failure, InvalidAnswer)
-
-    def _answer(self, suffix: str, check_stop: CheckStop, seed: int | None) -> str:
-        """The answer; "" if the request failed, or if no request is sent because the program failed before."""
-        if self._has_program_failed():
-            return ""
-        prompt = Prompt(INSTRUCTIONS, self._picture, self._notes + suffix, seed)
-        try:
-            return self._server.answer(
-                self.model.name_in_program, prompt, self._deadline - time.monotonic(), check_stop
-            )
-        except ResponseTimeout:
-            self._failure = ModelUnusable(
-                f"{self.model.name} did not describe a picture within {self._picture_timeout_s:.0f} seconds. Choose a"
-                " smaller model, or raise the setting stage_timeout_s."
-            )
-        except ModelUnusable as failure:
-            self._failure = failure
-        return ""
-
-
-def _png_base64(image: Pixels) -> str:
-    from PIL import Image
-
-    file = io.BytesIO()
-    # compression costs more time than it saves on the way to another process
-    Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb).save(file, "PNG", compress_level=1)
-    return base64.b64encode(file.getvalue()).decode("ascii")
+        answers: list[str] = []
+        for suffix in suffixes:
+            prompt = (INSTRUCTIONS, self._picture, self._notes + suffix)
+            try:
+                answers.append(
+                    self._server.answer(self.model.name_in_program, prompt, seed, self._deadline_s, check_stop)
+                )
+            except ModelUnusable:
+                if not answers:
+                    raise
+                break
+        return answers + [""] * (len(suffixes) - len(answers))

@@ -70,7 +70,7 @@ def model_status(
     if name in ("", NO_MODEL):
         return ModelStatus(None)
     if (other := loopback_model(name)) is not None:
-        problem = loopback_problem(other) or models.loopback_problem(name)
+        problem = loopback_problem(other)
         return ModelStatus(name, problem, problem is None)
     try:
         model = models.model(name)
@@ -127,7 +127,7 @@ def with_the_one_in_use(
         in_use = None
     if in_use is None:
         return list(rows)
-    problem = problem_of(in_use) or models.loopback_problem(in_use.name)
+    problem = problem_of(in_use)
     state = UNUSABLE if problem else state_in_program(in_use.program)
     row = next((row for row in rows if row.name == in_use.name), ModelRow(name=in_use.name, state=state))
     used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem)

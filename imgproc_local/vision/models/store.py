@@ -4,7 +4,6 @@
     NAME/selftest.json                                        its test result on this machine
     ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
     in-use.json                                               the name of the selected model
-    loopback-problem.json                                     why a model in another program failed
     .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
 
 Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in a staging folder,
@@ -43,7 +42,7 @@ from imgproc_local.vision.models.model import (
     loopback_model,
 )
 
-SELECTION_FILE, LOCK_FILE, LOOPBACK_PROBLEM_FILE = "in-use.json", ".lock", "loopback-problem.json"
+SELECTION_FILE, LOCK_FILE = "in-use.json", ".lock"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
@@ -58,13 +57,6 @@ class _Selection(Struct, frozen=True):
     """The content of `SELECTION_FILE`."""
 
     name: str
-
-
-class _LoopbackProblem(Struct, frozen=True):
-    """The content of `LOOPBACK_PROBLEM_FILE`: why the model `name` did not describe the last picture."""
-
-    name: str
-    problem: str
 
 
 class ModelStore:
@@ -150,11 +142,6 @@ class ModelStore:
         name = setting or self.selected()
         return None if name in ("", NO_MODEL) else self.any_model(name)
 
-    def loopback_problem(self, name: str) -> str | None:
-        """Why the model `name` in another program did not describe the last picture; None if it did."""
-        stored = read_own_json(self.folder / LOOPBACK_PROBLEM_FILE, _LoopbackProblem)
-        return stored.problem if stored and stored.name == name else None
-
     def verify(self, name: str, progress: Progress) -> None:
         """Check that the files of a model have the SHA-256 sums in its manifest. Raises: ModelUnusable."""
         manifest = self.manifest(name)
@@ -176,22 +163,6 @@ class ModelStore:
         with translate_disk_errors(self.folder):
             self._make_folder()
             write_json(self.folder / SELECTION_FILE, _Selection(name))
-
-    def save_loopback_problem(self, name: str, problem: str | None) -> None:
-        """Store why the model `name` in another program did not describe a picture, or None if it did.
-
-        Raises: ModelUnusable, if the folder can't be read; StorageFailed.
-        """
-        if problem == self.loopback_problem(name):
-            return
-        self._require_folder()
-        path = self.folder / LOOPBACK_PROBLEM_FILE
-        with translate_disk_errors(self.folder):
-            if problem is None:
-                path.unlink(missing_ok=True)
-            else:
-                self._make_folder()
-                write_json(path, _LoopbackProblem(name, problem))
 
     def remove(self, name: str) -> None:
         """Delete a model. Raises: ModelUnusable, if it is not installed; DataFolderBusy; StorageFailed."""

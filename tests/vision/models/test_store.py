@@ -215,22 +215,6 @@ def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: Mod
     assert models.model("a").chat == ChatFormat(64, "chatml")
 
 
-def test_the_problem_of_a_model_in_another_program_is_stored(models: ModelStore) -> None:
-    models.save_loopback_problem("ollama:gemma3:4b", "it is down")
-    assert models.loopback_problem("ollama:gemma3:4b") == "it is down"
-    assert models.loopback_problem("ollama:qwen3-vl") is None
-    models.save_loopback_problem("ollama:gemma3:4b", None)
-    assert models.loopback_problem("ollama:gemma3:4b") is None
-    assert models.names() == []
-
-
-def test_no_problem_is_stored_on_a_drive_that_is_not_connected(tmp_path: Path) -> None:
-    models = ModelStore(tmp_path / "drive" / "models", must_exist=True)
-    with pytest.raises(ModelUnusable, match="is missing"):
-        models.save_loopback_problem("ollama:gemma3:4b", "it is down")
-    assert not (tmp_path / "drive").exists()
-
-
 def test_names_of_models_in_other_programs() -> None:
     model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
     assert model is not None
