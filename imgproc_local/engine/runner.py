@@ -45,6 +45,10 @@ THREAD_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
 
 
+NO_WORKER_PATIENCE_S = 15.0
+"""For how long stages are tried again, once a second, before the engine reports that no worker can be started."""
+
+
 class Limits(Struct, frozen=True):
     """Limits on the size of pictures and on concurrency.
 
@@ -95,7 +99,7 @@ class Runner:
         self._timeouts = timeouts
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, set[CancellationToken]] = {}
-        self._unavailable: dict[ThreadPoolExecutor, str] = {}
+        self._without_worker: dict[ThreadPoolExecutor, tuple[float, str]] = {}
         self._stopping = False
         self.has_unstopped_threads = False
 
@@ -130,7 +134,8 @@ class Runner:
         """Why stages do not run now; None if they run, or there are none."""
         if not self._tasks or self._stopping or any(task.done() for task in self._tasks):
             return "Not all stages are being processed; see the service's log."
-        return next(iter(self._unavailable.values()), None)
+        before_s = time.monotonic() - NO_WORKER_PATIENCE_S
+        return next((message for since_s, message in self._without_worker.values() if since_s <= before_s), None)
 
     async def _run_lane(self, lane: str, executor: ThreadPoolExecutor) -> None:
         """The loop of one task: claim a stage, run it on the thread of `executor`, record its outcome."""
@@ -145,7 +150,7 @@ class Runner:
                     await asyncio.sleep(self._timeouts.storage_retry_s)
                     continue
                 if claimed is None:
-                    self._unavailable.pop(executor, None)
+                    self._without_worker.pop(executor, None)
                     await wake.wait()
                     continue
                 token = CancellationToken(self._timeouts.stage_s)
@@ -178,9 +183,10 @@ class Runner:
             if not self._running[job_id]:
                 del self._running[job_id]
         if isinstance(outcome, NoWorker):
-            self._unavailable[executor] = outcome.message
+            since_s, _ = self._without_worker.get(executor, (time.monotonic(), ""))
+            self._without_worker[executor] = since_s, outcome.message
         else:
-            self._unavailable.pop(executor, None)
+            self._without_worker.pop(executor, None)
         self.durations.add(claimed.stage.value, _outcome_name(outcome), time.monotonic() - began_s)
         try:
             await self._record(claimed, outcome)

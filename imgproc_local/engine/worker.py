@@ -49,13 +49,15 @@ OUT_OF_MEMORY = "out_of_memory"
 class Request(Struct, frozen=True, array_like=True):
     """Call `function`, given as `module:name`, with `argument`, whose type is that of the function's first parameter.
 
-    A worker that has not answered after `exit_after_s` ends, so that it does not outlive a service that was killed.
+    A worker that has not answered after `exit_after_s` ends, so that it does not outlive a service that was killed. One
+    that has answered ends `idle_s` later, if it gets no other request.
     """
 
     function: str
     argument: msgspec.Raw
     memory_limit_bytes: int
     exit_after_s: float
+    idle_s: float
 
 
 class LogEntry(Struct, frozen=True, array_like=True):
@@ -137,7 +139,7 @@ def run(folder_name: str, parent_pid: int) -> None:
         answer = _answer(request, folder, collector)
         sandbox.limit_data(0)
         requests.answer(msgspec.msgpack.encode(answer))
-        faulthandler.cancel_dump_traceback_later()
+        faulthandler.dump_traceback_later(request.idle_s, exit=True)
 
 
 class _Collector(logging.Handler):

@@ -17,7 +17,6 @@ import shutil
 import stat
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,13 +57,11 @@ A = TypeVar("A", bound=msgspec.Struct)
 R = TypeVar("R")
 
 IDLE_S = 60.0
-"""A worker that is idle for this long, and at most half as long again, is ended."""
+"""A worker that is idle for this long ends."""
 POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
 ORPHAN_S = 10.0
 """A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
-START_PATIENCE_S, START_RETRY_S = 15.0, 2.0
-"""For how long a failed start of a worker is repeated, at most half of the time of a stage, and the pause between."""
 
 CANNOT_START = (
     "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
@@ -75,7 +72,8 @@ _BAD_IMAGE = (BadImage, UnsupportedImage, BrokenImage, TooManyPixels)
 _ERRORS: dict[str, Callable[[str], ServiceError]] = {
     kind.code: kind for kind in (*_BAD_IMAGE, StageFailed, ExternalServiceFailed, StorageFailed)
 }
-
+_CAUSED_BY_MEMORY = (BrokenImage.code, StageFailed.code, "")
+"""The error codes of answers whose cause may be a lack of memory; "" is an unexpected error."""
 
 MEGABYTE = 1024 * 1024
 BASE_BYTES = 256 * MEGABYTE
@@ -108,62 +106,47 @@ class _Worker:
         """Raises: OSError."""
         self.folder = folder
         self.requests = 0
-        self.idle_since_s = 0.0
-        self._used_bytes = 0
-        try:
-            self._child = PipedChild([*command, str(folder), str(os.getpid())], environment)
-        except OSError:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        self._child = PipedChild([*command, str(folder), str(os.getpid())], environment)
         self.pid = self._child.pid
 
     def wait_ready(self, check_stop: CheckStop) -> None:
-        """Wait for the first answer. Raises: ChildEnded, what `check_stop` raises. The process has ended then."""
-        try:
-            while (frame := self._child.receive(POLL_S)) is None:
-                check_stop()
-            _log_missing_protections(_decoded(frame, Ready))
-        except BaseException:
-            self.end()
-            raise
+        """Wait for the first answer. Raises: ChildEnded, what `check_stop` raises."""
+        while (frame := self._child.receive(POLL_S)) is None:
+            check_stop()
+        for missing in _decoded(frame, Ready).missing_protections:
+            if missing not in _logged_protections:
+                _logged_protections.add(missing)
+                log.info("Worker processes have less protection on this system: %s", missing)
 
     def ask(self, request: Request, check_stop: CheckStop) -> Answer:
         """The answer to the request. Raises: _Lost, and what `check_stop` raises. The process has ended then."""
+        self.requests += 1
+        limit_bytes = request.memory_limit_bytes
+        used_bytes = 0
+        limit_mb = limit_bytes // MEGABYTE
+        too_large = _Lost(f"This picture needs more memory than the {limit_mb} MB that a picture of its size may use.")
         try:
-            return self._ask(request, check_stop)
+            self._child.send(msgspec.msgpack.encode(request))
+            while (frame := self._child.receive(POLL_S)) is None:
+                check_stop()
+                used_bytes = max(used_bytes, resident_bytes(self.pid))
+                if used_bytes > limit_bytes:
+                    raise too_large
+            answer: Answer = _decoded(frame, Answer)
+            used_bytes = max(used_bytes, answer.peak_bytes)
+            is_near = used_bytes >= NEAR_LIMIT * limit_bytes
+            if answer.error_code == OUT_OF_MEMORY or (is_near and answer.error_code in _CAUSED_BY_MEMORY):
+                raise too_large
+            return answer
         except ChildEnded as ended:
             self.end()
-            if self._used_bytes >= NEAR_LIMIT * request.memory_limit_bytes:
-                raise _Lost(_memory_message(request)) from None
+            if used_bytes >= NEAR_LIMIT * limit_bytes:
+                raise too_large from None
             log.warning("A worker process ended with %s. %s", ended.cause, ended.last_error_line)
             raise _Lost(f"This picture ended the process that worked on it ({ended.cause}).") from None
         except BaseException:
             self.end()
             raise
-
-    def _ask(self, request: Request, check_stop: CheckStop) -> Answer:
-        self.requests += 1
-        self._used_bytes = 0
-        self._child.send(msgspec.msgpack.encode(request))
-        answer: Answer = _decoded(self._receive(request, check_stop), Answer)
-        self._used_bytes = max(self._used_bytes, answer.peak_bytes)
-        if self._failed_for_memory(request, answer):
-            raise _Lost(_memory_message(request))
-        return answer
-
-    def _receive(self, request: Request, check_stop: CheckStop) -> bytes:
-        while (frame := self._child.receive(POLL_S)) is None:
-            check_stop()
-            self._used_bytes = max(self._used_bytes, resident_bytes(self.pid))
-            if self._used_bytes > request.memory_limit_bytes:
-                raise _Lost(_memory_message(request))
-        return frame
-
-    def _failed_for_memory(self, request: Request, answer: Answer) -> bool:
-        if answer.error_code == OUT_OF_MEMORY:
-            return True
-        near = self._used_bytes >= NEAR_LIMIT * request.memory_limit_bytes
-        return near and answer.error_code in (BrokenImage.code, StageFailed.code, "")
 
     @property
     def has_ended(self) -> bool:
@@ -201,19 +184,18 @@ class Workers:
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
         self._lock = threading.Lock()
-        self._closed = threading.Event()
+        self._closed = False
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, mode=0o700, exist_ok=True)
         except OSError as error:
             raise StorageFailed(f"The data folder can't be used ({error.strerror}).") from error
-        threading.Thread(target=self._end_idle, name="imgproc-idle-workers", daemon=True).start()
 
     @property
     def pids(self) -> list[int]:
         """The processes that are running now."""
         with self._lock:
-            return [worker.pid for worker in (*self._idle, *self._busy)]
+            return [worker.pid for worker in (*self._idle, *self._busy) if not worker.has_ended]
 
     def run(self, function: Callable[[A, CheckStop], R], argument: A, info: ImageInfo, check_stop: CheckStop) -> R:
         """The result of `function(argument, check_stop)` in a worker, with the memory for a picture with this `info`.
@@ -227,6 +209,7 @@ class Workers:
             argument=msgspec.Raw(msgspec.msgpack.encode(argument)),
             memory_limit_bytes=memory_limit_bytes(info),
             exit_after_s=self._timeout_s + ORPHAN_S,
+            idle_s=self._idle_s,
         )
         worker, answer = self._ask(request, check_stop)
         try:
@@ -238,64 +221,54 @@ class Workers:
     def close(self) -> None:
         """End every worker."""
         with self._lock:
-            self._closed.set()
+            self._closed = True
             workers = [*self._idle, *self._busy]
             self._idle.clear()
         for worker in workers:
             worker.end()
 
     def _ask(self, request: Request, check_stop: CheckStop) -> tuple[_Worker, Answer]:
-        worker = self._take() or self._ready_worker(check_stop)
+        worker = self._idle_worker() or self._start(check_stop)
         while True:
-            fresh = worker.requests == 0
+            is_fresh = worker.requests == 0
             try:
                 return worker, worker.ask(request, check_stop)
-            except _Lost as lost:
+            except BaseException as error:
                 self._forget(worker)
-                if fresh:
-                    raise StageFailed(str(lost)) from None
-                log.warning("A stage is tried again on a fresh worker process: %s", lost)
-            except BaseException:
-                self._forget(worker)
-                raise
-            worker = self._ready_worker(check_stop)
-
-    def _ready_worker(self, check_stop: CheckStop) -> _Worker:
-        """A fresh worker. Raises: NoWorker, if none can be started; what `check_stop` raises."""
-        give_up_s = time.monotonic() + min(START_PATIENCE_S, self._timeout_s / 2)
-        while True:
-            if self._closed.is_set():
-                raise StageCancelled("The service is stopping.")
-            try:
-                return self._start(check_stop)
-            except (OSError, ChildEnded) as failure:
-                if time.monotonic() > give_up_s:
-                    reason = (
-                        f"{failure.cause}. {failure.last_error_line}" if isinstance(failure, ChildEnded) else failure
-                    )
-                    log.error("A worker process can't be started: %s", reason)
-                    raise NoWorker(CANNOT_START) from failure
-            for _ in range(int(START_RETRY_S / POLL_S)):
-                check_stop()
-                time.sleep(POLL_S)
+                if not isinstance(error, _Lost):
+                    raise
+                if is_fresh:
+                    raise StageFailed(str(error)) from None
+                log.warning("A stage is tried again on a fresh worker process: %s", error)
+            worker = self._start(check_stop)
 
     def _start(self, check_stop: CheckStop) -> _Worker:
+        """A fresh worker. Raises: NoWorker, if none can be started; what `check_stop` raises."""
+        if self._closed:
+            raise StageCancelled("The service is stopping.")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             folder = Path(tempfile.mkdtemp(dir=self._folder))
         except OSError as error:
             raise StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
-        worker = _Worker(folder, self._command, self._environment)
+        try:
+            worker = _Worker(folder, self._command, self._environment)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise _no_worker(str(error)) from error
         with self._lock:
             self._busy.add(worker)
         try:
             worker.wait_ready(check_stop)
-        except BaseException:
+        except BaseException as error:
             self._forget(worker)
+            worker.end()
+            if isinstance(error, ChildEnded):
+                raise _no_worker(f"{error.cause}. {error.last_error_line}") from error
             raise
         return worker
 
-    def _take(self) -> _Worker | None:
+    def _idle_worker(self) -> _Worker | None:
         """The worker that was used last; None if none is idle."""
         with self._lock:
             while self._idle:
@@ -311,23 +284,20 @@ class Workers:
             self._busy.discard(worker)
 
     def _release(self, worker: _Worker) -> None:
-        worker.idle_since_s = time.monotonic()
         with self._lock:
             self._busy.discard(worker)
-            if not self._closed.is_set():
+            if not self._closed:
                 self._idle.append(worker)
                 return
         worker.end()
 
-    def _end_idle(self) -> None:
-        """End workers that are idle for too long, until `close`. Runs on a thread of its own."""
-        while not self._closed.wait(self._idle_s / 2):
-            idle_before_s = time.monotonic() - self._idle_s
-            with self._lock:
-                ended = [worker for worker in self._idle if worker.idle_since_s <= idle_before_s]
-                self._idle = [worker for worker in self._idle if worker.idle_since_s > idle_before_s]
-            for worker in ended:
-                worker.end()
+
+def _no_worker(reason: str) -> NoWorker:
+    log.error("A worker process can't be started: %s", reason)
+    return NoWorker(CANNOT_START)
+
+
+_logged_protections: set[str] = set()
 
 
 def _result(worker: _Worker, answer: Answer, kind: Any, results: Path) -> Any:
@@ -356,21 +326,6 @@ def _decoded(frame: bytes | msgspec.Raw, kind: Any) -> Any:
         return msgspec.msgpack.decode(frame, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StageFailed(UNREADABLE_ANSWER) from error
-
-
-def _memory_message(request: Request) -> str:
-    limit_mb = request.memory_limit_bytes // MEGABYTE
-    return f"This picture needs more memory than the {limit_mb} MB that a picture of its size may use."
-
-
-_logged_protections: set[str] = set()
-
-
-def _log_missing_protections(ready: Ready) -> None:
-    for missing in ready.missing_protections:
-        if missing not in _logged_protections:
-            _logged_protections.add(missing)
-            log.info("Worker processes have less protection on this system: %s", missing)
 
 
 def memory_limit_bytes(info: ImageInfo) -> int:

@@ -22,6 +22,7 @@ from PIL import Image
 from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
+from imgproc_local.engine import runner
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits, Timeouts
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
@@ -221,7 +222,10 @@ async def test_a_stage_without_room_for_its_result_runs_again(tmp_path: Path) ->
     assert calls == MAX_ATTEMPTS + 1, "such attempts do not count"
 
 
-async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(tmp_path: Path) -> None:
+async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "NO_WORKER_PATIENCE_S", 0.1)
     error: Exception | None = NoWorker("No worker.")
 
     def without_worker(work: WorkItem, check_stop: CheckStop) -> Output:
