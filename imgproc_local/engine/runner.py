@@ -12,11 +12,10 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct
 
@@ -38,8 +37,6 @@ from imgproc_local.storage.stages import ClaimedStage, Stages
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 THREAD_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
@@ -216,74 +213,54 @@ class Runner:
     # ---- recording ----
 
     async def _record(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
-        """Record an outcome. After a storage error, retry until it is recorded or the service stops.
+        """Record an outcome and publish the change. After a storage error, retry until it is recorded or the service
+        stops; the next start requeues a stage that is still running in the database.
 
         If recording fails for another reason, record that as the failure of the stage.
         """
-        try:
-            changed = await self._record_outcome(claimed, outcome)
-        except StorageFailed:
-            # the service stops; the stage is still `running` in the database: the next start requeues it
-            return
-        except Exception as error:
-            if isinstance(outcome, Exception):
-                log.exception("Failed to record the failure of stage %s of job %s", claimed.stage, claimed.job.id)
+        if isinstance(outcome, StorageFailed):  # for example, a worker had no room on the disk for its result
+            await self._pause(claimed, outcome)
+        while True:
+            try:
+                changed = await self._record_once(claimed, outcome)
+            except StorageFailed as error:
+                if self._stopping:
+                    return
+                if isinstance(outcome, Output) and outcome.path is not None:
+                    outcome = error  # its file may be gone: the stage runs again
+                await self._pause(claimed, error)
+            except Exception as error:
+                if isinstance(outcome, Exception):
+                    log.exception("Failed to record the failure of stage %s of job %s", claimed.stage, claimed.job.id)
+                    return
+                outcome = error
             else:
-                await self._record(claimed, error)
-            return
-        if changed is not None:
-            self._updates.publish(changed)
+                if changed is not None:
+                    self._updates.publish(changed)
+                return
 
-    async def _record_outcome(self, claimed: ClaimedStage, outcome: Output | Exception) -> Job | None:
+    async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:
+        log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, error.message)
+        await asyncio.sleep(self._timeouts.storage_retry_s)
+
+    async def _record_once(self, claimed: ClaimedStage, outcome: Output | Exception) -> Job | None:
         """The job with the outcome; None if the stage runs again, or the job has been deleted."""
-        if isinstance(outcome, StorageFailed):
-            # for example, a worker had no room on the disk for its result, or none can be started
-            log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, outcome.message)
-            await asyncio.sleep(self._timeouts.storage_retry_s)
         if isinstance(outcome, StorageFailed) or (isinstance(outcome, StageCancelled) and self._stopping):
-            return await self._retried(claimed, lambda: self._stored_stages.requeue(claimed))
+            await self._stored_stages.requeue(claimed)
+            return None
         if isinstance(outcome, Exception):
-            message = _user_message(claimed, outcome)
-            return await self._retried(claimed, lambda: self._stored_stages.record_failed(claimed, message))
-        if outcome.path is not None:
-            return await self._record_file(claimed, outcome)
-        file = claimed.job.original if outcome.keeps_original else None
-        return await self._retried(
-            claimed, lambda: self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
-        )
-
-    async def _record_file(self, claimed: ClaimedStage, output: Output) -> Job | None:
-        """Store the output and its file; None if the job has been deleted."""
-        assert output.path is not None
-        written = WorkerFile(Path(output.path))
-        try:
-            async with AsyncExitStack() as stack:
-                blob = await self._retried(claimed, lambda: stack.enter_async_context(self._blobs.stored(written)))
-                file = StoredFile(blob.sha256, blob.size_bytes, output.format or claimed.info.format)
-                changed = await self._retried(
-                    claimed, lambda: self._stored_stages.record_done(claimed, file, output.texts, output.removed)
-                )
+            return await self._stored_stages.record_failed(claimed, _user_message(claimed, outcome))
+        if outcome.path is None:
+            file = claimed.job.original if outcome.keeps_original else None
+            return await self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
+        with suppress(NotFound):
+            async with self._blobs.stored(WorkerFile(Path(outcome.path))) as blob:
+                file = StoredFile(blob.sha256, blob.size_bytes, outcome.format or claimed.info.format)
+                changed = await self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
                 if changed is None:  # leave the block with an error, which removes the file again
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed
-        except NotFound:
-            return None
-
-    async def _retried(self, claimed: ClaimedStage, write: Callable[[], Awaitable[T]]) -> T:
-        """The result of `write`, called again after each storage error. Raises: StorageFailed, if the service stops."""
-        while True:
-            try:
-                return await write()
-            except StorageFailed as error:
-                log.error(
-                    "Failed to record the outcome of stage %s of job %s: %s",
-                    claimed.stage,
-                    claimed.job.id,
-                    error.message,
-                )
-                if self._stopping:
-                    raise
-                await asyncio.sleep(self._timeouts.storage_retry_s)
+        return None
 
 
 def _outcome_name(outcome: Output | Exception) -> Outcome:
