@@ -21,8 +21,8 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.engine.export_archive import Export, ExportBroken
 from imgproc_local.engine.export_plan import ExportPlan
+from imgproc_local.engine.exporter import Export, ExportBroken
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
-from imgproc_local.engine.export_archive import BYTE_ORDER_MARK, escape_formula
+from imgproc_local.engine.export_plan import BYTE_ORDER_MARK, escape_formula
 
 SIDECAR_ENDING = ".xmp"
 COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")

@@ -1,4 +1,4 @@
-"""Which files an archive contains and their names, decided before its first byte is sent.
+"""What an archive contains, decided before its first byte is sent: files and their names. And its tables.
 
 Invariant: every system can unpack the archive. A name can be created everywhere (`domain.filename`), and two names
 differ in more than the case or the Unicode form of their letters.
@@ -6,11 +6,15 @@ differ in more than the case or the Unicode form of their letters.
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
+import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.export import (
@@ -23,7 +27,9 @@ from imgproc_local.domain.export import (
     Variant,
 )
 from imgproc_local.domain.filename import download_name
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
+from imgproc_local.domain.result import TextSource
 
 TABLE_NAME, DATA_NAME = "alt.csv", "alt.json"
 """The files at the top of an archive that list its images and their texts."""
@@ -34,6 +40,16 @@ EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2107, 12, 31, 23, 
 """The earliest and latest time that a ZIP entry can have. Entries have no time zone; theirs is UTC."""
 
 STAGE_OF_VARIANT: dict[Variant, StageName] = {"optimized": StageName.OPTIMIZE, "converted": StageName.CONVERT}
+
+
+COLUMNS = ("file", "original_filename", "language", "seo_filename", "alt_text", "source", "needs_text", "variant")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Without it, Excel reads a table as text in the system's own encoding."""
+_FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+"""Where a spreadsheet would find a formula: at the start of a cell, and inside it after a character that separates
+cells or rows. If the list separator is `;`, as in German and French, Excel splits the line there, quoted or not.
+Source: OWASP, "CSV Injection".
+"""
 
 
 class PlannedFile(Struct, frozen=True):
@@ -66,8 +82,8 @@ class ExportPlan(Struct, frozen=True):
     A plan that has `problems` can still be exported.
     """
 
-    images: tuple[PlannedImage, ...]
-    problems: ExportProblems
+    images: tuple[PlannedImage, ...] = ()
+    problems: ExportProblems = ExportProblems()
 
     @property
     def files(self) -> list[PlannedFile]:
@@ -266,3 +282,107 @@ def _comparable(name: str) -> str:
 
 def _cut(text: str, max_bytes: int) -> str:
     return text.encode()[:max_bytes].decode("utf-8", "ignore")
+
+
+# ---- tables ----
+#
+# `alt.csv` is for spreadsheets, `alt.json` for programs. In both, the alt text is empty if its source is `pixels`: such
+# a text says nothing about the content, so a person has to write one.
+
+
+class ExportedFile(Struct, frozen=True):
+    """A file as it is in the archive. `texts_written` says that alt texts were written into it."""
+
+    file: str
+    variant: Variant
+    format: Format
+    size: int
+    sha256: str
+    texts_written: bool
+
+
+class TextsFailure(Struct, frozen=True):
+    """A file that was exported without its texts, and why they could not be written."""
+
+    file: str
+    message: str
+
+
+class ExportedText(Struct, frozen=True):
+    """The text of an image in a requested language. If it was not written, the source is None."""
+
+    language_code: str
+    seo_filename: str = ""
+    seo_alt_text: str = ""
+    source: TextSource | None = None
+    needs_text: bool = True
+
+
+def csv_table(images: Sequence[PlannedImage]) -> Iterator[bytes]:
+    """One row per file and language, in the format of RFC 4180. Formulas are escaped.
+
+    If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
+    """
+    yield BYTE_ORDER_MARK + _csv_rows([COLUMNS])
+    for planned in images:
+        texts = [
+            (text.language_code, text.seo_filename, text.seo_alt_text, text.source or "", str(text.needs_text).lower())
+            for text in _texts(planned.job)
+        ]
+        yield _csv_rows(
+            [
+                (file.name, planned.job.original_filename, *cells, file.variant)
+                for file in planned.files
+                for cells in texts or [("",) * 5]
+            ]
+        )
+
+
+def json_data(
+    images: Sequence[PlannedImage],
+    exported: Sequence[Sequence[ExportedFile]],
+    failures: Sequence[TextsFailure],
+    missing: Sequence[MissingFile],
+) -> Iterator[bytes]:
+    """The images with their `exported` files and texts."""
+    yield b'{"images": ['
+    for number, (planned, files) in enumerate(zip(images, exported, strict=True)):
+        job = planned.job
+        image = {
+            "image_id": job.image_id,
+            "job_id": job.id,
+            "original_filename": job.original_filename,
+            "project": planned.project,
+            "created_at": job.created_at,
+            "files": files,
+            "translations": _texts(job),
+        }
+        yield (b",\n" if number else b"\n") + msgspec.json.encode(image)
+    yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
+    yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
+
+
+def _texts(job: Job) -> list[ExportedText]:
+    """The texts in the requested languages."""
+    texts = {
+        text.language_code: ExportedText(
+            text.language_code,
+            text.seo_filename,
+            "" if text.needs_text else text.seo_alt_text,
+            text.source,
+            text.needs_text,
+        )
+        for text in job.translations
+    }
+    return [texts.get(code, ExportedText(code)) for code in requested_languages(job)]
+
+
+def _csv_rows(rows: Sequence[Sequence[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([escape_formula(cell) for cell in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def escape_formula(cell: str) -> str:
+    """The cell, with an apostrophe before each part that a spreadsheet would evaluate as a formula."""
+    return _FORMULA.sub(r"\1'", cell)

@@ -8,7 +8,6 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,11 +16,9 @@ import httpx
 import pytest
 from PIL import Image
 
-from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.export_archive import Export, ExportBroken
-from imgproc_local.engine.export_plan import make_plan
+from imgproc_local.engine.exporter import Export, ExportBroken
 from imgproc_local.server import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
@@ -68,7 +65,7 @@ def rest(connection: socket.socket) -> int:
 
 
 def running_exports(service: Running) -> int:
-    return sum(service.services.exporter._running.values())
+    return len(service.services.exporter._exports)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -122,8 +119,7 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
 async def test_the_service_stops_while_the_export_of_a_lost_client_ends(tmp_path: Path) -> None:
     unused: Any = None
     blobs: Any = SimpleNamespace(incoming_folder=tmp_path)
-    plan = make_plan(ExportFields(variants=("optimized",)), [], {})
-    export = Export(plan, blobs, unused, AsyncExitStack())
+    export = Export(blobs, unused)
 
     async def send_until_stopped(piece: bytes) -> None:
         export.stop("The client has closed the connection.")

@@ -11,8 +11,7 @@ from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.export_archive import csv_table
-from imgproc_local.engine.export_plan import ArchiveNames, make_plan
+from imgproc_local.engine.export_plan import ArchiveNames, csv_table, make_plan
 
 # ---- names ----
 
