@@ -96,6 +96,7 @@ class Engine:
                 found.update(error.errors)
         if found or info is None:
             raise InvalidRequest(found)
+        prices = self._prices_of_stages(len(plan.languages))
         async with self._blobs.stored(upload) as blob:
             job, is_new = await self._jobs.submit(
                 Submission(
@@ -105,7 +106,7 @@ class Engine:
                     sha256=blob.sha256,
                     size_bytes=blob.size_bytes,
                     info=info,
-                    prices={stage: self._price(stage, len(plan.languages)) for stage in STAGES[plan.operation]},
+                    prices={stage: prices[stage] for stage in STAGES[plan.operation]},
                     lanes=self._lanes,
                     client_id=client_id,
                     idempotency_key=idempotency_key,
@@ -118,18 +119,16 @@ class Engine:
 
     def affordability(self, images: int, languages: int, balance: int) -> Affordability:
         """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
-        required = images * sum(self._price(stage, languages) for stage in StageName)
+        required = images * sum(self._prices_of_stages(languages).values())
         shortfall = max(0, required - balance)
         return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
 
-    def _price(self, stage: StageName, languages: int) -> int:
-        match stage:
-            case StageName.ANALYZE:
-                return self._prices.analyze * languages
-            case StageName.OPTIMIZE:
-                return self._prices.optimize
-            case StageName.CONVERT:
-                return self._prices.convert
+    def _prices_of_stages(self, languages: int) -> dict[StageName, int]:
+        return {
+            StageName.ANALYZE: self._prices.analyze * languages,
+            StageName.OPTIMIZE: self._prices.optimize,
+            StageName.CONVERT: self._prices.convert,
+        }
 
     # ---- following ----
 

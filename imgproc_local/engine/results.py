@@ -27,14 +27,57 @@ from msgspec import Struct
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.stage import CODECS_LANE, CancellationToken, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 
 if TYPE_CHECKING:
+    from imgproc_local.codecs.picture.source import ResultOptions
     from imgproc_local.remote.tinify import Tinify
 
 log = logging.getLogger(__name__)
+
+
+def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
+    """The picture optimized by the local codecs. Runs in a worker."""
+    from imgproc_local.codecs.optimize import encode_file, optimize_file
+
+    if work.must_be_encoded:
+        data, new_format = encode_file(work.original, work.info, check_stop, _result_options(work), work.result_size)
+        return Output(data=data, format=new_format, removed=_private_kinds(work))
+    optimized = optimize_file(work.original, work.info, check_stop, _result_options(work))
+    removed = _private_kinds(work)
+    if optimized is None:
+        if removed:
+            log.warning("The picture holds private data that could not be removed: %s", ", ".join(removed))
+        return Output(keeps_original=True)
+    return Output(data=optimized, format=work.info.format, removed=removed)
+
+
+def convert(work: WorkItem, check_stop: CheckStop) -> Output:
+    """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
+    from imgproc_local.codecs.convert import convert_file
+
+    options = _result_options(work)
+    data = convert_file(work.original, work.info, work.plan.format, check_stop, options, work.result_size)
+    return Output(data=data, format=work.plan.format, removed=_private_kinds(work))
+
+
+def _result_options(work: WorkItem) -> ResultOptions:
+    from imgproc_local.codecs.picture.source import ResultOptions
+
+    return ResultOptions(work.options.target_score, work.options.keep_location, work.options.effort)
+
+
+def _private_kinds(work: WorkItem) -> tuple[Removed, ...]:
+    """The kinds of private data that the original holds and a result does not."""
+    from imgproc_local.codecs.embedded import private_kinds
+
+    return private_kinds(work.original, work.info, work.options.keep_location)
+
+
+# ---- the outside service ----
 
 
 class ServiceResult(Struct, frozen=True):
@@ -42,33 +85,6 @@ class ServiceResult(Struct, frozen=True):
 
     work: WorkItem
     data: bytes
-
-
-def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture optimized by the local codecs. Runs in a worker."""
-    from imgproc_local.codecs.embedded import private_kinds
-    from imgproc_local.codecs.optimize import encode_file, optimize_file
-    from imgproc_local.codecs.picture.source import ResultOptions
-
-    options = work.options
-    result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
-    if work.must_be_encoded:
-        encoded, new_format = encode_file(
-            work.original,
-            work.info,
-            check_stop,
-            result_options,
-            work.result_size,
-        )
-        removed = private_kinds(work.original, work.info, options.keep_location)
-        return Output(data=encoded, format=new_format, removed=removed)
-    data = optimize_file(work.original, work.info, check_stop, result_options)
-    removed = private_kinds(work.original, work.info, options.keep_location)
-    if data is None:
-        if removed:
-            log.warning("The picture holds private data that could not be removed: %s", ", ".join(removed))
-        return Output(keeps_original=True)
-    return Output(data=data, format=work.info.format, removed=removed)
 
 
 def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -85,14 +101,15 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
     Raises: ExternalServiceFailed.
     """
     from imgproc_local.codecs import external
-    from imgproc_local.codecs.embedded import private_kinds
 
     work = received.work
     data = external.checked_result(work.original, work.info, received.data, check_stop, work.options.keep_location)
     if data is None:
         return Output(keeps_original=True)
-    removed = private_kinds(work.original, work.info, work.options.keep_location)
-    return Output(data=data, format=work.info.format, removed=removed)
+    return Output(data=data, format=work.info.format, removed=_private_kinds(work))
+
+
+# ---- the stages ----
 
 
 def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
@@ -133,29 +150,11 @@ def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem,
     return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
 
 
-# ---- convert ----
-
-
-def convert(work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
-    from imgproc_local.codecs.convert import convert_file
-    from imgproc_local.codecs.embedded import private_kinds
-    from imgproc_local.codecs.picture.source import ResultOptions
-
-    options = work.options
-    result_options = ResultOptions(options.target_score, options.keep_location, options.effort)
-    data = convert_file(work.original, work.info, work.plan.format, check_stop, result_options, work.result_size)
-    removed = private_kinds(work.original, work.info, options.keep_location)
-    return Output(data=data, format=work.plan.format, removed=removed)
-
-
 def convert_stage(workers: Workers) -> Stage:
     """The stage that converts, in a worker process."""
-
-    def run_in_worker(work: WorkItem, check_stop: CheckStop) -> Output:
-        return workers.run(convert, work, work.info, check_stop)
-
-    return Stage(StageName.CONVERT, CODECS_LANE, run_in_worker)
+    return Stage(
+        StageName.CONVERT, CODECS_LANE, lambda work, check_stop: workers.run(convert, work, work.info, check_stop)
+    )
 
 
 # ---- alt texts ----
@@ -187,13 +186,7 @@ def write_texts(workers: Workers, timeout_s: float, work: TextsWork, cancelled: 
 
     Raises: StageFailed, BadImage, StorageFailed, WorkerError; StageCancelled, soon after `cancelled` is set.
     """
-    token = CancellationToken(timeout_s)
-
-    def check_stop() -> None:
-        if cancelled.is_set():
-            token.cancel()
-        token.check()
-
+    check_stop = CancellationToken(timeout_s, cancelled).check
     output = workers.run(with_texts, work, _info(work), check_stop)
     if output.path is None:
         raise StageFailed("The worker process returned no file.")

@@ -109,12 +109,15 @@ def stage_error_message(error: Exception) -> str:
 
 
 class CancellationToken:
-    """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps."""
+    """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps.
 
-    def __init__(self, timeout_s: float) -> None:
+    Several tokens may share the event `cancelled`, which cancels them all.
+    """
+
+    def __init__(self, timeout_s: float, cancelled: threading.Event | None = None) -> None:
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
-        self._cancelled = threading.Event()
+        self._cancelled = cancelled or threading.Event()
 
     def restart_timeout(self) -> None:
         """Count the timeout from now on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 import time
 
 from imgproc_local.codecs.thumbnail import ThumbnailSource, make_thumbnail
@@ -30,8 +31,8 @@ log = logging.getLogger(__name__)
 AT_ONCE = 2
 """Thumbnails that are made at the same time, in addition to the stages: no lane limits them."""
 TIMEOUT_S = 30.0
-MAX_REMEMBERED_FAILURES, RETRY_AFTER_S = 1000, 600.0
-"""How many pictures without a possible thumbnail are remembered, and after how long they may be tried again."""
+RETRY_AFTER_S = 600.0
+"""After how long a picture of which no thumbnail could be made may be tried again."""
 
 
 class Thumbnails:
@@ -43,9 +44,8 @@ class Thumbnails:
         self._jobs = jobs
         self._executor = started_threads(AT_ONCE, "imgproc-thumbnails")
         self._making: dict[str, asyncio.Task[bytes]] = {}
-        self._tokens: set[CancellationToken] = set()
         self._failures: dict[str, tuple[float, str]] = {}
-        self._closed = False
+        self._closed = threading.Event()
 
     async def get(self, job: Job) -> bytes:
         """The thumbnail of the job's upload as WebP. Concurrent calls for the same job make it once.
@@ -57,28 +57,20 @@ class Thumbnails:
             raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
         if (stored := await self._read(job)) is not None:
             return stored
-        if self._closed:
+        if self._closed.is_set():
             raise ServiceStopping
-        task = self._making.get(job.id)
-        if task is None:
-            failed_s, message = self._failures.get(job.id, (0.0, ""))
-            if message and time.monotonic() < failed_s + RETRY_AFTER_S:
-                raise BrokenImage(message)
-            task = self._making[job.id] = asyncio.create_task(self._make(job.id), name="thumbnail")
-            task.add_done_callback(lambda done: self._ended(job.id, done))
-        return await asyncio.shield(task)  # the cancellation of one request must not cancel the others
+        failed_s, message = self._failures.get(job.id, (0.0, ""))
+        if message and time.monotonic() < failed_s + RETRY_AFTER_S:
+            raise BrokenImage(message)
+        if job.id not in self._making:
+            self._making[job.id] = asyncio.create_task(self._make(job.id), name="thumbnail")
+        # the cancellation of one request must not cancel the others
+        return await asyncio.shield(self._making[job.id])
 
     def close(self) -> None:
         """Stop making thumbnails; requests for them raise ServiceStopping."""
-        self._closed = True
-        for token in tuple(self._tokens):  # threads of the executor add and remove tokens meanwhile
-            token.cancel()
+        self._closed.set()
         self._executor.shutdown(wait=False)
-
-    def _ended(self, job_id: str, task: asyncio.Task[bytes]) -> None:
-        del self._making[job_id]
-        if not task.cancelled():
-            task.exception()  # retrieved, or asyncio logs it if all requests were cancelled
 
     async def _read(self, job: Job) -> bytes | None:
         """The stored thumbnail; None if there is none, or it is damaged."""
@@ -92,51 +84,45 @@ class Thumbnails:
             return None
 
     async def _make(self, job_id: str) -> bytes:
-        job = await self._jobs.get(job_id)
-        if (stored := await self._read(job)) is not None:  # another request had it made meanwhile
-            return stored
-        damage = await self._blobs.damage(job.original.sha256, job.original.size_bytes)
-        if damage is not None:
-            log.error("The file %s of a job is %s in the data folder", job.original.sha256, damage)
-            raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
-        if self._closed:  # the executor accepts no more work
-            raise ServiceStopping
         try:
+            job = await self._jobs.get(job_id)
+            if (stored := await self._read(job)) is not None:  # another request had it made meanwhile
+                return stored
+            damage = await self._blobs.damage(job.original.sha256, job.original.size_bytes)
+            if damage is not None:
+                log.error("The file %s of a job is %s in the data folder", job.original.sha256, damage)
+                raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
+            if self._closed.is_set():  # the executor accepts no more work
+                raise ServiceStopping
             webp = await asyncio.get_running_loop().run_in_executor(self._executor, self._run, job)
+            await self._store(job_id, webp)
+            return webp
         except StageCancelled:
             raise ServiceStopping from None
         except (BadImage, StageFailed, StageTimedOut, WorkerError) as error:
             message = _failure(error)
             self._failures[job_id] = time.monotonic(), message
-            if len(self._failures) > MAX_REMEMBERED_FAILURES:
-                del self._failures[next(iter(self._failures))]
             raise BrokenImage(message) from error
-        try:
-            await self._store(job_id, webp)
-        except StorageFailed as error:  # it is made again at the next request
-            log.warning("A thumbnail can't be stored: %s", error.message)
-        return webp
+        finally:
+            del self._making[job_id]
 
     async def _store(self, job_id: str, webp: bytes) -> None:
-        with self._blobs.incoming() as incoming:
-            await asyncio.to_thread(incoming.write, webp)
-            async with self._blobs.stored(incoming) as blob:
-                if not await self._jobs.record_thumbnail(job_id, blob.sha256, blob.size_bytes):
-                    raise NotFound("This picture was removed meanwhile.")
+        try:
+            with self._blobs.incoming() as incoming:
+                await asyncio.to_thread(incoming.write, webp)
+                async with self._blobs.stored(incoming) as blob:
+                    if not await self._jobs.record_thumbnail(job_id, blob.sha256, blob.size_bytes):
+                        raise NotFound("This picture was removed meanwhile.")
+        except StorageFailed as error:  # it is made again at the next request
+            log.warning("A thumbnail can't be stored: %s", error.message)
 
     def _run(self, job: Job) -> bytes:
         """Make one thumbnail. Runs on a thread of the executor."""
         assert job.details is not None
-        token = CancellationToken(TIMEOUT_S)
-        self._tokens.add(token)
-        try:
-            if self._closed:
-                raise StageCancelled("The service is stopping.")
-            path = os.fsencode(self._blobs.path(job.original.sha256))
-            source = ThumbnailSource(path, job.details.info)
-            return self._workers.run(make_thumbnail, source, job.details.info, token.check).webp
-        finally:
-            self._tokens.discard(token)
+        info = job.details.info
+        source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), info)
+        token = CancellationToken(TIMEOUT_S, self._closed)
+        return self._workers.run(make_thumbnail, source, info, token.check).webp
 
 
 def _failure(error: Exception) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
 from msgspec import Struct
 
 from imgproc_local.domain.job import Job
-
-T = TypeVar("T")
 
 MAX_UNREAD = 64
 """Changes that the subscription to one job holds before the oldest is dropped.
@@ -28,7 +26,8 @@ subscriber has to read the list again.
 class Subscription:
     """The changes of one job, in the order in which they were committed, from the start of the subscription on."""
 
-    def __init__(self) -> None:
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
         self._changes: asyncio.Queue[Job | None] = asyncio.Queue(MAX_UNREAD)
 
     async def next(self, timeout_s: float | None) -> Job | None:
@@ -36,7 +35,18 @@ class Subscription:
         async with asyncio.timeout(timeout_s):
             return await self._changes.get()
 
-    def push(self, change: Job | None) -> None:
+    def publish(self, job: Job) -> None:
+        if job.id == self._job_id:
+            self._push(job)
+
+    def end(self, job_id: str, _account_id: str) -> None:
+        if job_id == self._job_id:
+            self._push(None)
+
+    def close(self) -> None:
+        self._push(None)
+
+    def _push(self, change: Job | None) -> None:
         """Add a change, or None for the end. A full subscription drops its oldest change."""
         if self._changes.full():
             self._changes.get_nowait()
@@ -55,132 +65,108 @@ class Changes(Struct, frozen=True):
 
 
 class AccountSubscription:
-    """The identifiers of the jobs of one account that have changed since they were last taken."""
+    """The identifiers of the jobs of one account that have changed since they were last taken.
 
-    def __init__(self) -> None:
-        self._changed: dict[str, None] = {}
-        self._deleted: dict[str, None] = {}
+    `is_closed` says that the service is stopping.
+    """
+
+    def __init__(self, account_id: str) -> None:
+        self._account_id = account_id
+        self._deleted: dict[str, bool] = {}
+        """Whether each changed job was deleted."""
         self._is_complete = True
-        self._closed = False
         self._wake = asyncio.Event()
+        self.is_closed = False
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until there is a change, until the service stops, or until `timeout_s` have passed."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
-        except TimeoutError:
-            pass
 
     def take(self, limit: int) -> Changes:
-        """All deleted jobs and at most `limit` changed ones since the last call; the rest remain for the next call."""
-        changed = tuple(job_id for job_id, _ in zip(self._changed, range(limit), strict=False))
-        for job_id in changed:
-            del self._changed[job_id]
-        taken = Changes(changed, tuple(self._deleted), self._is_complete)
-        self._deleted.clear()
-        self._is_complete = True
-        if not self._changed and not self._closed:
+        """At most `limit` jobs that were changed or deleted since the last call; the rest remain for the next call."""
+        taken = {job_id: self._deleted.pop(job_id) for job_id in list(self._deleted)[:limit]}
+        is_complete, self._is_complete = self._is_complete, True
+        if not self._deleted and not self.is_closed:
             self._wake.clear()
-        return taken
+        return Changes(
+            tuple(job_id for job_id, is_deleted in taken.items() if not is_deleted),
+            tuple(job_id for job_id, is_deleted in taken.items() if is_deleted),
+            is_complete,
+        )
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the service is stopping."""
-        return self._closed
+    def publish(self, job: Job) -> None:
+        if job.account_id == self._account_id:
+            self._add(job.id, is_deleted=False)
 
-    def push(self, job_id: str) -> None:
-        self._changed[job_id] = None
-        self._notify()
-
-    def push_deleted(self, job_id: str) -> None:
-        self._changed.pop(job_id, None)
-        self._deleted[job_id] = None
-        self._notify()
+    def end(self, job_id: str, account_id: str) -> None:
+        if account_id == self._account_id:
+            self._add(job_id, is_deleted=True)
 
     def reset(self) -> None:
         """Forget all changes: the subscriber has to read the list again."""
-        self._changed.clear()
         self._deleted.clear()
         self._is_complete = False
         self._wake.set()
 
     def close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         self._wake.set()
 
-    def _notify(self) -> None:
-        """Wake the subscriber, after a reset if there are too many changes."""
-        if len(self._changed) + len(self._deleted) > MAX_UNREAD_JOBS:
+    def _add(self, job_id: str, *, is_deleted: bool) -> None:
+        self._deleted[job_id] = is_deleted
+        if len(self._deleted) > MAX_UNREAD_JOBS:
             self.reset()
         self._wake.set()
+
+
+S = TypeVar("S", Subscription, AccountSubscription)
 
 
 class Updates:
     """The subscriptions to single jobs, and those to all jobs of an account."""
 
     def __init__(self) -> None:
-        self._of_jobs: dict[str, set[Subscription]] = {}
-        self._of_accounts: dict[str, set[AccountSubscription]] = {}
+        self._subscriptions: set[Subscription | AccountSubscription] = set()
         self._closed = False
 
-    @contextmanager
-    def subscribed(self, job_id: str) -> Iterator[Subscription]:
+    def subscribed(self, job_id: str) -> AbstractContextManager[Subscription]:
         """A subscription inside the block. Enter it before reading the job, so that no change in between is missed."""
-        subscription = Subscription()
-        if self._closed:
-            subscription.push(None)
-        with _member(self._of_jobs, job_id, subscription):
-            yield subscription
+        return self._added(Subscription(job_id))
+
+    def subscribed_to_account(self, account_id: str) -> AbstractContextManager[AccountSubscription]:
+        """As `subscribed`, to all jobs of the account, those that are submitted later included."""
+        return self._added(AccountSubscription(account_id))
 
     @contextmanager
-    def subscribed_to_account(self, account_id: str) -> Iterator[AccountSubscription]:
-        """As `subscribed`, to all jobs of the account, those that are submitted later included."""
-        subscription = AccountSubscription()
+    def _added(self, subscription: S) -> Iterator[S]:
         if self._closed:
             subscription.close()
-        with _member(self._of_accounts, account_id, subscription):
+        self._subscriptions.add(subscription)
+        try:
             yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
 
     def publish(self, job: Job) -> None:
         """Send the job to its subscribers and its account's. Call it after every commit that changes the job."""
-        for subscription in self._of_jobs.get(job.id, ()):
-            subscription.push(job)
-        for account_subscription in self._of_accounts.get(job.account_id, ()):
-            account_subscription.push(job.id)
+        for subscription in self._subscriptions:
+            subscription.publish(job)
 
     def end(self, job_id: str, account_id: str) -> None:
         """End the subscriptions of a deleted job, and report the deletion to its account."""
-        for subscription in self._of_jobs.get(job_id, ()):
-            subscription.push(None)
-        for account_subscription in self._of_accounts.get(account_id, ()):
-            account_subscription.push_deleted(job_id)
+        for subscription in self._subscriptions:
+            subscription.end(job_id, account_id)
 
     def reset(self) -> None:
         """Make the subscribers of all accounts read their lists again: jobs were changed without `publish` or `end`."""
-        for account_subscriptions in self._of_accounts.values():
-            for subscription in account_subscriptions:
+        for subscription in self._subscriptions:
+            if isinstance(subscription, AccountSubscription):
                 subscription.reset()
 
     def close(self) -> None:
         """End every subscription, now and from now on: the service is stopping."""
         self._closed = True
-        for subscriptions in self._of_jobs.values():
-            for subscription in subscriptions:
-                subscription.push(None)
-        for account_subscriptions in self._of_accounts.values():
-            for account_subscription in account_subscriptions:
-                account_subscription.close()
-
-
-@contextmanager
-def _member(sets: dict[str, set[T]], key: str, member: T) -> Iterator[None]:
-    """`member` is in the set of `key` inside the block. A set without members is removed."""
-    sets.setdefault(key, set()).add(member)
-    try:
-        yield
-    finally:
-        members = sets[key]
-        members.discard(member)
-        if not members:
-            del sets[key]
+        for subscription in self._subscriptions:
+            subscription.close()
