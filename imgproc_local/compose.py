@@ -40,7 +40,7 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
-from imgproc_local.system.folder_lock import FolderLock, Owner, make_folder, require_folder
+from imgproc_local.system.folder_lock import FolderLock, make_folder, require_folder
 from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.system.piped_child import program
 from imgproc_local.system.threads import started_threads
@@ -84,7 +84,6 @@ class Services(Struct, frozen=True):
     """The parts of the service that the API, the page and the command line use."""
 
     config: Config
-    lock: FolderLock
     store: Store
     jobs: Jobs
     blobs: Blobs
@@ -370,17 +369,29 @@ def _delete_restored(folder: Path) -> None:
         log.warning("What an earlier restore left in %s can't be deleted (%s).", folder / RESTORING, error.strerror)
 
 
+def lock_folder(config: Config, doing: str) -> FolderLock:
+    """Make this process the owner of the data folder. `doing` names the command for others that find it in use.
+
+    Raises: DataFolderBusy, if another process owns it; StorageFailed, if it can't be used.
+    """
+    make_folder(config.data_dir)
+    _require_own_content(config.data_dir)
+    return FolderLock(config.data_dir, doing)
+
+
 @asynccontextmanager
 async def open_services(
     config: Config,
     doing: str,
     *,
+    lock: FolderLock | None = None,
     make_describer: Callable[[], Describer] | None = None,
     clock: Clock = utc_now,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.
 
-    `doing` names the command for other processes that find the folder in use.
+    `lock` is the lock of the folder if the caller has it already, else it is taken as by `lock_folder`. It is released
+    at the end.
 
     Raises:
         DataFolderBusy: another process owns the folder.
@@ -390,9 +401,7 @@ async def open_services(
     service = compression_service(config, clock)
     # for `asyncio.to_thread`, with as many threads as it would have by default
     asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
-    make_folder(config.data_dir)
-    _require_own_content(config.data_dir)
-    lock = FolderLock(config.data_dir, Owner(os.getpid(), doing, since=rfc3339(clock())))
+    lock = lock or lock_folder(config, doing)
     try:
         await asyncio.to_thread(_delete_restored, config.data_dir)
         database = await open_database(config.data_dir / DATABASE_FILE, clock)
@@ -430,7 +439,6 @@ async def open_services(
             try:
                 yield Services(
                     config=config,
-                    lock=lock,
                     store=store,
                     jobs=jobs,
                     blobs=blobs,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
@@ -71,10 +70,9 @@ async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: boo
     from imgproc_local.compose import open_store
     from imgproc_local.domain.errors import DataFolderBusy
     from imgproc_local.storage.blobs import Blobs
-    from imgproc_local.storage.database import rfc3339, utc_now
     from imgproc_local.storage.jobs import Jobs
     from imgproc_local.storage.retention import MaxAge, Retention
-    from imgproc_local.system.folder_lock import FolderLock, Owner
+    from imgproc_local.system.folder_lock import FolderLock
 
     max_age = MaxAge(**{kind: older_than})
     async with open_store(config) as store:
@@ -86,12 +84,9 @@ async def _prune(config: Config, kind: Kind, older_than: timedelta, dry_run: boo
         with open_audit_log(config.data_dir):
             audit("data.prune", kind=kind, jobs=removable.jobs, files=removable.files, by="command")
         try:
-            lock = FolderLock(config.data_dir, Owner(os.getpid(), "prune", since=rfc3339(utc_now())))
+            with FolderLock(config.data_dir, "prune"):
+                blobs = Blobs(config.data_dir, Jobs(store.database, config.queue_limit).is_referenced)
+                await retention.delete_files(blobs)
         except DataFolderBusy:
             return removable, True
-        try:
-            blobs = Blobs(config.data_dir, Jobs(store.database, config.queue_limit).is_referenced)
-            await retention.delete_files(blobs)
-        finally:
-            lock.release()
     return removable, False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -26,15 +25,12 @@ def command(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     """
     from imgproc_local.storage.backup import require_empty, restore_backup
     from imgproc_local.storage.database import rfc3339, utc_now
-    from imgproc_local.system.folder_lock import FolderLock, Owner
+    from imgproc_local.system.folder_lock import FolderLock
 
     folder = load_config(ctx, data_dir).data_dir
     require_empty(folder)
-    lock = FolderLock(folder, Owner(os.getpid(), "restore", since=rfc3339(utc_now())))
-    try:
+    with FolderLock(folder, "restore"):
         manifest, keys = restore_backup(file, folder, rfc3339(utc_now()))
-    finally:
-        lock.release()
     if as_json:
         counts = {"files": len(manifest.files), "keys": keys, "created_at": manifest.created_at}
         echo_json({"data_dir": encodable_text(str(folder)), **counts, "left_out": manifest.left_out})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -44,15 +44,17 @@ class Owner(Struct, frozen=True):
 
 
 class FolderLock:
-    """Makes this process the owner of `folder` until `release`. Creates the folder if it is missing, and takes access
-    to it from other users.
+    """Makes this process, which does `doing`, the owner of `folder` until `release` or the end of the `with` block.
+
+    Creates the folder if it is missing, and takes access to it from other users.
 
     Raises: DataFolderBusy, if another process owns it (the message names that process); StorageFailed.
     """
 
-    def __init__(self, folder: Path, owner: Owner) -> None:
+    def __init__(self, folder: Path, doing: str) -> None:
         make_folder(folder)
-        self._folder = folder
+        self._folder, self._doing = folder, doing
+        self._since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         try:
             self._file: IO[bytes] = open_own_file(folder / LOCK_FILE, "ab")
         except OSError as error:
@@ -60,15 +62,18 @@ class FolderLock:
         try:
             if not lock_within(self._file, LOCK_WAIT_S):
                 raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
+            (folder / OWNER_FILE).unlink(missing_ok=True)  # that of a killed owner
             make_private(folder)
-            self._delete_leftovers()
-            self.publish(owner)
+            for part in folder.glob(PART_PATTERN):  # what a killed owner left: only owners write here
+                part.unlink(missing_ok=True)
+            self.publish()
         except BaseException:
             self._file.close()
             raise
 
-    def publish(self, owner: Owner) -> None:
-        """Store `owner` for other processes to read. Raises: StorageFailed."""
+    def publish(self, address: str | None = None, *, air_gapped: bool = False) -> None:
+        """Tell other processes who owns the folder, and at which address it serves. Raises: StorageFailed."""
+        owner = Owner(os.getpid(), self._doing, address, self._since, air_gapped)
         try:
             write_atomically(self._folder / OWNER_FILE, msgspec.json.encode(owner))
         except OSError as error:
@@ -79,10 +84,11 @@ class FolderLock:
         (self._folder / OWNER_FILE).unlink(missing_ok=True)
         self._file.close()
 
-    def _delete_leftovers(self) -> None:
-        """Delete the temporary files that a killed owner left. Only the owner writes files in the folder itself."""
-        for part in self._folder.glob(PART_PATTERN):
-            part.unlink(missing_ok=True)
+    def __enter__(self) -> FolderLock:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def current_owner(folder: Path) -> Owner | None:
@@ -125,25 +131,11 @@ def make_folder(folder: Path) -> None:
 
 
 def foreign_owner_text(folder: Path) -> str:
-    """The end of an error message: "; it belongs to the user …, and this is …", or "" if the folder is this user's."""
-    if sys.platform == "win32":
-        return ""
-    import pwd
-
+    """The end of an error message: "; it belongs to the user …", or "" if the folder is this user's or unknown."""
     try:
-        owner = folder.stat().st_uid
-    except OSError:
+        return f"; it belongs to the user {folder.owner()}" if folder.stat().st_uid != os.geteuid() else ""
+    except (OSError, KeyError, AttributeError, NotImplementedError):  # Windows has no such owners
         return ""
-    if owner == os.geteuid():
-        return ""
-
-    def name(user: int) -> str:
-        try:
-            return pwd.getpwuid(user).pw_name
-        except KeyError:
-            return f"number {user}"
-
-    return f"; it belongs to the user {name(owner)}, and this is {name(os.geteuid())}"
 
 
 def _unusable(folder: Path, error: OSError) -> str:
@@ -156,11 +148,8 @@ def _unusable(folder: Path, error: OSError) -> str:
 
 def _busy_message(folder: Path, owner: Owner | None) -> str:
     if owner is None:
-        return (
-            f"Another process holds the data folder {folder}, or its file system has no locks. Wait for the process, or"
-            " use another folder with --data-dir."
-        )
-    held = f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`"
-    if owner.address is None:
-        return f"{held}). Wait for it, stop it first, or use another folder with --data-dir."
-    return f"{held} at {owner.address}). Send your images to it, stop it first, or use another folder with --data-dir."
+        held = f"Another process holds the data folder {folder}, or its file system has no locks."
+    else:
+        where = f" at {owner.address}" if owner.address else ""
+        held = f"The data folder {folder} is held by process {owner.pid} (`imgproc-local {owner.doing}`{where})."
+    return f"{held} Wait for it, stop it first, or use another folder with --data-dir."

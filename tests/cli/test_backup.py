@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import random
 import shutil
 import sqlite3
@@ -22,7 +21,7 @@ import pytest
 
 from imgproc_local.storage import backup
 from imgproc_local.system.files import try_lock
-from imgproc_local.system.folder_lock import FolderLock, Owner
+from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
 from tests.support import pictures
@@ -260,7 +259,7 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     (target / "files" / "aa").mkdir(parents=True)
     (target / "files" / "aa" / "half").write_bytes(b"half")
     assert_unusable(program, target, f"`restore` was interrupted in the data folder {target}.", "Run it again.")
-    lock = FolderLock(target, Owner(os.getpid(), "restore", since=""))
+    lock = FolderLock(target, "restore")
     busy = f"A backup is being restored to the data folder {target}."
     assert_unusable(program, target, busy, "Wait until this has ended.")
     lock.release()

@@ -26,17 +26,15 @@ PATIENT = (
     sys.executable,
     "-c",
     f"""
-import functools, sys
+import functools
 from imgproc_local.cli import main
 from imgproc_local.cli.serve import command, running
 from imgproc_local import server
 
 server.Limits = functools.partial(server.Limits, stop_s={PATIENT_S})
-command.SHUTDOWN_S = command.LOCKING_S = running.STARTING_S = {PATIENT_S}
-del sys.argv[0]
+command.SHUTDOWN_S = running.STARTING_S = {PATIENT_S}
 main()
 """,
-    "imgproc_local",  # the name by which another start of the program recognises this one
 )
 """The program with longer waits, in which a wait that is a fault can't be taken for a slow machine: a stop waits
 `PATIENT_S` for clients and their requests, and a start waits as long for another server that is starting."""

@@ -91,7 +91,7 @@ def wait_for_owner(folder: Path) -> str:
     from imgproc_local.cli.serve.running import running_server
 
     deadline = time.monotonic() + TIMEOUT_S
-    while (owner := running_server(folder, wait_for_lock_s=1)) is None:
+    while (owner := running_server(folder)) is None:
         assert time.monotonic() < deadline, f"no server after {TIMEOUT_S} s"
     assert owner.address is not None
     return owner.address

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy
-from imgproc_local.system.folder_lock import FolderLock, Owner
+from imgproc_local.system.folder_lock import FolderLock
 
 fcntl = pytest.importorskip("fcntl", reason="Windows has no flock")
 
@@ -20,4 +20,4 @@ def test_a_file_system_without_locks_is_named_as_a_cause(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
     with pytest.raises(DataFolderBusy, match="its file system has no locks"):
-        FolderLock(tmp_path, Owner(os.getpid(), "serve"))
+        FolderLock(tmp_path, "serve")

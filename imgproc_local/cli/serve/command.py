@@ -1,7 +1,7 @@
 """`serve`: the API and the local page on this machine.
 
-The socket listens before the application is imported. A second server on the same port therefore fails at once, and a
-client that connects during the start waits instead of being refused.
+The data folder is locked first, so that of two starts at the same time one becomes the server and the other one finds
+it. The socket listens before the application is imported: a client that connects meanwhile waits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import errno
 import ipaddress
 import os
 import socket
+import ssl
 import sys
 from functools import partial
 from pathlib import Path
@@ -30,18 +31,15 @@ from imgproc_local.cli.options import (
     load_settings_before_air_gap,
 )
 from imgproc_local.cli.output import flush_output, path_text
-from imgproc_local.cli.serve.port_owner import PortOwner, port_owner
-from imgproc_local.cli.serve.protection import require_protection
-from imgproc_local.cli.serve.refusal import report_refused_start
-from imgproc_local.cli.serve.running import LOCKING_S, open_link, open_page_of, running_server
-from imgproc_local.config import Config, Loaded, default_data_dir
-from imgproc_local.domain.addresses import ALL_INTERFACES
+from imgproc_local.cli.serve.running import open_link, open_page_of, report_refused_start, running_server
+from imgproc_local.config import Config, default_data_dir
+from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Services
-    from imgproc_local.system.folder_lock import Owner
+    from imgproc_local.system.folder_lock import FolderLock, Owner
 
 BACKLOG = 2048
 """Connections that the kernel may queue until the server accepts them."""
@@ -71,15 +69,7 @@ SHUTDOWN_S = 5
 @air_gapped_option
 @data_dir_option
 @click.pass_context
-def command(
-    ctx: click.Context,
-    host: str | None,
-    port: int | None,
-    tls_cert: str | None,
-    behind_proxy: str | None,
-    browser: bool | None,
-    data_dir: str | None,
-) -> None:
+def command(ctx: click.Context, /, browser: bool | None, data_dir: str | None, **flags: object) -> None:
     """Serve the API and the local page until stopped.
 
     If a server is already running on the data folder, print its address and open its page. If the start is refused,
@@ -90,11 +80,10 @@ def command(
     """
     config = None
     try:
-        loaded = load_settings_before_air_gap(
-            ctx, data_dir, host=host, port=port, tls_cert=tls_cert, behind_proxy=behind_proxy
-        )
-        config = loaded.config
-        has_unstopped_threads = _serve_or_open_running(loaded, host, port, browser)
+        config = load_settings_before_air_gap(ctx, data_dir, **flags).config
+        # the air gap is inherited by child processes: a browser could not connect even to this server
+        open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
+        has_unstopped_threads = _serve_or_show_running(config, flags, open_browser)
     except (ServiceError, click.ClickException, OSError) as error:
         reason = error.message if isinstance(error, (ServiceError, click.ClickException)) else str(error)
         folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
@@ -104,71 +93,6 @@ def command(
         raise
     flush_output()
     exit_command(ctx, 0, has_unstopped_threads)
-
-
-def _serve_or_open_running(loaded: Loaded, host: str | None, port: int | None, browser: bool | None) -> bool:
-    """Serve, or show the server that already runs on the data folder. Returns whether threads still run stages."""
-    config = loaded.config
-    # the air gap is inherited by child processes: a browser could not connect even to this server
-    open_browser = (sys.stdout.isatty() if browser is None else browser) and not config.air_gapped
-    running = running_server(config.data_dir)
-    if running is None:
-        try:
-            return _listen_and_serve(loaded, open_browser)
-        except (PortInUse, DataFolderBusy) as refusal:
-            running = _server_started_meanwhile(config, refusal)
-            if running is None:
-                raise
-    _show_running(config, running, host, port, open_browser)
-    return False
-
-
-def _server_started_meanwhile(config: Config, refusal: PortInUse | DataFolderBusy) -> Owner | None:
-    """The server that was started at the same time and locked the data folder first; None if there is none."""
-    if isinstance(refusal, PortInUse) and refusal.owner.may_be_starting:
-        click.echo(
-            f"Port {config.port} is in use. Waiting up to {LOCKING_S:g} seconds for an imgproc-local that may be"
-            " starting there …",
-            err=True,
-        )
-        return running_server(config.data_dir, LOCKING_S)
-    return running_server(config.data_dir)
-
-
-class PortInUse(click.ClickException):
-    """Another program, `owner`, listens on the port."""
-
-    def __init__(self, problem: str, owner: PortOwner) -> None:
-        super().__init__(
-            f"{problem} The port is used by {owner.description}. Choose another port with --port, or use --port 0 for"
-            " any free one."
-        )
-        self.owner = owner
-
-
-def _show_running(config: Config, running: Owner, host: str | None, port: int | None, open_browser: bool) -> None:
-    """Print the address of the running server and, with `open_browser`, open its page.
-
-    Raises: DataFolderBusy, if this start asked for another address or for air-gapped mode.
-    """
-    assert running.address is not None
-    where = urlsplit(running.address)
-    other_host = host and _without_localhost(host) != _without_localhost(where.hostname or "")
-    if other_host or (port and port != where.port):
-        raise DataFolderBusy(
-            f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
-            " Stop that server first, or use another folder with --data-dir."
-        )
-    if config.air_gapped and not running.air_gapped:
-        raise DataFolderBusy(
-            f"air_gapped is true, but the server that runs at {running.address} (process {running.pid}) was started"
-            " without it. Stop that server first, or use another folder with --data-dir."
-        )
-    click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
-    if open_browser:
-        problem = open_page_of(running.address, config)
-        if problem is not None:
-            click.echo(f"Its page could not be opened ({problem}).", err=True)
 
 
 def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
@@ -184,16 +108,81 @@ def _probable_data_dir(ctx: click.Context, data_dir: str | None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _listen_and_serve(loaded: Loaded, open_browser: bool) -> bool:
-    """Serve until a signal stops the server. Returns whether threads still run stages."""
-    config = loaded.config
-    require_protection(config)
-    listener = _listen(config)
+def _serve_or_show_running(config: Config, flags: dict[str, object], open_browser: bool) -> bool:
+    """Serve until a signal, or show the server that runs on the data folder. Returns whether threads still run."""
+    from imgproc_local.compose import lock_folder
+
     try:
-        enable_air_gap_if_set(config)
-        return asyncio.run(_serve(loaded, listener, open_browser))
+        lock = lock_folder(config, "serve")
+    except DataFolderBusy:
+        running = running_server(config.data_dir)
+        if running is None:
+            raise
+        _show_running(config, running, flags, open_browser)
+        return False
+    try:
+        require_protection(config)
+        with _listen(config) as listener:
+            enable_air_gap_if_set(config)
+            return asyncio.run(_serve(config, lock, listener, open_browser))
     finally:
-        listener.close()
+        lock.release()
+
+
+def _show_running(config: Config, running: Owner, flags: dict[str, object], open_browser: bool) -> None:
+    """Print the address of the running server and, with `open_browser`, open its page.
+
+    Raises: DataFolderBusy, if the `flags` of this start ask for another address, or it is to be air-gapped.
+    """
+    assert running.address is not None
+    where = urlsplit(running.address)
+    other_host = flags["host"] and _without_localhost(str(flags["host"])) != _without_localhost(where.hostname or "")
+    if other_host or (flags["port"] and flags["port"] != where.port):
+        raise DataFolderBusy(
+            f"The data folder {config.data_dir} is already served at {running.address} (process {running.pid})."
+            " Stop that server first, or use another folder with --data-dir."
+        )
+    if config.air_gapped and not running.air_gapped:
+        raise DataFolderBusy(
+            f"air_gapped is true, but the server that runs at {running.address} (process {running.pid}) was started"
+            " without it. Stop that server first, or use another folder with --data-dir."
+        )
+    click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
+    if open_browser and (problem := open_page_of(running.address, config)):
+        click.echo(f"Its page could not be opened ({problem}).", err=True)
+
+
+# ---- the address ----
+
+
+def require_protection(config: Config) -> None:
+    """Check that other machines connect only by TLS, and that the TLS file can be used. Raises: SettingInvalid.
+
+    Beyond loopback, requests and keys cross a network.
+    """
+    if config.tls_cert:
+        _check_tls_file(config.tls_cert)
+    elif not config.behind_proxy and not is_loopback(config.host):
+        raise SettingInvalid(
+            f"Other machines can reach {config.host}, and without TLS anyone on the network could read pictures and"
+            " keys: give --tls-cert, or give the address of a proxy with"
+            " TLS as --behind-proxy ADDRESS, or listen on 127.0.0.1."
+        )
+
+
+def _check_tls_file(file: str) -> None:
+    """Raises: SettingInvalid, if the file does not have a certificate and its key."""
+
+    def refuse_password() -> str:
+        raise SettingInvalid(f"tls_cert must have a key without a password; the one in {file} has one.")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(file, password=refuse_password)
+    except OSError as error:  # SSLError is one
+        raise SettingInvalid(
+            f"tls_cert must be one PEM file of a certificate and its private key; {file} is not"
+            f" ({error.strerror}). If the key is a file of its own, append it to the certificate."
+        ) from error
 
 
 def _listen(config: Config) -> socket.socket:
@@ -208,10 +197,9 @@ def _listen(config: Config) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        problem = f"Can't listen on {config.host} port {config.port}: {error.strerror}."
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(problem, port_owner(config.port)) from error
-        raise click.ClickException(f"{problem} {_advice(config, error)}") from error
+        raise click.ClickException(
+            f"Can't listen on {config.host} port {config.port}: {error.strerror}. {_advice(config, error)}"
+        ) from error
     listener.setblocking(False)
     return listener
 
@@ -237,23 +225,27 @@ def _without_localhost(host: str) -> str:
 
 
 def _advice(config: Config, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "Another program uses it: choose another port with --port, or use --port 0 for any free one."
     if error.errno == errno.EACCES and config.port:
         return "Ports below 1024 often need administrator rights: choose another with --port."
     return "Choose an address of this machine with --host, such as 127.0.0.1."
 
 
-async def _serve(loaded: Loaded, listener: socket.socket, open_browser: bool) -> bool:
+# ---- the service ----
+
+
+async def _serve(config: Config, lock: FolderLock, listener: socket.socket, open_browser: bool) -> bool:
     """Serve on `listener` until a signal stops the server. Returns whether threads still run stages."""
     from imgproc_local.compose import open_services
 
-    config = loaded.config
-    async with open_services(config, "serve") as services:
+    async with open_services(config, "serve", lock=lock) as services:
         from imgproc_local.api.app import end_requests, make_app
         from imgproc_local.server import Server, server_config
         from imgproc_local.web import page
 
         address = _url(config, listener.getsockname()[1])
-        _publish_address(services, address)
+        lock.publish(address, air_gapped=config.air_gapped)
         log_to_file(config.data_dir)
         audit_to_file(config.data_dir)
         lifecycle.info("imgproc-local %s serves %s as process %d", __version__, address, os.getpid())
@@ -286,15 +278,6 @@ def _url(config: Config, port: int) -> str:
     return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 
 
-def _publish_address(services: Services, address: str) -> None:
-    """Store the address beside the lock of the data folder, for other commands, such as a second `serve`."""
-    from imgproc_local.storage.database import rfc3339, utc_now
-    from imgproc_local.system.folder_lock import Owner
-
-    owner = Owner(os.getpid(), "serve", address, rfc3339(utc_now()), air_gapped=services.config.air_gapped)
-    services.lock.publish(owner)
-
-
 async def _print_start(services: Services, address: str) -> None:
     """Print where the service is and how to get access to it.
 
@@ -307,9 +290,8 @@ async def _print_start(services: Services, address: str) -> None:
         if services.config.air_gapped:
             from imgproc_local.system.air_gap import seccomp_error
 
-            scope = (
-                f"Python code only: {seccomp_error()}" if seccomp_error() else "this program and every library in it"
-            )
+            error = seccomp_error()
+            scope = f"Python code only: {error}" if error else "this program and every library in it"
             click.echo(f"Air-gapped: network connections are refused ({scope}).")
         if sys.stdout.isatty():
             await _print_secrets(services, address)
