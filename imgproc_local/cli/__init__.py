@@ -29,9 +29,9 @@ COMMANDS = {
     "models": "models.command:command",
     "doctor": "doctor:doctor",
     "verify": "doctor:verify",
-    "backup": "backup:command",
-    "restore": "restore:command",
-    "prune": "prune:command",
+    "backup": "data:backup",
+    "restore": "data:restore",
+    "prune": "data:prune",
     "config": "config:command",
 }
 """Each command, its module and its name there, in the order of `--help`."""
