@@ -8,10 +8,9 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 import platformdirs
@@ -21,6 +20,7 @@ from imgproc_local.domain.addresses import Network, parse_networks, parse_origin
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
+from imgproc_local.remote.tinify import check_url
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.model import loopback_model
@@ -32,18 +32,6 @@ NO_LOOPBACK_MODELS = (
     " installed model with `models use NAME` or the setting `model`, or set air_gapped to false."
 )
 """Why a model in another program is refused in air-gapped mode."""
-
-REMOVED = {
-    "memory_budget_mb": "A quarter of the memory is used.",
-    "compression_fallback": "If the compression service fails, the local codecs always do its work.",
-    "use_gps": "Descriptions never mention a position.",
-    "model_threads": "The model uses the physical cores.",
-    "model_idle_s": "A model is unloaded after five minutes without a picture.",
-    "catalogue": "Import your own models with `imgproc-local models import`.",
-    "tls_key": "Append the key to the file of tls_cert.",
-    **dict.fromkeys(("ollama_url", "lmstudio_url", "llama_server_url"), "Set program_url if its address is unusual."),
-}
-"""Settings of earlier versions, with what replaces them."""
 
 
 def default_data_dir() -> Path:
@@ -82,7 +70,11 @@ class Secret:
         return "set" if self._value else "not set"
 
 
-class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+NotNegative = Annotated[int, Meta(ge=0)]
+Days = Annotated[int, Meta(ge=0, le=36_500)]
+
+
+class Config(Struct, frozen=True, kw_only=True):
     """The settings. The `Meta` of each field holds its bounds and the description that `config show` prints."""
 
     data_dir: Annotated[Path, Meta(description="folder of the database and the files")] = msgspec.field(
@@ -91,29 +83,20 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 chooses a free one")] = 8484
     tls_cert: Annotated[str, Meta(description="PEM file of the certificate for TLS and its key; empty is no TLS")] = ""
-    behind_proxy: Annotated[
-        str,
-        Meta(description="addresses or networks, separated by commas, of proxies whose forwarded headers are trusted"),
-    ] = ""
+    behind_proxy: Annotated[str, Meta(description="addresses or networks of trusted proxies, separated by commas")] = ""
     cors_origins: Annotated[
-        str,
-        Meta(description="origins, separated by commas, whose pages may use the API in a browser; empty is none"),
+        str, Meta(description="origins whose pages may use the API in a browser, separated by commas")
     ] = ""
     status_set: Annotated[
         Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
     ] = "A"
-    max_upload_bytes: Annotated[int, Meta(ge=1024, description="largest image file accepted, in bytes")] = (
-        25 * 1024 * 1024
-    )
+    max_upload_bytes: Annotated[int, Meta(ge=1024, description="largest image file accepted, in bytes")] = 25 * 1024**2
     max_pixels: Annotated[int, Meta(ge=1, description="most pixels of one image, all frames counted")] = 200_000_000
     queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs accepted before 503")] = 1000
     codec_threads: Annotated[
-        int,
-        Meta(ge=0, le=256, description="pictures optimized or converted at once; 0 is one per processor core"),
+        int, Meta(ge=0, le=256, description="pictures optimized or converted at once; 0 is one per processor core")
     ] = 0
-    stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that one stage of one job may take")] = (
-        120
-    )
+    stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that a stage of a job may take")] = 120
     quality_target: Annotated[
         TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
         Meta(
@@ -122,31 +105,20 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = "web"
     effort: Annotated[
-        Effort,
-        Meta(description="CPU time spent on smaller files at the same quality: fast, balanced or best"),
+        Effort, Meta(description="CPU time spent on smaller files at the same quality: fast, balanced or best")
     ] = "balanced"
     rate_limit_per_minute: Annotated[
-        int, Meta(ge=0, description="requests per rolling minute and key; 0 is no limit")
+        NotNegative, Meta(description="requests per rolling minute and key; 0 is no limit")
     ] = 60
-    price_analyze: Annotated[int, Meta(ge=0, description="credits for analyze, per language")] = 1
-    price_optimize: Annotated[int, Meta(ge=0, description="credits for optimize")] = 1
-    price_convert: Annotated[int, Meta(ge=0, description="credits for convert")] = 1
-    first_balance: Annotated[int, Meta(ge=0, description="credits that a new account starts with")] = 1_000_000
-    retention_jobs_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs, with files; 0 is never")
-    ] = 0
-    retention_originals_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs' originals; 0 is never")
-    ] = 0
-    retention_results_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days from upload to removal of finished jobs' results; 0 is never")
-    ] = 0
+    price_analyze: Annotated[NotNegative, Meta(description="credits for analyze, per language")] = 1
+    price_optimize: Annotated[NotNegative, Meta(description="credits for optimize")] = 1
+    price_convert: Annotated[NotNegative, Meta(description="credits for convert")] = 1
+    first_balance: Annotated[NotNegative, Meta(description="credits that a new account starts with")] = 1_000_000
+    retention_jobs_days: Annotated[Days, Meta(description="days after which finished jobs are removed; 0: never")] = 0
+    retention_originals_days: Annotated[Days, Meta(description="days after which only uploads are; 0: never")] = 0
+    retention_results_days: Annotated[Days, Meta(description="days after which only results are; 0: never")] = 0
     pixel_texts: Annotated[
-        bool,
-        Meta(
-            description="give pictures of unknown content an alt text of their kind and date, marked as needing a"
-            " text; false leaves it empty"
-        ),
+        bool, Meta(description="give pictures of unknown content a text of their kind and date, marked needs_text")
     ] = True
     keep_location: Annotated[
         KeepLocation,
@@ -154,35 +126,22 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = KeepLocation.CITY
     compression_service: Annotated[
         Literal["local", "tinify"],
-        Meta(description="who optimizes: the local codecs, or an external service with Tinify's API"),
+        Meta(description="who optimizes: `local` codecs, or `tinify`, an external service with Tinify's API"),
     ] = "local"
     compression_url: Annotated[
         str, Meta(min_length=1, description="address of the compression service; https, or http on this machine")
     ] = "https://api.tinify.com"
-    compression_key: Annotated[Secret, Meta(description="key for the compression service; never shown")] = (
-        msgspec.field(default_factory=Secret)
-    )
-    air_gapped: Annotated[
-        bool,
-        Meta(description="open no network connections; external services and downloads of models are refused"),
-    ] = False
+    compression_key: Annotated[Secret, Meta(description="key for the compression service; never shown")] = Secret()
+    air_gapped: Annotated[bool, Meta(description="open no network connections and refuse what needs one")] = False
     model: Annotated[
-        str,
-        Meta(description="vision model that writes descriptions; empty is the one of `models use`, `none` is no model"),
+        str, Meta(description="vision model that describes; empty is the one of `models use`, `none` is no model")
     ] = ""
-    models_dir: Annotated[
-        str, Meta(description="folder of the vision models, on any drive; empty is `models` in data_dir")
-    ] = ""
+    models_dir: Annotated[str, Meta(description="folder of the vision models; empty is `models` in data_dir")] = ""
     model_gpu_layers: Annotated[
-        Annotated[int, Meta(ge=0, le=10_000)] | Literal["auto"],
-        Meta(description="layers of the vision model on the GPU; auto is all if llama.cpp was built for a GPU"),
+        NotNegative | Literal["auto"], Meta(description="layers of the vision model on the GPU; auto is all if it can")
     ] = "auto"
     program_url: Annotated[
-        str,
-        Meta(
-            description="address of the program that runs the model, on this machine, for `models use PROGRAM:NAME`;"
-            " empty is its usual port"
-        ),
+        str, Meta(description="address of the program for `models use PROGRAM:NAME`; empty is its usual port")
     ] = ""
 
     @property
@@ -207,12 +166,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 SETTINGS = Config.__struct_fields__
-
-
-def setting_meta(name: str) -> Meta:
-    """The description and bounds of one setting."""
-    hint = get_type_hints(Config, include_extras=True)[name]
-    return next(part for part in get_args(hint) if isinstance(part, Meta))
+_TYPES = get_type_hints(Config, include_extras=True)
+DESCRIPTIONS = {
+    name: next(part.description for part in get_args(hint) if isinstance(part, Meta) and part.description)
+    for name, hint in _TYPES.items()
+}
 
 
 class ShownSetting(Struct, frozen=True):
@@ -224,23 +182,20 @@ class ShownSetting(Struct, frozen=True):
     description: str
 
 
-def shown_settings(config: Config, origins: Mapping[str, str]) -> list[ShownSetting]:
-    """Every setting in effect. `origins` are their sources by name, as in `Loaded`."""
-    values = msgspec.to_builtins(config, enc_hook=lambda value: encodable_text(str(value)))
-    return [
-        ShownSetting(
-            name, values[name], encodable_text(origins.get(name, "unknown")), setting_meta(name).description or ""
-        )
-        for name in SETTINGS
-    ]
-
-
 class Loaded(Struct, frozen=True):
     """The settings, the source of each value by name (a file, a variable, a flag or `default`), and the file read."""
 
     config: Config
     origins: dict[str, str]
     file: Path | None
+
+    def shown(self) -> list[ShownSetting]:
+        """Every setting in effect."""
+        values = msgspec.to_builtins(self.config, enc_hook=lambda value: encodable_text(str(value)))
+        return [
+            ShownSetting(name, values[name], encodable_text(self.origins[name]), DESCRIPTIONS[name])
+            for name in SETTINGS
+        ]
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Loaded:
@@ -249,25 +204,18 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     Raises: SettingInvalid, naming the unusable file, the unknown setting, the wrong value or the contradiction.
     """
     environ = os.environ if environ is None else environ
+    file = settings_file(environ)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(SETTINGS, "default")
-
-    file = settings_file(environ)
-    if file is not None:
-        for name, value in _read_toml(file).items():
-            values[name], origins[name] = value, str(file)
-    for name in SETTINGS:
-        variable = ENV_PREFIX + name.upper()
-        if variable in environ:
-            values[name], origins[name] = environ[variable], variable
-    for name, value in flags.items():
-        if value is not None:
-            values[name], origins[name] = value, "--" + name.replace("_", "-")
-
-    _refuse_unknown_variables(environ)
-    for name, value in values.items():
-        _check(name, value, origins[name])
-    config = msgspec.convert(values, Config, strict=False, dec_hook=_to_type)
+    for name, value, origin in _given(file, environ, flags):
+        if name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, n=1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise SettingInvalid(
+                f"Unknown setting {name!r} ({origin}).{meant} `imgproc-local config show` lists all settings."
+            )
+        values[name], origins[name] = value, origin
+    config = Config(**{name: _converted(name, value, origins[name]) for name, value in values.items()})
     try:
         config = msgspec.structs.replace(config, data_dir=config.data_dir.expanduser().absolute())
         _ = config.models_folder  # only to find out whether it raises
@@ -288,84 +236,59 @@ def settings_file(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def _given(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """The name, the value and the source of each setting that is given; later ones win. Raises: SettingInvalid."""
+    if file is not None:
+        try:
+            in_file = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
+        yield from ((name, value, str(file)) for name, value in in_file.items())
+    for variable, value in environ.items():
+        if variable.startswith(ENV_PREFIX) and variable != CONFIG_VARIABLE:
+            yield variable.removeprefix(ENV_PREFIX).lower(), value, variable
+    for name, value in flags.items():
+        if value is not None:
+            yield name, value, "--" + name.replace("_", "-")
+
+
+def _converted(name: str, value: Any, origin: str) -> Any:
+    """The value in the type of the setting. Raises: SettingInvalid."""
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingInvalid(f"The settings file {file} can't be read as TOML: {error}") from error
-    unknown = sorted(set(values) - set(SETTINGS))
-    if unknown:
-        raise SettingInvalid(f"Unknown setting {unknown[0]!r} in {file}.{_suggestion(unknown[0], SETTINGS)}")
-    return values
-
-
-def _refuse_unknown_variables(environ: Mapping[str, str]) -> None:
-    known = {ENV_PREFIX + name.upper() for name in SETTINGS} | {CONFIG_VARIABLE}
-    unknown = sorted(name for name in environ if name.startswith(ENV_PREFIX) and name not in known)
-    if unknown:
-        raise SettingInvalid(f"Unknown setting in the environment: {unknown[0]}.{_suggestion(unknown[0], known)}")
-
-
-def _check(name: str, value: Any, origin: str) -> None:
-    hint = get_type_hints(Config, include_extras=True)[name]
-    try:
-        msgspec.convert(value, hint, strict=False, dec_hook=_to_type)
+        return msgspec.convert(value, _TYPES[name], strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
-        received = "another value" if get_args(hint)[0] is Secret else repr(value)
-        description = setting_meta(name).description or ""
+        received = "another value" if Secret in get_args(_TYPES[name]) else repr(value)
+        reason = str(error)[0].lower() + str(error)[1:]
         raise SettingInvalid(
-            f"{name} ({origin}): expected {_expected(hint)}, received {received}."
-            f" {description[:1].upper()}{description[1:]}."
+            f"{name} ({origin}): {reason}; received {received}. Meaning: {DESCRIPTIONS[name]}."
         ) from error
 
 
-_TYPE_NAMES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    Path: "a folder",
-    Secret: "printable ASCII text",
-    KeepLocation: " or ".join(repr(kept.value) for kept in KeepLocation),
-}
-
-
-def _expected(hint: Any) -> str:
-    """The values that a setting of this type accepts, in words."""
-    kind, *annotations = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    if get_origin(kind) is Literal:
-        return " or ".join(repr(value) for value in get_args(kind))
-    if get_origin(kind) in (Union, UnionType):
-        return " or ".join(_expected(alternative) for alternative in get_args(kind))
-    bounds = next((meta for meta in annotations if isinstance(meta, Meta)), Meta())
-    name = _TYPE_NAMES.get(kind, "a table")
-    if bounds.min_length:
-        return f"{name} that is not empty"
-    if bounds.ge is not None and bounds.le is not None:
-        return f"{name} from {bounds.ge:g} to {bounds.le:g}"
-    return name if bounds.ge is None else f"{name} of at least {bounds.ge:g}"
+def _to_type(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, (str, Path)) and str(value):
+        return Path(value)
+    if kind is Secret and isinstance(value, str) and value.isascii() and value.isprintable():
+        return Secret(value)
+    raise msgspec.ValidationError(f"Expected {'a path' if kind is Path else 'printable ASCII characters'}")
 
 
 def refuse_contradictions(config: Config) -> None:
     """Raises: SettingInvalid, if settings contradict each other or an address in them can't be used."""
-    try:
-        _ = config.trusted_proxies
-    except ValueError as error:
-        raise SettingInvalid(f"behind_proxy: expected addresses or networks separated by commas; {error}.") from error
-    addresses: list[tuple[str, Callable[[str], object], str]] = [("cors_origins", parse_origins, config.cors_origins)]
-    if config.program_url:
-        addresses.append(("program_url", parse_address, config.program_url))
-    for setting, parse, text in addresses:
+    addresses: list[tuple[str, Callable[[str], object]]] = [
+        ("behind_proxy", parse_networks),
+        ("cors_origins", parse_origins),
+        ("program_url", parse_address),
+    ]
+    for name, parse in addresses:
         try:
-            parse(text)
+            if text := getattr(config, name):
+                parse(text)
         except ValueError as error:
-            raise SettingInvalid(f"{setting}: {error}.") from error
+            raise SettingInvalid(f"{name}: {error}.") from error
     if config.air_gapped and loopback_model(config.model):
         raise SettingInvalid(f"air_gapped is true and model is {config.model!r}. {NO_LOOPBACK_MODELS}")
     if config.compression_service == "local":
         return
-    from imgproc_local.remote.tinify import check_url
-
     if config.air_gapped:
         raise SettingInvalid(
             f"air_gapped is true and compression_service is {config.compression_service!r}, an external service."
@@ -376,25 +299,3 @@ def refuse_contradictions(config: Config) -> None:
             f"compression_service is {config.compression_service!r}, which needs a key: set compression_key."
         )
     check_url(config.compression_url)
-
-
-def _to_type(kind: type, value: Any) -> Any:
-    if kind is Path and isinstance(value, (str, Path)) and str(value):
-        return Path(value)
-    if kind is Secret and isinstance(value, str) and value.isascii() and value.isprintable():
-        return Secret(value)
-    raise msgspec.ValidationError(f"Expected {kind.__name__}")
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of the message about an unknown setting: what replaces a removed one, or the most similar known name."""
-    if removal := removal_note(name.removeprefix(ENV_PREFIX)):
-        return f" {removal}"
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"{f' Did you mean {near[0]}?' if near else ''} `imgproc-local config show` lists all settings."
-
-
-def removal_note(name: str) -> str:
-    """What to do about a setting, variable or flag that was removed; "" for others."""
-    replacement = REMOVED.get(name.strip("-").replace("-", "_").lower())
-    return f"It was removed: leave it out. {replacement}" if replacement else ""

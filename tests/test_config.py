@@ -1,4 +1,4 @@
-"""Where settings come from, which source wins, and how a wrong one is reported."""
+"""Where settings come from, which source wins, how `config show` prints them, and how a wrong one is reported."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from imgproc_local import config
-from imgproc_local.config import SETTINGS, load, setting_meta
+from imgproc_local.config import DESCRIPTIONS, SETTINGS, load
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.plan import target_score
+from tests.cli.conftest import Program
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
 
 
 @pytest.fixture
@@ -27,11 +33,9 @@ def test_defaults_then_file_then_environment_then_flags(config_file: Path) -> No
     environ = {"IMGPROC_PORT": "1002"}
     assert load({}, environ).config.port == 1002
     loaded = load({"port": 1003, "host": None}, environ)
-    assert loaded.config.port == 1003
-    assert loaded.config.queue_limit == 7
-    assert loaded.origins["port"] == "--port"
-    assert loaded.origins["queue_limit"] == str(config_file)
-    assert loaded.origins["host"] == "default"
+    assert (loaded.config.port, loaded.config.queue_limit) == (1003, 7)
+    origins = [loaded.origins[name] for name in ("port", "queue_limit", "host")]
+    assert origins == ["--port", str(config_file), "default"]
     assert load({}, environ).origins["port"] == "IMGPROC_PORT"
 
 
@@ -43,18 +47,42 @@ def test_the_environment_can_name_another_settings_file(tmp_path: Path, config_f
         load({}, {"IMGPROC_CONFIG": str(tmp_path / "none.toml")})
 
 
+def test_config_show_has_every_setting_with_value_source_and_description(program: Program, tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text("queue_limit = 7\nport = 1111\n")
+    sources = {"config": file, "port": 2222, "compression_key": "secret-word"}
+    shown = program.in_process_json("config", "show", "--data-dir", tmp_path / "x", **sources)
+    assert [(each["name"], each["description"]) for each in shown["settings"]] == list(DESCRIPTIONS.items())
+    assert list(DESCRIPTIONS) == list(SETTINGS)
+    assert all(DESCRIPTIONS.values())
+    assert shown["file"] == str(file)
+    settings = {each["name"]: (each["value"], each["source"]) for each in shown["settings"]}
+    assert settings["queue_limit"] == (7, str(file))
+    assert settings["port"] == (2222, "IMGPROC_PORT")
+    assert settings["data_dir"] == (str(tmp_path / "x"), "--data-dir")
+    assert settings["host"] == ("127.0.0.1", "default")
+    assert settings["compression_key"] == ("set", "IMGPROC_COMPRESSION_KEY")
+    text = program.in_process("config", "show", **sources).stdout
+    assert all(f"\n{name} = " in text for name in SETTINGS)
+    assert "secret-word" not in text
+    assert 'compression_key = "not set"' in program.in_process("config", "show").stdout
+    assert not program.data.exists()
+
+
 @pytest.mark.parametrize(
     ("environ", "message"),
     [
-        ({"IMGPROC_PORT": "99999"}, "port .IMGPROC_PORT"),
-        ({"IMGPROC_PORT": "many"}, "expected a whole number from 0 to 65535, received 'many'"),
-        ({"IMGPROC_STATUS_SET": "C"}, "expected 'A' or 'B', received 'C'"),
-        ({"IMGPROC_KEEP_LOCATION": "street"}, "expected 'none' or 'city' or 'all', received 'street'"),
+        ({"IMGPROC_PORT": "99999"}, "port .IMGPROC_PORT.: expected `int` <= 65535; received '99999'. Meaning: port"),
+        ({"IMGPROC_PORT": "many"}, "expected `int`, got `str`; received 'many'"),
+        ({"IMGPROC_STATUS_SET": "C"}, "status_set.*'C'.*or B"),
+        ({"IMGPROC_KEEP_LOCATION": "street"}, "'street'.*none, city, or all"),
         ({"IMGPROC_QUEUE_LIMIT": "0"}, "queue_limit"),
-        ({"IMGPROC_PROT": "1"}, "Unknown setting in the environment: IMGPROC_PROT"),
-        ({"IMGPROC_DATA_DIR": ""}, "data_dir"),
-        ({"IMGPROC_QUALITY_TARGET": "best"}, "'small' or a number from 50 to 95, received 'best'"),
-        ({"IMGPROC_QUALITY_TARGET": "20"}, "quality_target.*a number from 50 to 95, received '20'"),
+        ({"IMGPROC_PROT": "1"}, r"Unknown setting 'prot' \(IMGPROC_PROT\). Did you mean port"),
+        ({"IMGPROC_DATA_DIR": ""}, "data_dir.*expected a path"),
+        ({"IMGPROC_QUALITY_TARGET": "best"}, "'best'.*from 50 to 95"),
+        ({"IMGPROC_QUALITY_TARGET": "20"}, "quality_target.*>= 50.*received '20'"),
+        *(({"IMGPROC_BEHIND_PROXY": each}, "behind_proxy") for each in ("a.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2")),
+        ({"IMGPROC_CORS_ORIGINS": "*"}, "cors_origins: expected origins such as"),
     ],
 )
 def test_a_wrong_value_is_reported_with_its_source(config_file: Path, environ: dict[str, str], message: str) -> None:
@@ -62,7 +90,10 @@ def test_a_wrong_value_is_reported_with_its_source(config_file: Path, environ: d
         load({}, environ)
 
 
-@pytest.mark.parametrize(("text", "message"), [("prot = 1", "prot"), ("port = ", "TOML"), ("port = 'x'", "port")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("prot = 1", "Unknown setting 'prot'.*Did you mean port?"), ("port = ", "TOML"), ("port = 'x'", "port")],
+)
 def test_a_wrong_file_is_reported_with_its_path(config_file: Path, text: str, message: str) -> None:
     config_file.write_text(text)
     with pytest.raises(SettingInvalid, match=message) as caught:
@@ -76,10 +107,6 @@ def test_a_quality_target_is_a_name_or_a_number(config_file: Path, value: str, s
     assert target_score(load({}, {"IMGPROC_QUALITY_TARGET": value}).config.quality_target) == score
     config_file.write_text(f"quality_target = {value if value[0].isdigit() else repr(value)}\n")
     assert target_score(load({}, {}).config.quality_target) == score
-
-
-def test_every_setting_has_a_description() -> None:
-    assert all(setting_meta(name).description for name in SETTINGS)
 
 
 def test_the_data_folder_is_made_absolute(config_file: Path) -> None:
@@ -129,7 +156,7 @@ def test_without_a_home_folder_only_a_data_folder_has_to_be_set(
         raise RuntimeError("could not determine the home directory")
 
     for name in ("user_data_dir", "user_config_dir"):
-        monkeypatch.setattr(config.platformdirs, name, no_home)
+        monkeypatch.setattr(f"platformdirs.{name}", no_home)
     monkeypatch.setattr(Path, "expanduser", lambda path: no_home() if str(path).startswith("~") else path)
     with pytest.raises(SettingInvalid, match="--data-dir"):
         config.load({}, {})

@@ -61,10 +61,6 @@ class _LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            from imgproc_local.config import removal_note
-
-            if removal := removal_note(error.option_name):
-                raise click.UsageError(f"{error.message} {removal}", error.ctx) from None
             # suggest only the most similar option: click suggests several
             near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1)
             raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from None

@@ -25,18 +25,12 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     import msgspec
 
     from imgproc_local.cli.output import echo_json, printable
-    from imgproc_local.config import CONFIG_VARIABLE, default_config_path, shown_settings
+    from imgproc_local.config import CONFIG_VARIABLE, default_config_path
     from imgproc_local.system.files import encodable_text
 
     loaded = load_settings(ctx, data_dir)
-    settings = shown_settings(loaded.config, loaded.origins)
     if as_json:
-        echo_json(
-            {
-                "file": None if loaded.file is None else encodable_text(str(loaded.file)),
-                "settings": settings,
-            }
-        )
+        echo_json({"file": loaded.file and encodable_text(str(loaded.file)), "settings": loaded.shown()})
         return
     if loaded.file is not None:
         click.echo(f"Settings file: {loaded.file}\n")
@@ -45,7 +39,7 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         by_variable = f"set {CONFIG_VARIABLE} to the path of"
         how = f"create {default}, or {by_variable} another file" if default else f"{by_variable} a file"
         click.echo(f"Settings file: none. To use one, {how}.\n")
-    for setting in settings:
+    for setting in loaded.shown():
         value = msgspec.json.encode(setting.value).decode()
         click.echo(f"{setting.name} = {printable(value)}  ({setting.source})")
         click.echo(f"    {setting.description}")

@@ -74,9 +74,7 @@ def private_names(loaded: Loaded | None) -> Iterator[tuple[str, str]]:
 
 
 def _changed(loaded: Loaded) -> Iterator[str]:
-    from imgproc_local.config import shown_settings
-
-    for setting in shown_settings(loaded.config, loaded.origins):
+    for setting in loaded.shown():
         if setting.source != "default":
             yield f"{setting.name} = {printable(str(setting.value))}  ({setting.source})"
 
