@@ -277,6 +277,13 @@ def used_model_status(config: Config) -> ModelStatus:
     return model_status(model_store(config), config.model, partial(loopback_problem, config))
 
 
+def own_models(config: Config) -> tuple[list[ModelRow], str | None]:
+    """The installed models, and those that can be installed; and why the models folder can't be read."""
+    from imgproc_local.vision.management import listing
+
+    return listing.own_models(model_store(config), config.model)
+
+
 def models_in_programs(config: Config) -> list[ModelRow]:
     """The models that other programs on this machine offer; in air-gapped mode none is asked."""
     from imgproc_local.vision.management import listing

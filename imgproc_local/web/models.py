@@ -6,8 +6,9 @@ An installation runs in the background of the service, one at a time; `GET /loca
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -16,24 +17,30 @@ from litestar import Request, delete, post
 from litestar.exceptions import ClientException
 from litestar.params import FromPath
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from imgproc_local.api.requests import read_json
-from imgproc_local.compose import Services, model_store, models_in_programs
-from imgproc_local.config import Config
+from imgproc_local.compose import (
+    Services,
+    loopback_problem,
+    model_store,
+    models_in_programs,
+    own_models,
+    used_and_offered_models,
+)
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
 from imgproc_local.system.files import is_on_network
-from imgproc_local.vision.management.tasks import TaskProgress
-from imgproc_local.vision.models import catalogue
+from imgproc_local.system.memory import usable_memory_bytes
+from imgproc_local.vision.management.listing import ModelRow
+from imgproc_local.vision.management.tasks import AIR_GAPPED, TaskProgress
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
-from imgproc_local.vision.ocr import model_files
 from imgproc_local.web.guard import get
-from imgproc_local.web.model_list import Models, read_models
 
 if TYPE_CHECKING:
-    from imgproc_local.vision.management.listing import ModelRow
+    from imgproc_local.vision.management.listing import State
 
 T = TypeVar("T")
 
@@ -41,10 +48,25 @@ PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
 MAX_PATHS = 4
 """The maximum number of paths of one import; a model has two files."""
-AIR_GAPPED = (
-    "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
-    " copy DIR to this machine, and import it here."
-)
+
+
+class Models(Struct, frozen=True):
+    """`task` is the task that runs; `failures` says by name why the last task of a model failed.
+
+    `runtime_problem` says why no model can run in this program; `folder_problem`, why the models folder can't be read.
+    `fixed_by_setting` is the model that the setting `model` names, which `use` can't change; "" without one.
+    """
+
+    models: list[ModelRow]
+    task: TaskProgress | None
+    failures: dict[str, str]
+    memory_bytes: int
+    free_bytes: int
+    models_folder: str
+    air_gapped: bool
+    fixed_by_setting: str
+    runtime_problem: str | None
+    folder_problem: str | None
 
 
 class ModelsBody(Struct, frozen=True):
@@ -75,8 +97,13 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 @get("/local/models")
 async def list_models(request: Request[Any, Any, Any]) -> ModelsBody:
-    offered = await _offered_models(request)
-    return ModelsBody(await asyncio.to_thread(read_models, _services(request), offered))
+    """Every model with what a choice between them needs. Other programs are asked at most every `PROGRAMS_TTL_S`."""
+    services, state = _services(request), request.app.state
+    asked_s, offered = state.get("offered_models", (0.0, ()))
+    if not asked_s or time.monotonic() - asked_s > PROGRAMS_TTL_S:
+        offered = await asyncio.to_thread(models_in_programs, services.config)
+        state["offered_models"] = time.monotonic(), offered
+    return ModelsBody(await asyncio.to_thread(_read_models, services, offered))
 
 
 @post("/local/models/import", status_code=202)
@@ -87,20 +114,18 @@ async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
     requested = await read_json(request, ImportRequest, expected)
     paths = await asyncio.to_thread(_checked_paths, requested.paths)
     name = (requested.name or "").strip() or None
-    if name is not None:
-        _check_name(name)
-    known = catalogue.read_catalogue()
-    await _as_conflict(lambda: services.models.import_(paths, name, known))
-    _audit(request, "model.import", name)
-    return _task_body(request)
+    await _as_conflict(lambda: services.models.import_(paths, name))
+    return _changed(request, "import", name)
 
 
 @post("/local/models/{name:str}/install", status_code=202)
 async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
     """Download a model of the catalogue, test it and install it, in the background."""
-    await _as_conflict(lambda: _install(_services(request), name))
-    _audit(request, "model.install", name)
-    return _task_body(request)
+    services = _services(request)
+    if services.config.air_gapped:
+        raise ClientException(AIR_GAPPED, status_code=409)
+    await _as_conflict(lambda: services.models.install(name))
+    return _changed(request, "install", name)
 
 
 @post("/local/models/{name:str}/cancel", status_code=202)
@@ -108,7 +133,7 @@ async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBo
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
     if not _services(request).models.cancel(unquote(name)):
         raise NotFound(f"{name[:80]!r} is not being installed, imported or tested.")
-    return _task_body(request)
+    return _changed(request, "cancel", name)
 
 
 @post("/local/models/{name:str}/use", status_code=202)
@@ -126,9 +151,8 @@ async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
             status_code=409,
         )
     await _as_conflict(lambda: _select(services, name))
-    _forget_offered(request)
-    _audit(request, "model.use", name)
-    return _task_body(request)
+    request.app.state["offered_models"] = 0.0, ()
+    return _changed(request, "use", name)
 
 
 @delete("/local/models/{name:str}")
@@ -136,72 +160,76 @@ async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
     """Delete an installed model from the disk. The model in use is not deleted."""
     services = _services(request)
     await _as_conflict(lambda: _remove(services, name))
-    _audit(request, "model.remove", name)
+    _changed(request, "remove", name)
+
+
+def _read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
+    from imgproc_local.vision.llm.bindings import NOT_INSTALLED
+    from imgproc_local.vision.llm.selftest import llama_is_installed
+
+    config = services.config
+    # read before the lists: the page stops polling at an answer without a task, so the lists in that answer must be
+    # newer than the end of the task
+    task, failures = services.models.progress, dict(services.models.failures)
+    own, folder_problem = own_models(config)
+    rows = [*own, *used_and_offered_models(config, offered)]
+    existing = next((path for path in (config.models_folder, *config.models_folder.parents) if path.exists()), None)
+    return Models(
+        models=[_with_task(row, task, failures) for row in rows],
+        task=task,
+        failures=failures,
+        memory_bytes=usable_memory_bytes(),
+        free_bytes=shutil.disk_usage(existing).free if existing else 0,
+        models_folder=str(config.models_folder),
+        air_gapped=config.air_gapped,
+        fixed_by_setting=config.model,
+        runtime_problem=None if llama_is_installed() else NOT_INSTALLED,
+        folder_problem=folder_problem,
+    )
+
+
+def _with_task(row: ModelRow, task: TaskProgress | None, failures: Mapping[str, str]) -> ModelRow:
+    """`row` with the state of its task that runs, or of the last one, if that failed."""
+    if task is not None and task.name == row.name:
+        return replace(row, state="testing" if task.kind == "test" else "installing", problem=None)
+    if row.name in failures and row.state != "installed":
+        state: State = "failed" if row.state in ("available", "paused") else "unusable"
+        return replace(row, state=state, problem=failures[row.name])
+    return row
 
 
 def _checked_paths(texts: Sequence[str]) -> list[Path]:
     """Raises: InvalidRequest, for a path that is not absolute, is on the network, or names nothing that can be read."""
     paths = []
-    problems = []
     for text in texts:
         try:
             # file managers copy paths with quotes
             path = Path(text.strip().strip("\"'")).expanduser()
-            if is_on_network(path):
-                problems.append(
-                    f"Expected a file or folder on a drive of this machine, received {text[:200]!r}. Copy it to the"
-                    " machine on which the service runs."
-                )
-                continue
-            # opening a pipe or a device could block for ever
-            is_there = path.is_absolute() and (path.is_file() or path.is_dir())
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: ~ without a home folder
-            problems.append(f"{text[:200]!r} can't be read ({getattr(error, 'strerror', None) or error}).")
-            continue
-        if not path.is_absolute():
-            problems.append(f"Expected a complete path such as /home/anna/model.gguf, received {text[:200]!r}.")
-        elif not is_there:
-            problems.append(f"There is no file or folder {text[:200]!r} on the machine on which the service runs.")
+            # opening a path on the network signs in there, and opening a pipe or a device could block for ever
+            is_there = path.is_absolute() and not is_on_network(path) and (path.is_file() or path.is_dir())
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: ~ without a home folder
+            is_there = False
+        if not is_there:
+            problem = (
+                "Expected the complete path of a file or folder on a drive of the machine on which the service runs,"
+                f" such as /home/anna/model.gguf; received {text[:200]!r}."
+            )
+            raise InvalidRequest({"paths": [problem]})
         paths.append(path)
-    if problems:
-        raise InvalidRequest({"paths": problems})
     return paths
-
-
-def _check_name(name: str) -> None:
-    """Raises: InvalidRequest, where no model can have this name."""
-    try:
-        catalogue.check_name(name)
-    except ValueError as error:
-        raise InvalidRequest({"name": [f"The model can't have this name: {error}."]}) from error
-
-
-def _install(services: Services, name: str) -> None:
-    from imgproc_local.vision.management.listing import is_frozen
-
-    known = catalogue.read_catalogue()
-    if services.config.air_gapped:
-        raise ModelUnusable(AIR_GAPPED)
-    if name == model_files.NAME and not is_frozen():
-        services.models.install_text_reader()
-    elif name in known:
-        services.models.install(name, known[name])
-    else:
-        raise NotFound(f"The catalogue has no model {name[:80]!r}. Available: {', '.join(known)}.")
 
 
 def _select(services: Services, name: str) -> None:
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test
 
     store = model_store(services.config)
-    if name == NO_MODEL or loopback_model(name):
+    other = loopback_model(name)
+    if other is not None and (problem := loopback_problem(services.config, other)):
+        raise ModelUnusable(problem)
+    if other or name == NO_MODEL or not llama_is_installed() or passed_self_test(store.model(name)):
         store.select(name)
-        return
-    model = store.model(name)
-    if llama_is_installed() and not passed_self_test(model):
+    else:
         services.models.test_and_select(name)
-        return
-    store.select(name)
 
 
 def _remove(services: Services, name: str) -> None:
@@ -209,9 +237,6 @@ def _remove(services: Services, name: str) -> None:
     task = services.models.progress
     if task is not None and task.name == name:
         raise ModelUnusable(f"{name} is being installed or tested. Wait until that has ended, or cancel it.")
-    if name == model_files.NAME:
-        model_files.remove(store)
-        return
     if name == (services.config.model or store.selected()):
         raise ModelUnusable(f"{name} is in use. Use another model, or none, and then remove it.")
     store.remove(name)
@@ -225,33 +250,16 @@ async def _as_conflict(work: Callable[[], T]) -> T:
         raise ClientException(error.message, status_code=409) from error
 
 
-def _task_body(request: Request[Any, Any, Any]) -> TaskBody:
+def _changed(request: Request[Any, Any, Any], action: str, name: str | None) -> TaskBody:
+    """Audit the change. Returns the task that runs now."""
+    session: PageSession = request.scope["user"]
+    audit(f"model.{action}", model=name, session=session.id)
     return TaskBody(Accepted(_services(request).models.progress))
 
 
 def _services(request: Request[Any, Any, Any]) -> Services:
     services: Services = request.app.state.services
     return services
-
-
-async def _offered_models(request: Request[Any, Any, Any]) -> Sequence[ModelRow]:
-    """The models of other programs on this machine, asked at most every `PROGRAMS_TTL_S`."""
-    state = request.app.state
-    asked_s, rows = state.get("offered_models", (0.0, ()))
-    if not asked_s or time.monotonic() - asked_s > PROGRAMS_TTL_S:
-        config: Config = _services(request).config
-        rows = await asyncio.to_thread(models_in_programs, config)
-        state["offered_models"] = time.monotonic(), rows
-    return list(rows)
-
-
-def _forget_offered(request: Request[Any, Any, Any]) -> None:
-    request.app.state["offered_models"] = 0.0, ()
-
-
-def _audit(request: Request[Any, Any, Any], event: str, name: str | None) -> None:
-    session: PageSession = request.scope["user"]
-    audit(event, model=name, session=session.id)
 
 
 HANDLERS = [list_models, import_model, install, cancel, use, remove]

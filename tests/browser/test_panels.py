@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -13,22 +12,14 @@ import pytest
 
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.vision.llm import selftest
-from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
 from tests.browser.conftest import NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
-from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with, offer
+from tests.support.hub import Hub, entry_of, hub_with, offer
 from tests.support.service import Running, running
 
-FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
-
-
-def entry() -> Entry:
-    text, mmproj = (
-        CatalogueFile(name, len(content), hashlib.sha256(content).hexdigest()) for name, content in FILES.items()
-    )
-    return Entry(repository=REPOSITORY, revision=COMMIT, text=text, mmproj=mmproj, licence="MIT", memory_mb=1)
+FILES = {"T.gguf": text_model(seed=3), "M.gguf": projector(seed=3)}
 
 
 class SelfTest:
@@ -60,7 +51,7 @@ def self_test(monkeypatch: pytest.MonkeyPatch) -> SelfTest:
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    offer(monkeypatch, known=entry())
+    offer(monkeypatch, known=entry_of(*FILES.values()))
     with running(tmp_path / "data", NumberedDescriber) as started:
         yield started
 
@@ -82,7 +73,7 @@ def announced(tab: Tab, text: str) -> str:
 def test_the_first_run_leads_to_the_model_that_fits(
     service: Running, open_tab: OpenTab, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgproc_local.web.model_list.usable_memory_bytes", lambda: 10_000_000)
+    monkeypatch.setattr("imgproc_local.vision.management.listing.usable_memory_bytes", lambda: 10_000_000)
     tab = open_tab(service)
     tab.wait("document.querySelector('.welcome')?.textContent.includes('known fits this machine')")
     assert "Everything stays on this computer" in tab.text(".welcome h2")

@@ -234,7 +234,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
 
     for name in COMMANDS:
         assert "Usage:" in run((program(),), tmp_path, name, "--help")
-    assert "smolvlm2-256m" in run((program(),), tmp_path, "models", "list")
+    assert "smolvlm2-500m" in run((program(),), tmp_path, "models", "list")
     assert "C extension" in run((program(),), tmp_path, "doctor")
 
 

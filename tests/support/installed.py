@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from imgproc_local.vision.models.catalogue import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
 from imgproc_local.vision.models.install import ImportOptions, import_model
-from imgproc_local.vision.models.model import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, VisionModel
+from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.support.gguf_files import write_pair
 
@@ -20,11 +21,11 @@ def ignore_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
 
 
 def import_files(models: ModelStore, *sources: Path, **options: object) -> Manifest:
-    """Import a model from `sources` without a self-test and without a catalogue.
+    """Import a model from `sources` without a self-test.
 
     `options` are those of ImportOptions.
     """
-    return import_model(models, sources, ImportOptions(**options), {}, skip_self_test, ignore_progress)  # type: ignore[arg-type]
+    return import_model(models, sources, ImportOptions(**options), skip_self_test, ignore_progress)  # type: ignore[arg-type]
 
 
 def install(models: ModelStore, name: str = "a", seed: int = 0) -> Manifest:

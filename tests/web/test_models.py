@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,34 +13,22 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from imgproc_local import compose
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.management import listing
 from imgproc_local.vision.management.listing import ModelRow
-from imgproc_local.vision.models.catalogue import CatalogueFile, Entry
 from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.web import model_list
 from imgproc_local.web import models as endpoints
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model, write_pair
-from tests.support.hub import COMMIT, REPOSITORY, Hub, hub_with, offer
+from tests.support.hub import Hub, entry_of, hub_with, offer
 from tests.support.installed import install
 from tests.support.service import GatedDescriber, Running, running
 
-FILES = {"text.gguf": text_model(seed=3), "mmproj.gguf": projector(seed=3)}
+FILES = {"T.gguf": text_model(seed=3), "M.gguf": projector(seed=3)}
+SIZE_BYTES = sum(map(len, FILES.values()))
 TIMEOUT_S = 20
-
-
-def entry(**changes: Any) -> Entry:
-    text, mmproj = (CatalogueFile(name, len(content), sha256_of(content)) for name, content in FILES.items())
-    fields = {"repository": REPOSITORY, "revision": COMMIT, "text": text, "mmproj": mmproj, "licence": "MIT"}
-    return Entry(**{**fields, "memory_mb": 1, "languages": "English", **changes})
-
-
-def sha256_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -60,23 +48,26 @@ def service(tmp_path_factory: pytest.TempPathFactory, describer: GatedDescriber)
         yield started
 
 
+def passes(*_: Any, **__: Any) -> None:
+    """A self-test that passes every model."""
+
+
+def fails(*_: Any, **__: Any) -> None:
+    raise ModelUnusable("it is blind.")
+
+
 @pytest.fixture
 def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
     """The page on a service without installed models, whose hub is `hub` and whose tests pass every model."""
-    offer(monkeypatch, known=entry())
+    offer(monkeypatch, known=entry_of(*FILES.values()))
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
-    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
-    monkeypatch.setattr("imgproc_local.vision.models.fetch.RETRY_PAUSE_S", 0)
-    service.services.models._failures.clear()
+    monkeypatch.setattr(selftest, "require_self_test", passes)
+    monkeypatch.setattr("imgproc_local.vision.models.download.RETRY_PAUSE_S", 0)
+    service.services.models.failures.clear()
     hub.cut_after.clear()
     hub.requests.clear()
-    store = store_of(service)
-    for name in store.names():
-        store.remove(name)
-    for path in store.partial_folder.glob("*"):
-        path.unlink()
-    (store.folder / "in-use.json").unlink(missing_ok=True)
+    shutil.rmtree(store_of(service).folder, ignore_errors=True)
     with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=TIMEOUT_S) as client:
         yield client
 
@@ -113,7 +104,7 @@ def ended(page: httpx.Client) -> dict[str, Any]:
 
 
 def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model_list, "usable_memory_bytes", lambda: 8 * 10**9)
+    monkeypatch.setattr(listing, "usable_memory_bytes", lambda: 8 * 10**9)
     data = read(page)
     by_name = {one["name"]: one for one in data["models"]}
     assert by_name["known"] == {
@@ -123,7 +114,7 @@ def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytes
         "in_use": False,
         "problem": None,
         "program": None,
-        "size_bytes": sum(map(len, FILES.values())),
+        "size_bytes": SIZE_BYTES,
         "memory_bytes": 1_000_000,
         "fits_memory": True,
         "recommended": False,
@@ -132,18 +123,15 @@ def test_the_list_has_what_a_choice_needs(page: httpx.Client, monkeypatch: pytes
         "languages": "English",
     }
     assert [one["name"] for one in data["models"] if one["recommended"]] == ["gemma-4-e2b"]
+    with monkeypatch.context() as patch:
+        patch.setattr(selftest, "llama_is_installed", lambda: False)
+        without = read(page)
+    assert "llama-cpp-python is not installed" in without["runtime_problem"]
+    assert not any(one["recommended"] for one in without["models"])
     assert by_name["gemma-4-e4b"]["fits_memory"] is False
     assert by_name["ocr"]["kind"] == "text-reader"
-    assert data["memory_bytes"] == 8 * 10**9
     assert data["free_bytes"] > 0
     assert (data["task"], data["air_gapped"], data["fixed_by_setting"]) == (None, False, "")
-
-
-def test_no_model_is_recommended_where_none_can_run(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
-    data = read(page)
-    assert "llama-cpp-python is not installed" in data["runtime_problem"]
-    assert not any(one["recommended"] for one in data["models"])
 
 
 def test_a_model_is_installed_used_and_removed(page: httpx.Client, service: Running) -> None:
@@ -162,7 +150,7 @@ def test_a_model_is_installed_used_and_removed(page: httpx.Client, service: Runn
     assert store_of(service).names() == []
 
 
-def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub) -> None:
     half = 640
     hub.cut_after[:] = [half, *[0] * 20]
     page.post("/local/models/known/install")
@@ -187,10 +175,9 @@ def test_a_cancelled_installation_is_paused_and_resumed(
 
     monkeypatch.setattr(selftest, "require_self_test", wait_for_stop)
     page.post("/local/models/known/install")
-    size = sum(map(len, FILES.values()))
     data = until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
     assert data["task"]["name"] == "known"
-    assert data["task"]["done_bytes"] == data["task"]["total_bytes"] == len(FILES["mmproj.gguf"])
+    assert data["task"]["done_bytes"] == data["task"]["total_bytes"] == len(FILES["M.gguf"])
     assert model(page)["state"] == "installing"
     second = page.post("/local/models/gemma-4-e4b/install")
     assert (second.status_code, "One model at a time" in second.json()["message"]) == (409, True)
@@ -198,56 +185,43 @@ def test_a_cancelled_installation_is_paused_and_resumed(
     assert page.post("/local/models/known/cancel").status_code == 202
     assert ended(page)["failures"] == {}
     paused = model(page)
-    assert (paused["state"], paused["downloaded_bytes"]) == ("paused", size)
-    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: None)
+    assert (paused["state"], paused["downloaded_bytes"]) == ("paused", SIZE_BYTES)
+    monkeypatch.setattr(selftest, "require_self_test", passes)
     hub.requests.clear()
     page.post("/local/models/known/install")
     ended(page)
     assert model(page)["in_use"]
-    assert not any(hub.ranges()), "no byte is downloaded again"
+    assert hub.requests == [], "no byte is downloaded again"
 
 
 def test_a_list_read_while_a_task_ends_still_names_the_task(
     page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    read_list = listing.installed_models
+    read_list = listing.own_models
 
     def wait(*_: Any, **__: Any) -> None:
         assert may_end.wait(TIMEOUT_S)
 
-    def read_before_the_end(*arguments: Any) -> list[ModelRow]:
-        rows = read_list(*arguments)
+    def read_before_the_end(*arguments: Any) -> Any:
+        models = read_list(*arguments)
         may_end.set()
         deadline = time.monotonic() + TIMEOUT_S
         while service.services.models.progress is not None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        return rows
+        return models
 
     monkeypatch.setattr(selftest, "require_self_test", wait)
     page.post("/local/models/known/install")
     until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
     with monkeypatch.context() as patch:
-        patch.setattr(listing, "installed_models", read_before_the_end)
+        patch.setattr(listing, "own_models", read_before_the_end)
         data = read(page)
     assert data["task"] is not None, "the page does not read the list again without a task"
     assert not any(each["in_use"] for each in data["models"])
     ended(page)
     assert model(page)["in_use"]
-
-
-def test_a_model_that_fails_its_test_is_not_installed(
-    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise ModelUnusable("The model 'known' does not work here: it is blind.")
-
-    monkeypatch.setattr(selftest, "require_self_test", fail)
-    page.post("/local/models/known/install")
-    assert "it is blind" in ended(page)["failures"]["known"]
-    assert store_of(service).names() == []
-    assert model(page)["state"] == "failed"
 
 
 def test_a_model_is_imported_from_a_path(page: httpx.Client, service: Running, tmp_path: Path) -> None:
@@ -256,6 +230,8 @@ def test_a_model_is_imported_from_a_path(page: httpx.Client, service: Running, t
     assert answer.status_code == 202, answer.text
     assert ended(page)["failures"] == {}
     assert model(page, "mine")["in_use"]
+    refused = page.post("/local/models/import", json={"paths": [str(text)], "name": "A B"})
+    assert (refused.status_code, "lower-case letters" in refused.json()["message"]) == (409, True)
     page.post("/local/models/import", json={"paths": [str(text)], "name": "half"})
     assert "one text model and the vision encoder" in ended(page)["failures"]["half"]
     assert store_of(service).names() == ["mine"]
@@ -266,27 +242,23 @@ def test_a_model_is_imported_from_a_path(page: httpx.Client, service: Running, t
     [
         ({"paths": []}, "body", "length >= 1"),
         ({"paths": ["/a"] * 5}, "body", "length <= 4"),
-        ({"paths": ["model.gguf"]}, "paths", "Expected a complete path"),
-        ({"paths": ["/no/such/file.gguf"]}, "paths", "There is no file or folder"),
-        ({"paths": ["/a\0b"]}, "paths", "There is no file or folder"),
-        pytest.param({"paths": ["/dev/null"]}, "paths", "There is no file or folder", id="device"),
-        ({"paths": ["/" + "x" * 4000]}, "paths", "can't be read (File name too long)"),
-        ({"paths": ["/"], "name": "A B"}, "name", "lower-case letters"),
-        ({"paths": ["/"], "name": "none"}, "name", "reserved"),
+        ({"paths": ["model.gguf"]}, "paths", "Expected the complete path"),
+        ({"paths": ["/no/such/file.gguf"]}, "paths", "Expected the complete path"),
+        ({"paths": ["/a\0b"]}, "paths", "Expected the complete path"),
+        pytest.param({"paths": ["/dev/null"]}, "paths", "Expected the complete path", id="device"),
+        ({"paths": ["/" + "x" * 4000]}, "paths", "Expected the complete path"),
+        ({"paths": ["/tmp"]}, "paths", "on a drive of the machine"),
     ],
 )
-def test_an_import_of_nothing_is_refused(page: httpx.Client, body: Any, field: str, message: str) -> None:
+def test_an_import_of_nothing_or_from_the_network_is_refused(
+    page: httpx.Client, monkeypatch: pytest.MonkeyPatch, body: Any, field: str, message: str
+) -> None:
+    monkeypatch.setattr(endpoints, "is_on_network", lambda path: path == Path("/tmp"))
     answer = page.post("/local/models/import", json=body)
     assert answer.status_code == 422, answer.text
     assert list(answer.json()["errors"]) == [field]
     assert message in answer.json()["message"]
     assert read(page)["task"] is None
-
-
-def test_an_import_from_the_network_is_refused(page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "is_on_network", lambda _: True)
-    answer = page.post("/local/models/import", json={"paths": ["/a"]})
-    assert (answer.status_code, "on a drive of this machine" in answer.json()["message"]) == (422, True)
 
 
 def test_a_model_is_tested_before_it_is_used(
@@ -300,15 +272,15 @@ def test_a_model_is_tested_before_it_is_used(
     assert page.post("/local/models/second/use").status_code == 202
     ended(page)
     assert (tested, store.selected()) == (["second"], "second")
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise ModelUnusable("it is blind.")
-
-    monkeypatch.setattr(selftest, "require_self_test", fail)
+    monkeypatch.setattr(selftest, "require_self_test", fails)
     page.post("/local/models/first/use")
     assert ended(page)["failures"] == {"first": "it is blind."}
     assert store.selected() == "second"
     assert model(page, "first")["state"] == "unusable"
+    page.post("/local/models/known/install")
+    assert ended(page)["failures"]["known"] == "it is blind."
+    assert model(page)["state"] == "failed"
+    assert store.names() == ["first", "second"]
 
 
 def test_the_model_in_use_is_unloaded_while_another_one_is_tested(
@@ -327,7 +299,7 @@ def test_the_model_in_use_is_unloaded_while_another_one_is_tested(
 def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, name: str) -> None:
     assert page.post(f"/local/models/{name}/use").status_code in (404, 409)
     assert page.delete(f"/local/models/{name}").status_code in (404, 405, 409)
-    assert page.post(f"/local/models/{name}/install").status_code in (404, 405)
+    assert page.post(f"/local/models/{name}/install").status_code in (404, 405, 409)
 
 
 def test_a_model_that_is_being_tested_is_not_removed(
@@ -351,18 +323,21 @@ def test_a_model_that_is_being_tested_is_not_removed(
 def test_a_model_in_another_program_is_listed_and_used(
     page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = ModelRow(name="ollama:hf.co/someone/model:q4", state="in Ollama", size_bytes=5)
+    row = ModelRow(name="ollama:hf.co/someone/model:q4", state="in-program", program="Ollama", size_bytes=5)
     monkeypatch.setattr(endpoints, "models_in_programs", lambda _: [row])
-    monkeypatch.setattr(compose, "loopback_problem", lambda *_: None)
-    endpoints_state = service.app.state
-    endpoints_state["offered_models"] = 0.0, ()
+    monkeypatch.setattr(endpoints, "loopback_problem", lambda *_: None)
+    monkeypatch.setattr("imgproc_local.compose.loopback_problem", lambda *_: None)
+    service.app.state["offered_models"] = 0.0, ()
     shown = model(page, row.name)
     assert (shown["state"], shown["program"], shown["in_use"]) == ("in-program", "Ollama", False)
     twice = quote(quote(row.name, safe=""), safe="")
     assert page.post(f"/local/models/{twice}/use").status_code == 202
     assert store_of(service).selected() == row.name
     assert model(page, row.name)["in_use"]
-    endpoints_state["offered_models"] = 0.0, ()
+    monkeypatch.setattr(endpoints, "loopback_problem", lambda *_: "it is down.")
+    refused = page.post(f"/local/models/{twice}/use")
+    assert (refused.status_code, refused.json()["message"]) == (409, "it is down.")
+    service.app.state["offered_models"] = 0.0, ()
 
 
 def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:

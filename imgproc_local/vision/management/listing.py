@@ -5,42 +5,66 @@ The functions read files and ask the programs; they load no model and open no co
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Literal
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable, how_to_install
+from imgproc_local.system.memory import usable_memory_bytes
+from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
-from imgproc_local.vision.llm.selftest import known_problem, llama_is_installed, passed_self_test
 from imgproc_local.vision.loopback.programs import PROGRAMS
 from imgproc_local.vision.loopback.server import ModelServer
-from imgproc_local.vision.models.catalogue import Entry
-from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, Manifest, VisionModel, loopback_model
+from imgproc_local.vision.models.catalogue import Manifest, read_catalogue
+from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, loopback_model
 from imgproc_local.vision.models.store import NO_MODEL, ModelStore
 from imgproc_local.vision.ocr import model_files
 
-INSTALLED, UNTESTED, UNUSABLE, DAMAGED = "installed", "installed, not tested yet", "does not work here", "damaged"
-"""The states of installed models."""
-CAN_BE_PULLED, READS_TEXT = "can be pulled", "reads text in pictures"
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
+SHARE_FOR_MODEL = 0.7
+"""The share of the memory that a model may need. The rest is for pictures in progress and other programs."""
+
+State = Literal[
+    "available",
+    "paused",
+    "failed",
+    "installing",
+    "testing",
+    "installed",
+    "untested",
+    "unusable",
+    "damaged",
+    "in-program",
+]
+"""The first four are not installed. "failed", "installing" and "testing" are those of a task on the page."""
 
 
 class ModelRow(Struct, frozen=True, kw_only=True):
-    """One model, as `models list --json` prints it."""
+    """A model, as `models list --json` and the page show it.
+
+    `kind` is "text-reader" for the networks that read text in pictures, which work beside any model. `program` is the
+    name of the program that has the model, None for this one. `memory_bytes` is 0 if it is unknown; `fits_memory` is
+    None then. `recommended` marks the first model of the catalogue that fits. `downloaded_bytes` are those of an
+    installation that was not finished.
+    """
 
     name: str
-    state: str
+    kind: Literal["vision", "text-reader"] = "vision"
+    state: State
     in_use: bool = False
     problem: str | None = None
+    program: str | None = None
     size_bytes: int = 0
-    memory_mb: int = 0
+    memory_bytes: int = 0
+    fits_memory: bool | None = None
+    recommended: bool = False
+    downloaded_bytes: int = 0
     licence: str = ""
     languages: str = ""
-    image_tokens: int | None = None
 
 
 class ModelStatus(Struct, frozen=True):
@@ -55,50 +79,47 @@ class ModelStatus(Struct, frozen=True):
     passed_self_test: bool = False
 
 
-def model_status(
-    models: ModelStore, setting: str, loopback_problem: Callable[[LoopbackModel], str | None]
-) -> ModelStatus:
+def model_status(models: ModelStore, setting: str, problem_of: Callable[[LoopbackModel], str | None]) -> ModelStatus:
     """The status of the model that the setting `model` (`setting`) names, or else the one selected with `models use`.
 
-    The status is read from files; no model is loaded. For a model in another program, `loopback_problem` asks that
-    program.
+    The status is read from files; no model is loaded. `problem_of` asks another program why its model can't be used.
     """
+    name = "unknown"
     try:
         name = setting or models.selected()
-    except ModelUnusable as error:
-        return ModelStatus("unknown", error.message)
-    if name in ("", NO_MODEL):
-        return ModelStatus(None)
-    if (other := loopback_model(name)) is not None:
-        problem = loopback_problem(other)
-        return ModelStatus(name, problem, problem is None)
-    try:
+        if name in ("", NO_MODEL):
+            return ModelStatus(None)
+        if (other := loopback_model(name)) is not None:
+            problem = problem_of(other)
+            return ModelStatus(name, problem, problem is None)
         model = models.model(name)
     except ModelUnusable as error:
         return ModelStatus(name, error.message)
-    if not llama_is_installed():
+    if not selftest.llama_is_installed():
         return ModelStatus(name, NOT_INSTALLED)
-    return ModelStatus(name, known_problem(model), passed_self_test(model))
+    return ModelStatus(name, selftest.known_problem(model), selftest.passed_self_test(model))
 
 
-def installed_models(models: ModelStore, setting: str) -> list[ModelRow]:
-    """The installed models. `setting` is the setting `model`. Raises: ModelUnusable where the folder can't be read."""
-    in_use = setting or models.selected()
-    rows = []
-    for name in models.names():
-        try:
-            manifest, model = models.manifest(name), models.model(name)
-        except ModelUnusable as error:
-            rows.append(ModelRow(name=name, state=DAMAGED, in_use=name == in_use, problem=error.message))
-        else:
-            rows.append(_row(name, manifest, _state(model), in_use=name == in_use))
-    return rows
+def own_models(models: ModelStore, setting: str) -> tuple[list[ModelRow], str | None]:
+    """The installed models, those of the catalogue and the networks that read text; and why the folder can't be read.
 
-
-def pullable_models(catalogue: Mapping[str, Entry], installed: Sequence[ModelRow]) -> list[ModelRow]:
-    """The models of the catalogue that are not installed."""
-    names = {row.name for row in installed}
-    return [_row(name, entry, CAN_BE_PULLED) for name, entry in catalogue.items() if name not in names]
+    `setting` is the setting `model`.
+    """
+    rows, problem = [], None
+    try:
+        in_use = setting or models.selected()
+        rows = [_installed(models, name, in_use) for name in models.names()]
+    except ModelUnusable as error:
+        problem = error.message
+    installed = {row.name for row in rows}
+    usable = usable_memory_bytes()
+    catalogue = read_catalogue()
+    rows += [_available(models, entry) for name, entry in catalogue.items() if name not in installed]
+    rows = [replace(row, fits_memory=_fits(row.memory_bytes, usable)) for row in rows]
+    best = next((row.name for row in rows if row.fits_memory and row.name in catalogue), None)
+    if selftest.llama_is_installed():
+        rows = [replace(row, recommended=row.name == best) for row in rows]
+    return rows + ([] if model_files.is_frozen() else [_text_reader(models)]), problem
 
 
 def models_in_programs(server_of: Callable[[str], ModelServer]) -> list[ModelRow]:
@@ -112,58 +133,65 @@ def models_in_programs(server_of: Callable[[str], ModelServer]) -> list[ModelRow
 
 
 def with_the_one_in_use(
-    rows: Sequence[ModelRow],
-    models: ModelStore,
-    setting: str,
-    problem_of: Callable[[LoopbackModel], str | None],
+    rows: Sequence[ModelRow], models: ModelStore, setting: str, problem_of: Callable[[LoopbackModel], str | None]
 ) -> list[ModelRow]:
-    """`rows` of models in other programs, the one in use first, even if no program offers it.
-
-    `setting` is the setting `model`. `problem_of` asks the program of the model in use why it can't be used now.
-    """
+    """`rows` of models in other programs, the one in use first, even if no program offers it."""
     try:
         in_use = loopback_model(setting or models.selected())
     except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
         in_use = None
     if in_use is None:
         return list(rows)
+    others = [row for row in rows if row.name != in_use.name]
+    row = next((row for row in rows if row.name == in_use.name), _in_program(in_use))
     problem = problem_of(in_use)
-    state = UNUSABLE if problem else state_in_program(in_use.program)
-    row = next((row for row in rows if row.name == in_use.name), ModelRow(name=in_use.name, state=state))
-    used = msgspec.structs.replace(row, state=state, in_use=True, problem=problem)
-    return [used, *(row for row in rows if row.name != in_use.name)]
+    return [replace(row, state="unusable" if problem else row.state, in_use=True, problem=problem), *others]
 
 
-def text_reader_rows(models: ModelStore) -> list[ModelRow]:
-    """The row of `ocr`, the networks that read text in pictures; none in a frozen program, which can't use them."""
-    if is_frozen():
-        return []
-    state, problem = CAN_BE_PULLED, None
-    if model_files.installed_folder(models.folder):
-        has_runtime = model_files.runtime_is_installed()
-        state = READS_TEXT if has_runtime else INSTALLED
-        problem = None if has_runtime else EXTRA_MISSING
-    return [
-        ModelRow(
-            name=model_files.NAME,
-            state=state,
-            problem=problem,
-            size_bytes=model_files.SIZE_BYTES,
-            memory_mb=model_files.MEMORY_MB,
-            licence=model_files.LICENCE,
-            languages=f"text: {model_files.SCRIPTS}",
-        )
-    ]
+def _installed(models: ModelStore, name: str, in_use: str) -> ModelRow:
+    try:
+        manifest, model = models.manifest(name), models.model(name)
+    except ModelUnusable as error:
+        return ModelRow(name=name, state="damaged", in_use=name == in_use, problem=error.message)
+    problem = selftest.known_problem(model)
+    state: State = "unusable" if problem else "installed" if selftest.passed_self_test(model) else "untested"
+    return replace(_row(manifest, state), in_use=name == in_use, problem=problem)
 
 
-def is_frozen() -> bool:
-    """Whether this is a program made by PyInstaller, which can't read text in pictures."""
-    return bool(getattr(sys, "frozen", False))
+def _available(models: ModelStore, entry: Manifest) -> ModelRow:
+    done = _partial_bytes(models, entry.name)
+    return replace(_row(entry, "paused" if done else "available"), downloaded_bytes=done)
 
 
-def state_in_program(program: str) -> str:
-    """The state of a model that a program offers, such as "in Ollama"."""
-    return f"in {PROGRAMS[program].title}"
+def _row(manifest: Manifest, state: State) -> ModelRow:
+    return ModelRow(
+        name=manifest.name,
+        state=state,
+        size_bytes=manifest.size_bytes,
+        memory_bytes=manifest.memory_mb * 1_000_000,
+        licence=manifest.licence,
+        languages=manifest.languages,
+    )
+
+
+def _text_reader(models: ModelStore) -> ModelRow:
+    """The row of `ocr`, the networks that read text in pictures."""
+    is_installed = model_files.installed_folder(models.folder) is not None
+    return ModelRow(
+        name=model_files.NAME,
+        kind="text-reader",
+        state="installed" if is_installed else "available",
+        problem=EXTRA_MISSING if is_installed and not model_files.runtime_is_installed() else None,
+        size_bytes=model_files.SIZE_BYTES,
+        memory_bytes=model_files.MEMORY_MB * 1_000_000,
+        licence=model_files.LICENCE,
+        languages=f"text: {model_files.SCRIPTS}",
+    )
+
+
+def _in_program(model: LoopbackModel, size_bytes: int = 0) -> ModelRow:
+    title = PROGRAMS[model.program].title
+    return ModelRow(name=model.name, state="in-program", program=title, size_bytes=size_bytes)
 
 
 def _program_rows(server_of: Callable[[str], ModelServer], program: str) -> list[ModelRow]:
@@ -172,26 +200,17 @@ def _program_rows(server_of: Callable[[str], ModelServer], program: str) -> list
     except ModelUnusable:
         return []
     return [
-        ModelRow(name=f"{program}:{model.name}", state=state_in_program(program), size_bytes=model.size_bytes)
+        _in_program(LoopbackModel(program, model.name), model.size_bytes)
         for model in offered
         if model.can_see is not False and not model.in_cloud
     ]
 
 
-def _state(model: VisionModel) -> str:
-    if passed_self_test(model):
-        return INSTALLED
-    return UNUSABLE if known_problem(model) else UNTESTED
+def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
+    """Whether a model fits this machine's memory; None if its need or the memory is unknown."""
+    return needed_bytes <= usable_bytes * SHARE_FOR_MODEL if needed_bytes and usable_bytes else None
 
 
-def _row(name: str, about: Manifest | Entry, state: str, *, in_use: bool = False) -> ModelRow:
-    return ModelRow(
-        name=name,
-        state=state,
-        in_use=in_use,
-        size_bytes=about.size_bytes,
-        memory_mb=about.memory_mb,
-        licence=about.licence,
-        languages=about.languages,
-        image_tokens=about.chat.image_tokens,
-    )
+def _partial_bytes(models: ModelStore, name: str) -> int:
+    """The bytes that an unfinished installation has downloaded."""
+    return sum(file.stat().st_size for file in models.partial(name).glob("*.gguf*") if file.is_file())

@@ -1,7 +1,7 @@
-"""Installs, imports and tests models on a thread of the service, one at a time.
+"""Installing, importing, testing and removing what is in the models folder: vision models, and the networks of `ocr`.
 
-An installation that was cancelled or broken off leaves what it has downloaded in the models folder; the next one of the
-same model resumes it, also after a restart of the service (`vision/models/fetch.py`).
+`ModelTasks` does so on a thread of the service, one at a time. An installation that was cancelled or broken off leaves
+what it has downloaded in the models folder; the next one of the same model resumes it, also after a restart.
 """
 
 from __future__ import annotations
@@ -16,37 +16,76 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, ServiceError, ServiceStopping, StageCancelled
-from imgproc_local.vision.models.catalogue import Entry
+from imgproc_local.vision.models.catalogue import Manifest, require_name
+from imgproc_local.vision.models.files import Progress, verify_files
+from imgproc_local.vision.models.install import ImportOptions, SelfTest, catalogue_entry, import_model, pull_model
+from imgproc_local.vision.models.install import pull_to as pull_model_to
 from imgproc_local.vision.models.model import VisionModel
 from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.vision.ocr import model_files
 
 log = logging.getLogger(__name__)
 
 CLOSE_WAIT_S = 2.0
 """How long `close` waits for the thread. It may run on while a connection does not respond, but it is a daemon and does
 not keep the process alive."""
-MAX_FAILURES = 100
-"""The number of names whose last failure is remembered."""
+AIR_GAPPED = (
+    "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
+    " copy DIR to this machine, and import it: `imgproc-local models import DIR`, or on the page."
+)
 
 Kind = Literal["install", "import", "test"]
-STEPS: dict[str, Literal["downloading", "verifying", "copying"]] = {
-    "downloading": "downloading",
-    "verifying": "verifying",
-    "copying": "copying",
-}
 TestModel = Callable[[VisionModel, CheckStop], None]
 """Tests a model on this machine. Raises: ModelUnusable, if it does not work; what its second argument raises."""
+
+
+def pull(models: ModelStore, name: str, test: SelfTest, progress: Progress) -> Manifest | None:
+    """Download, test and install. The manifest is None for `ocr`. Raises: as `pull_model`."""
+    if name != model_files.NAME:
+        return pull_model(models, name, test, progress)
+    model_files.pull(models, progress)
+    return None
+
+
+def pull_to(folder: Path, name: str, progress: Progress) -> None:
+    """Download to `folder`, for an import on another machine. Raises: as `pull_model`."""
+    if name == model_files.NAME:
+        model_files.pull_to(folder, progress)
+    else:
+        pull_model_to(folder, name, progress)
+
+
+def import_(
+    models: ModelStore, sources: Sequence[Path], options: ImportOptions, test: SelfTest, progress: Progress
+) -> Manifest | None:
+    """Install from files on this machine. The manifest is None for `ocr`. Raises: as `import_model`."""
+    wheel = model_files.wheel_in(sources)
+    if wheel is None:
+        return import_model(models, sources, options, test, progress)
+    if options != ImportOptions():
+        raise ModelUnusable(f"The name and the SHA-256 of {model_files.NAME} are fixed: leave out all options.")
+    model_files.import_wheel(models, wheel, progress)
+    return None
+
+
+def verify(models: ModelStore, name: str, progress: Progress) -> None:
+    """Check that the installed files have their SHA-256 sums. Raises: ModelUnusable."""
+    if name == model_files.NAME:
+        model_files.verify(models, progress)
+    else:
+        verify_files(models.folder / name, models.manifest(name).files(), progress)
 
 
 class TaskProgress(Struct, frozen=True):
     """What is done now. `done_bytes` of `total_bytes` are of one file; `total_bytes` is 0 while it is unknown.
 
-    `is_cancelled` is true from a cancellation until the task has ended.
+    `step` is "starting", "downloading", "verifying", "copying" or "testing". `is_cancelled` is true from a cancellation
+    until the task has ended.
     """
 
     kind: Kind
     name: str
-    step: Literal["starting", "downloading", "verifying", "copying", "testing"] = "starting"
+    step: str = "starting"
     done_bytes: int = 0
     total_bytes: int = 0
     is_cancelled: bool = False
@@ -55,145 +94,117 @@ class TaskProgress(Struct, frozen=True):
 class ModelTasks:
     """The task that runs and the failures of earlier ones. All methods may be called from any thread.
 
-    `models` is the models folder; `test` tests a model before it is installed or selected.
+    `models` is the models folder; `test` tests a model before it is installed or selected. `progress` is that of the
+    task that runs now, None without one. `failures` says why the last task of a model failed, by name, without those
+    that were started again or cancelled.
     """
 
     def __init__(self, models: ModelStore, test: TestModel) -> None:
         self._models = models
         self._test = test
         self._lock = threading.Lock()
-        self._task: _Task | None = None
-        self._failures: dict[str, str] = {}
+        self._thread = threading.Thread()
+        self._stop_requested = threading.Event()
         self._closed = False
+        self.progress: TaskProgress | None = None
+        self.failures: dict[str, str] = {}
 
-    @property
-    def progress(self) -> TaskProgress | None:
-        """The task that runs now; None without one."""
-        task = self._task
-        return replace(task.progress, is_cancelled=task.stop_requested.is_set()) if task else None
-
-    @property
-    def failures(self) -> dict[str, str]:
-        """Why the last task of a model failed, by name; without those that were started again or cancelled."""
-        return dict(self._failures)
-
-    def install(self, name: str, entry: Entry) -> None:
-        """Download, test and install a model of the catalogue.
+    def install(self, name: str) -> None:
+        """Download, test and install a model of the catalogue, or the networks that read text.
 
         Raises: ModelUnusable, if it can't start, such as because another task runs; ServiceStopping, after `close`.
         """
-        from imgproc_local.vision.models.pull import pull_model
-
+        if name != model_files.NAME:
+            catalogue_entry(name)
         self._models.require_not_installed(name)
-        self._start("install", name, lambda task: pull_model(self._models, name, entry, task.tests, task.report))
+        self._start("install", name, lambda: pull(self._models, name, self._tests, self._report))
 
-    def install_text_reader(self) -> None:
-        """Download and install the networks that read text in pictures. Raises: as `install`."""
-        from imgproc_local.vision.ocr import download, model_files
+    def import_(self, paths: Sequence[Path], name: str | None) -> None:
+        """Install from files on this machine. `name` is None for the name in the manifest or in the catalogue.
 
-        model_files.require_not_installed(self._models)
-        self._start("install", model_files.NAME, lambda task: download.pull(self._models, task.report))
-
-    def import_(self, paths: Sequence[Path], name: str | None, catalogue: dict[str, Entry]) -> None:
-        """Install a model, or the networks that read text, from files on this machine. Raises: as `install`.
-
-        `name` is None for the name in the model's manifest or in the catalogue.
+        Raises: as `install`.
         """
-        from imgproc_local.vision.models.install import ImportOptions, import_model
-        from imgproc_local.vision.ocr import model_files
-
-        def work(task: _Task) -> None:
-            if model_files.is_source(paths):
-                model_files.import_networks(self._models, paths[0], task.report)
-            else:
-                import_model(self._models, paths, ImportOptions(name=name), catalogue, task.tests, task.report)
-
-        self._start("import", name or paths[0].name, work)
+        options = ImportOptions(name=name)
+        if name is not None:
+            require_name(name)
+        self._start(
+            "import",
+            name or paths[0].name,
+            lambda: import_(self._models, paths, options, self._tests, self._report),
+        )
 
     def test_and_select(self, name: str) -> None:
         """Test an installed model and, if it works, use it from the next picture on. Raises: as `install`."""
         model = self._models.model(name)
 
-        def work(task: _Task) -> None:
-            task.tests(model)
+        def work() -> None:
+            self._tests(model)
             self._models.select(name)
 
         self._start("test", name, work)
 
     def cancel(self, name: str) -> bool:
         """Cancel the task if it has this name, and return whether it has. What it has downloaded is preserved."""
-        task = self._task
-        if task is None or task.progress.name != name:
-            return False
-        task.stop_requested.set()
-        return True
+        with self._lock:
+            if self.progress is None or self.progress.name != name:
+                return False
+            self._stop_requested.set()
+            self.progress = replace(self.progress, is_cancelled=True)
+            return True
 
     def close(self) -> None:
         """Cancel the task that runs, and start no more: the service is stopping."""
         with self._lock:
             self._closed = True
-            task = self._task
-        if task is not None:
-            task.stop_requested.set()
-            task.thread.join(CLOSE_WAIT_S)
+            self._stop_requested.set()
+            is_running = self.progress is not None
+        if is_running:
+            self._thread.join(CLOSE_WAIT_S)
 
-    def _start(self, kind: Kind, name: str, work: Callable[[_Task], object]) -> None:
+    def _start(self, kind: Kind, name: str, work: Callable[[], object]) -> None:
         with self._lock:
             if self._closed:
                 raise ServiceStopping
-            if self._task is not None:
+            if self.progress is not None:
                 raise ModelUnusable(
                     "One model at a time can be installed or tested: wait until"
-                    f" {self._task.progress.name} is done, or cancel it."
+                    f" {self.progress.name} is done, or cancel it."
                 )
-            self._failures.pop(name, None)
-            self._task = task = _Task(TaskProgress(kind, name), self._test)
-            task.thread = threading.Thread(target=self._run, args=(task, work), name="model-task", daemon=True)
-            task.thread.start()
+            self.failures.pop(name, None)
+            self._stop_requested.clear()
+            self.progress = TaskProgress(kind, name)
+            self._thread = threading.Thread(target=self._run, args=(kind, name, work), name="model-task", daemon=True)
+            self._thread.start()
 
-    def _run(self, task: _Task, work: Callable[[_Task], object]) -> None:
-        kind, name = task.progress.kind, task.progress.name
-        failure = None
+    def _run(self, kind: Kind, name: str, work: Callable[[], object]) -> None:
         try:
-            work(task)
+            work()
         except StageCancelled:
             log.info("Models: %s of %s was cancelled.", kind, name)
         except ServiceError as error:
-            failure = error.message
+            log.warning("Models: %s of %s failed: %s", kind, name, error.message)
+            self.failures[name] = error.message
         except Exception as error:  # a failure of any kind must be shown, and must not end the service
             log.exception("Models: %s of %s failed with an unexpected error", kind, name)
-            failure = f"It failed with an unexpected error ({type(error).__name__}); see the log."
-        if failure is not None:
-            log.warning("Models: %s of %s failed: %s", kind, name, failure)
-            self._failures[name] = failure
-            while len(self._failures) > MAX_FAILURES:
-                self._failures.pop(next(iter(self._failures)), None)
+            self.failures[name] = f"It failed with an unexpected error ({type(error).__name__}); see the log."
         with self._lock:
-            self._task = None
+            self.progress = None
 
-
-class _Task:
-    """The task whose state is `progress`. `test` tests a model."""
-
-    thread: threading.Thread
-
-    def __init__(self, progress: TaskProgress, test: TestModel) -> None:
-        self.progress = progress
-        self.stop_requested = threading.Event()
-        self._test = test
-
-    def check_stop(self) -> None:
+    def _check_stop(self) -> None:
         """Raises: StageCancelled, after `cancel` and when the service is stopping."""
-        if self.stop_requested.is_set():
+        if self._stop_requested.is_set():
             raise StageCancelled("The task was cancelled.")
 
-    def tests(self, model: VisionModel) -> None:
-        """Test `model`. Raises: ModelUnusable; as `check_stop`."""
-        self.progress = replace(self.progress, step="testing")
-        self._test(model, self.check_stop)
+    def _tests(self, model: VisionModel) -> None:
+        self._update(step="testing")
+        self._test(model, self._check_stop)
 
-    def report(self, step: str, done_bytes: int, total_bytes: int) -> None:
-        """Record the progress of one file. `step` is a verb and the name of the file. Raises: as `check_stop`."""
-        self.check_stop()
-        verb = STEPS[step.partition(" ")[0]]
-        self.progress = replace(self.progress, step=verb, done_bytes=done_bytes, total_bytes=total_bytes)
+    def _report(self, step: str, done_bytes: int, total_bytes: int) -> None:
+        """The `Progress` of the task: a step is a verb and the name of a file. Raises: as `_check_stop`."""
+        self._check_stop()
+        self._update(step=step.partition(" ")[0], done_bytes=done_bytes, total_bytes=total_bytes)
+
+    def _update(self, **changes: object) -> None:
+        with self._lock:
+            if self.progress is not None:
+                self.progress = replace(self.progress, **changes)

@@ -1,8 +1,4 @@
-"""The catalogue of vision models: the entries of `catalogue.toml` in the package.
-
-An entry has the names, sizes and SHA-256 sums of the two files of a model, and the model's chat format. This module
-only handles these entries: it neither reads a model nor opens a connection.
-"""
+"""What is known of a model: its manifest. The catalogue, `catalogue.toml` in the package, has those to download."""
 
 from __future__ import annotations
 
@@ -10,8 +6,9 @@ import re
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
+from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.models.model import ChatFormat
 
 NAME_PATTERN = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
@@ -25,54 +22,63 @@ They are "none", which selects no model, "ocr", which reads text in pictures, an
 
 Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 
-FileName = Annotated[str, Meta(pattern=r"^[^/\\\x00-\x1f]{1,200}\.gguf$")]
-ImageTokens = Annotated[int, Meta(ge=1, le=4096)]
-Sha256 = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?$")]
+MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
 
 
-class CatalogueFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """One file of a repository. If `sha256` is "", any sum that the hub reports is accepted."""
+class ModelFile(Struct, frozen=True):
+    """A file to download or to install. `file` is its original name."""
 
-    file: FileName
-    size_bytes: Annotated[int, Meta(ge=1)]
-    sha256: Sha256 = ""
+    file: str
+    size_bytes: int
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model that can be downloaded. The head of `catalogue.toml` describes the fields."""
+class Manifest(Struct, frozen=True, kw_only=True):
+    """The content of `MANIFEST_FILE`, or a table of the catalogue, whose head describes the fields.
 
-    repository: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")]
-    revision: Annotated[str, Meta(pattern=r"^[\w][\w./-]{0,199}$")] = "main"
-    text: CatalogueFile
-    mmproj: CatalogueFile
+    In the folder of the model, the files are named `TEXT_MODEL_FILE` and `MMPROJ_FILE`. `origin` is
+    "REPOSITORY@COMMIT", "" if unknown. Invariant: the names in the JSON file never change, because other versions of
+    the program read it. So the field `chat` is still stored as "talk".
+    """
+
+    name: str = ""
+    text: ModelFile
+    mmproj: ModelFile
+    chat: ChatFormat = field(default=ChatFormat(), name="talk")
+    origin: str = ""
     licence: str = ""
     languages: str = ""
-    memory_mb: Annotated[int, Meta(ge=0)] = 0
-    image_tokens: ImageTokens = 256
-    template: str = ""
-    answer_opening: str = ""
+    memory_mb: int = 0
 
     @property
     def size_bytes(self) -> int:
+        """The size of both files together."""
         return self.text.size_bytes + self.mmproj.size_bytes
 
-    @property
-    def chat(self) -> ChatFormat:
-        return ChatFormat(self.image_tokens, self.template, self.answer_opening)
+    def files(self) -> dict[str, ModelFile]:
+        """The files by their name in the folder of the model."""
+        return {TEXT_MODEL_FILE: self.text, MMPROJ_FILE: self.mmproj}
 
 
-def read_catalogue() -> dict[str, Entry]:
-    """All entries by name."""
+def read_catalogue() -> dict[str, Manifest]:
+    """All models to download, by name."""
     from importlib.resources import files
 
     text = (files(__package__) / "catalogue.toml").read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=dict[str, Entry])
+    entries = msgspec.toml.decode(text, type=dict[str, Manifest])
+    return {name: msgspec.structs.replace(entry, name=name) for name, entry in entries.items()}
 
 
-def check_name(name: str) -> None:
-    """Raises: ValueError, if `name` can't be the name of a model."""
-    if NAME_PATTERN.fullmatch(name) is None or name.split(".", 1)[0] in RESERVED:
-        raise ValueError(
-            "expected a model's name of at most 64 lower-case letters, digits, dots, hyphens and underscores that"
-            f" begins and ends with a letter or a digit and is not a reserved name; received {name!r}"
+def is_name(name: str) -> bool:
+    """Whether `name` can be the name of a model."""
+    return NAME_PATTERN.fullmatch(name) is not None and name.split(".", 1)[0] not in RESERVED
+
+
+def require_name(name: str) -> None:
+    """Raises: ModelUnusable, if `name` can't be the name of a model."""
+    if not is_name(name):
+        raise ModelUnusable(
+            "The model can't have this name: expected a model's name of at most 64 lower-case letters, digits, dots,"
+            " hyphens and underscores that begins and ends with a letter or a digit and is not a reserved name;"
+            f" received {name!r}."
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import msgspec
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.system.files import is_disk_full, write_atomically
+from imgproc_local.vision.models.catalogue import ModelFile
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -44,17 +45,15 @@ def hash_file(path: Path, step: str, progress: Progress) -> str:
     return digest.hexdigest()
 
 
-def partial_path(folder: Path, sha256: str) -> Path:
-    """Where a download into `folder` lies: named after its SHA-256, so that the next attempt finds and resumes it."""
-    return folder / sha256
-
-
-def file_size(path: Path) -> int:
-    """The size of the file in bytes; 0 if there is no such file."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def verify_files(folder: Path, files: Mapping[str, ModelFile], progress: Progress) -> None:
+    """Check that the files of an installation have their SHA-256 sums. Raises: ModelUnusable."""
+    for name, expected in files.items():
+        actual = hash_file(folder / name, f"verifying {name}", progress)
+        if actual != expected.sha256:
+            raise ModelUnusable(
+                f"{name} of {folder.name!r} has changed: expected the SHA-256 {expected.sha256}, found {actual}."
+                f" Run `models remove {folder.name}`, and install it again."
+            )
 
 
 @contextmanager

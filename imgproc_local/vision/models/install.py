@@ -1,4 +1,4 @@
-"""Installs a model from files: checks them, tests the model, and moves it into the models folder by one rename.
+"""Installs models: downloads or copies their files, checks them, tests the model, and renames its folder into place.
 
 The checks are: whether there is a text model and a vision encoder; their SHA-256 sums, if the user, a manifest or the
 catalogue states them; and last the self-test, whether they belong together and the model works on this machine. A file
@@ -11,15 +11,23 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.vision.models.catalogue import Entry, ImageTokens, check_name
+from imgproc_local.system.files import read_own_json
+from imgproc_local.vision.models.catalogue import (
+    MANIFEST_FILE,
+    MMPROJ_FILE,
+    TEXT_MODEL_FILE,
+    Manifest,
+    ModelFile,
+    read_catalogue,
+    require_name,
+)
 from imgproc_local.vision.models.files import (
     CHUNK_BYTES,
     Progress,
@@ -27,18 +35,9 @@ from imgproc_local.vision.models.files import (
     translate_disk_errors,
     write_json,
 )
-from imgproc_local.vision.models.model import (
-    MANIFEST_FILE,
-    MMPROJ_FILE,
-    TEXT_MODEL_FILE,
-    ChatFormat,
-    Manifest,
-    ModelFile,
-    VisionModel,
-)
+from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from imgproc_local.vision.models.store import ModelStore
 
-MAX_MANIFEST_BYTES = 65_536
 MAX_HEAD_BYTES = 65_536
 """How much of a GGUF file is read to find its architecture."""
 PROJECTOR_ARCHITECTURE = b"clip"
@@ -47,13 +46,6 @@ SelfTest = Callable[[VisionModel], None]
 """A function that tests a model on this machine and stores the result beside the model's files.
 
 It raises ModelUnusable if the model does not work."""
-
-
-class StagedFile(Struct, frozen=True):
-    """A copied or downloaded GGUF file at `path`. `original` has the name that it had before."""
-
-    path: Path
-    original: ModelFile
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
@@ -66,13 +58,50 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
     sha256: tuple[str, ...] = ()
 
 
+def catalogue_entry(name: str) -> Manifest:
+    """Raises: ModelUnusable, if the catalogue has no such model."""
+    catalogue = read_catalogue()
+    if name not in catalogue:
+        raise ModelUnusable(f"{name[:80]!r} is not in the catalogue. Available: {', '.join(catalogue)}.")
+    return catalogue[name]
+
+
+def pull_model(models: ModelStore, name: str, self_test: SelfTest, progress: Progress) -> Manifest:
+    """Download a model of the catalogue and install it. What was downloaded stays for the next attempt if this fails.
+
+    Raises: as `import_model`; also if the hub can't be reached or rejects the request.
+    """
+    from imgproc_local.vision.models.download import download_model
+
+    entry = catalogue_entry(name)
+    models.require_not_installed(name)
+    with models.locked():
+        folder = models.partial(name)
+        download_model(entry, folder, progress)
+        _test_and_publish(models, folder, entry, self_test)
+    return entry
+
+
+def pull_to(folder: Path, name: str, progress: Progress) -> None:
+    """Download a model into `folder`, so that `import_model` can install it from there on another machine.
+
+    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as
+    `pull_model`.
+    """
+    from imgproc_local.vision.models.download import download_model
+
+    entry = catalogue_entry(name)
+    own = [MANIFEST_FILE, *entry.files(), *(f"{file}.part" for file in entry.files())]
+    with translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(".")]
+    if foreign:
+        raise ModelUnusable(f"{folder} is not empty: it contains {foreign[0]}. Name a new or empty folder.")
+    download_model(entry, folder, progress)
+
+
 def import_model(
-    models: ModelStore,
-    sources: Sequence[Path],
-    options: ImportOptions,
-    catalogue: Mapping[str, Entry],
-    self_test: SelfTest,
-    progress: Progress,
+    models: ModelStore, sources: Sequence[Path], options: ImportOptions, self_test: SelfTest, progress: Progress
 ) -> Manifest:
     """Install the model in `sources`: two GGUF files, or a folder with them. Returns its manifest.
 
@@ -81,25 +110,22 @@ def import_model(
         StorageFailed, DataFolderBusy: the models folder can't be written, or another command holds its lock.
     """
     if options.name is not None:
-        _require_valid_name(options.name)
+        require_name(options.name)
         models.require_not_installed(options.name)
     paths = [path for source in sources for path in _files_of(source)]
     supplied = next((_read_manifest(path) for path in paths if path.name == MANIFEST_FILE), None)
-    paths = [path for path in paths if path.name != MANIFEST_FILE]
-    for path in paths:
-        is_vision_encoder(path, path.name)  # so that a damaged file is rejected before it is copied, which takes long
-    if len(paths) > 2:
-        names = ", ".join(path.name for path in paths)
-        raise ModelUnusable(
-            f"A vision model is two GGUF files; more were given: {names}. Name the two that belong to it."
-        )
+    # so that an incomplete or damaged model is rejected before it is copied, which takes long
+    text, mmproj = _identify_pair([path for path in paths if path.name != MANIFEST_FILE])
     with models.locked(), models.staging_folder() as staged:
-        files = [_copy(path, staged / f"source-{number}.gguf", progress) for number, path in enumerate(paths)]
-        text, mmproj = identify_pair(files)
-        _require_given_hashes(options.sha256, (text.original, mmproj.original))
-        manifest = _manifest(text.original, mmproj.original, supplied, options, catalogue)
+        files = (
+            _copy(text, staged / TEXT_MODEL_FILE, progress),
+            _copy(mmproj, staged / MMPROJ_FILE, progress),
+        )
+        manifest = _manifest(*files, supplied, options)
         models.require_not_installed(manifest.name)
-        test_and_publish(models, staged, manifest, (text.path, mmproj.path), self_test)
+        with translate_disk_errors(models.folder):
+            write_json(staged / MANIFEST_FILE, manifest)
+        _test_and_publish(models, staged, manifest, self_test)
     return manifest
 
 
@@ -118,58 +144,35 @@ def _files_of(source: Path) -> list[Path]:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    try:
-        with path.open("rb") as file:
-            manifest = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=Manifest)
-        msgspec.convert(manifest.chat.image_tokens, ImageTokens)  # only to check its range
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: {error}.") from error
-    except OSError as error:
-        raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
+    manifest = read_own_json(path, Manifest)
+    if manifest is None:
+        raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: it is no manifest of this program.")
     return manifest
 
 
-def _copy(source: Path, target: Path, progress: Progress) -> StagedFile:
+def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:
     """Copy a file to `target` while it is hashed. Raises: ModelUnusable, StorageFailed."""
     digest, done = hashlib.sha256(), 0
-    try:
-        file = source.open("rb")
-    except OSError as error:
-        raise ModelUnusable(f"{source.name} can't be read ({error.strerror}).") from error
-    with file, translate_disk_errors(target.parent.parent):
+    with source.open("rb") as file, translate_disk_errors(target.parent.parent):
         size_bytes = os.fstat(file.fileno()).st_size
         require_free_space(target.parent, size_bytes)
         with target.open("xb") as out:
-            while chunk := _read_chunk(file, source.name):
+            while chunk := file.read(CHUNK_BYTES):
                 out.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
                 progress(f"copying {source.name}", done, size_bytes)
             out.flush()
             os.fsync(out.fileno())
-    return StagedFile(target, ModelFile(source.name, done, digest.hexdigest()))
+    return ModelFile(source.name, done, digest.hexdigest())
 
 
-def _read_chunk(file: IO[bytes], name: str) -> bytes:
-    try:
-        return file.read(CHUNK_BYTES)
-    except OSError as error:
-        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error
+def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self_test: SelfTest) -> None:
+    """Test the model in `staged`, make it an installed one, and select it if nothing was selected yet.
 
-
-def test_and_publish(
-    models: ModelStore, staged: Path, manifest: Manifest, paths: tuple[Path, Path], self_test: SelfTest
-) -> None:
-    """Move the checked files into the staging folder `staged`, test the model and publish it.
-
-    `paths` are the text model and the vision encoder; they must be on the same drive as the models folder.
     Raises: ModelUnusable, StorageFailed.
     """
-    text, mmproj = paths
-    with translate_disk_errors(models.folder):
-        text.rename(staged / TEXT_MODEL_FILE)
-        mmproj.rename(staged / MMPROJ_FILE)
-        write_json(staged / MANIFEST_FILE, manifest)
+    _identify_pair([staged / file for file in manifest.files()])
     model = VisionModel(
         manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, gpu_layers=models.gpu_layers
     )
@@ -177,30 +180,31 @@ def test_and_publish(
         self_test(model)
     except ModelUnusable as error:
         # the user knows the files by their original names
-        names = {TEXT_MODEL_FILE: manifest.text.file, MMPROJ_FILE: manifest.mmproj.file}
+        names = {name: file.file for name, file in manifest.files().items()}
         raise ModelUnusable(re.sub("|".join(names), lambda name: names[name[0]], error.message)) from error
     models.publish(staged, manifest.name)
+    if not models.selected():
+        models.select(manifest.name)
 
 
-def identify_pair(files: Sequence[StagedFile]) -> tuple[StagedFile, StagedFile]:
-    """The text model and the vision encoder among `files`, according to their GGUF headers.
+def _identify_pair(paths: Sequence[Path]) -> tuple[Path, Path]:
+    """The text model and the vision encoder among `paths`, according to their GGUF headers.
 
-    Raises: ModelUnusable, if there is not one of each.
+    Raises: ModelUnusable, if there is not one of each, or a file can't be read or is no GGUF file.
     """
-    projectors = [file for file in files if is_vision_encoder(file.path, file.original.file)]
-    texts = [file for file in files if file not in projectors]
-    if len(texts) != 1 or len(projectors) != 1:
-        given = [f"{file.original.file} (a text model)" for file in texts]
-        given += [f"{file.original.file} (a vision encoder)" for file in projectors]
+    kinds = [(path, "a vision encoder" if _is_vision_encoder(path) else "a text model") for path in paths]
+    if sorted(kind for _, kind in kinds) != ["a text model", "a vision encoder"]:
+        given = ", ".join(f"{path.name} ({kind})" for path, kind in kinds)
         raise ModelUnusable(
             "A vision model is one text model and the vision encoder (mmproj) made for it, two GGUF files;"
-            f" given: {', '.join(given) or 'none'}."
+            f" given: {given or 'none'}. Name the two that belong together."
         )
-    return texts[0], projectors[0]
+    first, second = paths
+    return (first, second) if kinds[0][1] == "a text model" else (second, first)
 
 
-def is_vision_encoder(path: Path, name: str) -> bool:
-    """Whether a GGUF file is a vision encoder (mmproj); else it is a text model. `name` is for messages.
+def _is_vision_encoder(path: Path) -> bool:
+    """Whether a GGUF file is a vision encoder (mmproj); else it is a text model.
 
     Only the architecture is read, which the writers of GGUF files put first; the self-test checks the rest.
 
@@ -210,81 +214,40 @@ def is_vision_encoder(path: Path, name: str) -> bool:
         with path.open("rb") as file:
             head = file.read(MAX_HEAD_BYTES)
     except OSError as error:
-        raise ModelUnusable(f"{name} can't be read ({error.strerror}).") from error
+        raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
     key = b"general.architecture"
     length, value = head.find(key) + len(key) + 4, head.find(key) + len(key) + 12
     if not head.startswith(b"GGUF") or key not in head or len(head) < value:
-        raise ModelUnusable(f"{name} is not a GGUF file, or is damaged: it does not begin with an architecture.")
+        raise ModelUnusable(f"{path.name} is not a GGUF file, or is damaged: it does not begin with an architecture.")
     return head[value : value + int.from_bytes(head[length:value], "little")] == PROJECTOR_ARCHITECTURE
 
 
-def manifest_of(name: str, entry: Entry, text: ModelFile, mmproj: ModelFile, commit: str = "") -> Manifest:
-    """The manifest of the model of a catalogue entry, made of two files of a commit; "" for the entry's revision."""
-    return Manifest(
-        name=name,
-        text=text,
-        mmproj=mmproj,
-        chat=entry.chat,
-        origin=f"{entry.repository}@{commit or entry.revision}",
-        licence=entry.licence,
-        languages=entry.languages,
-        memory_mb=entry.memory_mb,
-    )
-
-
-def _require_valid_name(name: str) -> None:
-    try:
-        check_name(name)
-    except ValueError as error:
-        raise ModelUnusable(f"The model can't have this name: {error}.") from error
-
-
-def _require_given_hashes(given: Sequence[str], files: Sequence[ModelFile]) -> None:
-    """Raises: ModelUnusable, unless each SHA-256 in `given` is that of one of the files."""
-    for sha256 in given:
-        if sha256.lower() not in {file.sha256 for file in files}:
-            actual = "; ".join(f"{file.file} has {file.sha256}" for file in files)
-            raise ModelUnusable(f"No file has the SHA-256 {sha256}: {actual}.")
-
-
-def _manifest(
-    text: ModelFile,
-    mmproj: ModelFile,
-    supplied: Manifest | None,
-    options: ImportOptions,
-    catalogue: Mapping[str, Entry],
-) -> Manifest:
+def _manifest(text: ModelFile, mmproj: ModelFile, supplied: Manifest | None, options: ImportOptions) -> Manifest:
     """The manifest of an imported model. Options override the `supplied` manifest, which overrides the catalogue.
 
-    SHA-256 sums are not overridden: those of the manifest and of the catalogue entry with the model's name must match.
-    Raises: ModelUnusable, if the model has no valid name or a SHA-256 differs.
+    SHA-256 sums are not overridden: those of the options, the manifest and the catalogue entry with the model's name
+    must match. Raises: ModelUnusable, if one does not, or the model has no valid name.
     """
-    listed_as = _name_in_catalogue(text, mmproj, catalogue)
-    name = options.name or (supplied.name if supplied else None) or listed_as
+    for sha256 in options.sha256:
+        if sha256.lower() not in (text.sha256, mmproj.sha256):
+            actual = f"{text.file} has {text.sha256}; {mmproj.file} has {mmproj.sha256}"
+            raise ModelUnusable(f"No file has the SHA-256 {sha256}: {actual}.")
+    catalogue = read_catalogue()
+    sums = (text.sha256, mmproj.sha256)
+    listed = next((entry for entry in catalogue.values() if (entry.text.sha256, entry.mmproj.sha256) == sums), None)
+    known = supplied or listed
+    name = options.name or (known.name if known else None)
     if name is None:
         raise ModelUnusable("These files are not in the catalogue, so the model has no name. Give it one with --name.")
-    _require_valid_name(name)
-    entry = catalogue.get(name)
-    for source, stated_by in ((supplied, f"its {MANIFEST_FILE}"), (entry, f"the catalogue's {name!r}")):
-        for file, expected in ((text, source and source.text), (mmproj, source and source.mmproj)):
-            if expected and expected.sha256 not in ("", file.sha256):
+    require_name(name)
+    for stated, stated_by in ((supplied, f"its {MANIFEST_FILE}"), (catalogue.get(name), f"the catalogue's {name!r}")):
+        for file, expected in ((text, stated and stated.text), (mmproj, stated and stated.mmproj)):
+            if expected and expected.sha256 != file.sha256:
                 raise ModelUnusable(
                     f"{file.file} is not the file that {stated_by} names: expected the SHA-256 {expected.sha256},"
                     f" received {file.sha256}."
                 )
-    entry = entry or (catalogue[listed_as] if listed_as else None)
-    if supplied:
-        manifest = msgspec.structs.replace(supplied, name=name, text=text, mmproj=mmproj)
-    elif entry:
-        manifest = manifest_of(name, entry, text, mmproj)
-    else:
-        manifest = Manifest(name=name, text=text, mmproj=mmproj)
+    manifest = msgspec.structs.replace(known or Manifest(text=text, mmproj=mmproj), name=name, text=text, mmproj=mmproj)
     given = {field: getattr(options, field) for field in ChatFormat.__struct_fields__}
     changes = {field: value for field, value in given.items() if value is not None}
     return msgspec.structs.replace(manifest, chat=msgspec.structs.replace(manifest.chat, **changes))
-
-
-def _name_in_catalogue(text: ModelFile, mmproj: ModelFile, catalogue: Mapping[str, Entry]) -> str | None:
-    """The name of the catalogue entry that has exactly these files; None if there is none."""
-    sums = (text.sha256, mmproj.sha256)
-    return next((name for name, entry in catalogue.items() if (entry.text.sha256, entry.mmproj.sha256) == sums), None)

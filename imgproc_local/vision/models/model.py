@@ -1,11 +1,12 @@
-"""Vision models as data: the two files of a model and its chat format; or, for a model in another program on this
-machine, that program and the name of the model in it."""
+"""Vision models as data: the two files of an installed model and its chat format; or, for a model in another program on
+this machine, that program and the name of the model in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct
 
 QUESTION_PLACEHOLDER = "{question}"
 """The position of the picture and the prompt in a chat template that is written out as text."""
@@ -20,7 +21,7 @@ class ChatFormat(Struct, frozen=True):
     with an empty thought, a reasoning model answers at once.
     """
 
-    image_tokens: int = 256
+    image_tokens: Annotated[int, Meta(ge=1, le=4096)] = 256
     template: str = ""
     answer_opening: str = ""
 
@@ -38,43 +39,6 @@ class VisionModel(Struct, frozen=True):
     chat: ChatFormat = ChatFormat()
     digest: str = ""
     gpu_layers: int | None = None
-
-
-MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
-
-
-class ModelFile(Struct, frozen=True):
-    """One GGUF file. `file` is its original name; in the model's folder it is `TEXT_MODEL_FILE` or `MMPROJ_FILE`."""
-
-    file: str
-    size_bytes: int
-    sha256: str
-
-
-class Manifest(Struct, frozen=True, kw_only=True):
-    """The content of `MANIFEST_FILE`. `origin` is "REPOSITORY@COMMIT" or "REPOSITORY@BRANCH", "" if unknown.
-
-    Invariant: the names in the JSON file never change, because other versions of the program read it. So the field
-    `chat` is still stored as "talk".
-    """
-
-    name: str
-    text: ModelFile
-    mmproj: ModelFile
-    chat: ChatFormat = field(default=ChatFormat(), name="talk")
-    origin: str = ""
-    licence: str = ""
-    languages: str = ""
-    memory_mb: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of both files together."""
-        return self.text.size_bytes + self.mmproj.size_bytes
-
-    def files(self) -> tuple[tuple[str, ModelFile], ...]:
-        """For each file, its name in the folder of the model and its description."""
-        return (TEXT_MODEL_FILE, self.text), (MMPROJ_FILE, self.mmproj)
 
 
 LOOPBACK_PROGRAMS = ("ollama", "lmstudio", "llama-server")

@@ -4,9 +4,10 @@
     NAME/selftest.json                                        its test result on this machine
     ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
     in-use.json                                               the name of the selected model
-    .lock, .building-…, .removed-…, .partial/                 the lock, staging folders, deletions, downloads
+    .lock, .building-…, .removed-…                            the lock, staging folders, deletions
+    .partial/NAME/                                            an unfinished download
 
-Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in a staging folder,
+Invariant: a subfolder with the name of a model is complete. A process that holds `.lock` builds it in another folder,
 fsyncs it and renames it; the next process that takes the lock deletes what a killed process left. Other files are
 replaced atomically, so any process can read at any time without the lock.
 """
@@ -25,24 +26,18 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
 from imgproc_local.system.files import fsync_folder, lock_within, open_own_file, path_inside, read_own_json
-from imgproc_local.vision.models.catalogue import NAME_PATTERN
-from imgproc_local.vision.models.files import (
-    Progress,
-    hash_file,
-    translate_disk_errors,
-    write_json,
-)
-from imgproc_local.vision.models.model import (
+from imgproc_local.vision.models.catalogue import (
     MANIFEST_FILE,
     MMPROJ_FILE,
+    NAME_PATTERN,
     TEXT_MODEL_FILE,
-    AnyModel,
     Manifest,
-    VisionModel,
-    loopback_model,
+    is_name,
 )
+from imgproc_local.vision.models.files import translate_disk_errors, write_json
+from imgproc_local.vision.models.model import AnyModel, VisionModel, loopback_model
 
-SELECTION_FILE, LOCK_FILE = "in-use.json", ".lock"
+SELECTION_FILE, LOCK_FILE, PARTIAL_FOLDER = "in-use.json", ".lock", ".partial"
 NO_MODEL = "none"
 """The name that selects no model."""
 LOCK_WAIT_S = 5.0
@@ -93,13 +88,12 @@ class ModelStore:
             ) from error
         except OSError as error:
             raise ModelUnusable(f"The models folder {self.folder} can't be read ({error.strerror}).") from error
-        return sorted(name for name in folders if NAME_PATTERN.fullmatch(name))
+        return sorted(filter(is_name, folders))
 
     def manifest(self, name: str) -> Manifest:
         """The manifest of the model `name`. Raises: ModelUnusable, if it is not installed or is damaged."""
-        if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name / MANIFEST_FILE).is_file():
-            installed = ", ".join(self.names()) or "none"
-            raise ModelUnusable(f"The model {name!r} is not installed. Installed: {installed}.")
+        if name not in self.names():
+            raise ModelUnusable(f"The model {name!r} is not installed. Installed: {', '.join(self.names()) or 'none'}.")
         manifest = read_own_json(self.folder / name / MANIFEST_FILE, Manifest)
         if manifest is None:
             raise ModelUnusable(
@@ -111,7 +105,7 @@ class ModelStore:
         """The model `name`, whose files are checked to have the sizes in the manifest. Raises: ModelUnusable."""
         manifest = self.manifest(name)
         folder = self.folder / name
-        for file, installed in manifest.files():
+        for file, installed in manifest.files().items():
             try:
                 size = (folder / file).stat().st_size
             except OSError as error:
@@ -126,7 +120,8 @@ class ModelStore:
 
     def selected(self) -> str:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
-        self._require_folder()
+        if self._must_exist:
+            self.names()
         selection = read_own_json(self.folder / SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
@@ -142,18 +137,6 @@ class ModelStore:
         name = setting or self.selected()
         return None if name in ("", NO_MODEL) else self.any_model(name)
 
-    def verify(self, name: str, progress: Progress) -> None:
-        """Check that the files of a model have the SHA-256 sums in its manifest. Raises: ModelUnusable."""
-        manifest = self.manifest(name)
-        model = self.model(name)
-        for path, installed in ((model.text_path, manifest.text), (model.mmproj_path, manifest.mmproj)):
-            actual = hash_file(path, f"verifying {path.name}", progress)
-            if actual != installed.sha256:
-                raise ModelUnusable(
-                    f"{path.name} of the model {name!r} has changed: expected the SHA-256 {installed.sha256},"
-                    f" found {actual}. Remove the model and install it again."
-                )
-
     # ---- changing ----
 
     def select(self, name: str) -> None:
@@ -165,7 +148,7 @@ class ModelStore:
             write_json(self.folder / SELECTION_FILE, _Selection(name))
 
     def remove(self, name: str) -> None:
-        """Delete a model. Raises: ModelUnusable, if it is not installed; DataFolderBusy; StorageFailed."""
+        """Delete what is installed as `name`. Raises: ModelUnusable; DataFolderBusy; StorageFailed."""
         if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name).is_dir():
             self.manifest(name)  # raises that it is not installed
         self._require_own(name)
@@ -195,10 +178,10 @@ class ModelStore:
                 self._delete_leftovers()
             yield
 
-    @property
-    def partial_folder(self) -> Path:
-        """The folder of unfinished downloads."""
-        return self.folder / ".partial"
+    def partial(self, name: str) -> Path:
+        """The folder of an unfinished download, which need not exist. Raises: StorageFailed, if it leads elsewhere."""
+        with translate_disk_errors(self.folder):
+            return path_inside(self.folder, Path(PARTIAL_FOLDER, name, "file")).parent
 
     @contextmanager
     def staging_folder(self) -> Iterator[Path]:
@@ -212,17 +195,12 @@ class ModelStore:
             shutil.rmtree(staged, ignore_errors=True)
 
     def publish(self, staged: Path, name: str) -> None:
-        """Make the staging folder `staged` the model `name`, and select the model if nothing was selected yet.
-
-        Raises: ModelUnusable, if the name is taken; StorageFailed.
-        """
+        """Rename the complete folder `staged` to `name`. Raises: ModelUnusable, if that is taken; StorageFailed."""
         with translate_disk_errors(self.folder):
             fsync_folder(staged)
             self.require_not_installed(name)
             staged.rename(self.folder / name)
             fsync_folder(self.folder)
-        if not self.selected():
-            self.select(name)
 
     def require_not_installed(self, name: str) -> None:
         """Raises: ModelUnusable, if the name is taken."""
@@ -240,11 +218,6 @@ class ModelStore:
                 " folder, or use another name."
             )
 
-    def _require_folder(self) -> None:
-        """Raises: ModelUnusable, if the folder must exist and is missing or can't be read."""
-        if self._must_exist:
-            self.names()
-
     def _make_folder(self) -> None:
         # the parent may be the data folder, which no command has created yet
         self.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -254,8 +227,9 @@ class ModelStore:
         """Delete the files and folders of killed processes, and downloads not resumed for `PARTIAL_TTL_S`."""
         for folder in (*self.folder.glob(".building-*"), *self.folder.glob(".removed-*")):
             shutil.rmtree(folder)
+        downloads = self.folder.glob(f"{PARTIAL_FOLDER}/*/*")
         temporary = (*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part"))
-        for files, ttl_s in ((self.partial_folder.glob("*"), PARTIAL_TTL_S), (temporary, TEMPORARY_TTL_S)):
+        for files, ttl_s in ((downloads, PARTIAL_TTL_S), (temporary, TEMPORARY_TTL_S)):
             for file in files:
                 with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
                     if time.time() - file.stat().st_mtime > ttl_s:

@@ -1,27 +1,36 @@
 """The two neural networks that read text, PP-OCRv6 small, installed from the wheel of rapidocr, which contains them.
 
 The package itself is not used, because it depends on OpenCV (150 MB). The files lie in the folder `ocr` of the models
-folder. The wheel and every file must have the SHA-256 written here. The folder is renamed into place when it is
-complete; one with other sizes, left by an interrupted removal or an older version, counts as not installed.
+folder. The wheel and every file must have the SHA-256 written here. A folder of other sizes, as of another version,
+counts as not installed.
+
+The wheel is downloaded from the package index that the environment variables of uv or pip name, or else PyPI; it must
+offer the "simple" pages in HTML. Source: Python Packaging User Guide, "Simple repository API".
 
 Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
 """
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import os
-import shutil
+import re
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from msgspec import Struct
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder
-from imgproc_local.vision.models.files import Progress, hash_file, translate_disk_errors
+from imgproc_local.vision.models.catalogue import MANIFEST_FILE, ModelFile
+from imgproc_local.vision.models.files import Progress, translate_disk_errors, verify_files, write_json
 from imgproc_local.vision.models.store import ModelStore
+
+if TYPE_CHECKING:
+    import httpx
 
 NAME = "ocr"
 """The name of these files in the commands, and their folder in the models folder."""
@@ -29,49 +38,40 @@ DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
 LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
 MEMORY_MB = 400
 """The memory that the process needs, as `models list` shows it. `reader.MAX_MEMORY_BYTES` is its limit."""
-
-
-class Network(Struct, frozen=True):
-    """One ONNX file: its path in the wheel, its size in bytes, and its SHA-256."""
-
-    path_in_wheel: str
-    size_bytes: int
-    sha256: str
-
-
-class PackageFile(Struct, frozen=True):
-    """A file of a package on the package index."""
-
-    package: str
-    file: str
-    size_bytes: int
-    sha256: str
-
+DEFAULT_INDEX = "https://pypi.org/simple"
+INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+MAX_PAGE_BYTES = 10_000_000
+"""Limit for the page of a package on the index, which lists all its files."""
 
 NETWORKS = {
-    DETECTOR_FILE: Network(
+    DETECTOR_FILE: ModelFile(
         "rapidocr/models/PP-OCRv6_det_small.onnx",
         9_929_594,
         "090f04abcd9d9a7498bc4ebf677e4cb9bdce1fe4197ddb7e529f1ef44e1ff94f",
     ),
-    RECOGNISER_FILE: Network(
+    RECOGNISER_FILE: ModelFile(
         "rapidocr/models/PP-OCRv6_rec_small.onnx",
         21_234_383,
         "6f327246b50388f3c176ae304bd95767ea6dc0c9ae92153ef8cbe210b3c14884",
     ),
 }
+"""The ONNX files by their names in the folder `ocr`, with their paths in the wheel."""
 SIZE_BYTES = sum(network.size_bytes for network in NETWORKS.values())
-WHEEL = PackageFile(
-    package="rapidocr",
-    file="rapidocr-3.10.0-py3-none-any.whl",
-    size_bytes=27_288_134,
-    sha256="2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
+WHEEL = ModelFile(
+    "rapidocr-3.10.0-py3-none-any.whl",
+    27_288_134,
+    "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
 )
 
 
 def runtime_is_installed() -> bool:
     """Whether the libraries of the extra `ocr` are installed."""
     return all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "numpy"))
+
+
+def is_frozen() -> bool:
+    """Whether this is a program made by PyInstaller, which can't read text in pictures."""
+    return bool(getattr(sys, "frozen", False))
 
 
 def installed_folder(models_folder: Path) -> Path | None:
@@ -84,79 +84,80 @@ def installed_folder(models_folder: Path) -> Path | None:
     return folder if sizes == {name: network.size_bytes for name, network in NETWORKS.items()} else None
 
 
-def is_source(sources: Sequence[Path]) -> bool:
-    """Whether an import of `sources` is one of these networks, not of a vision model."""
-    return len(sources) == 1 and _wheel_in(sources[0]) is not None
+def wheel_in(sources: Sequence[Path]) -> Path | None:
+    """The wheel that is the only source of an import, or lies in the only folder; None if it is a vision model."""
+    paths = sorted(sources[0].glob("rapidocr-*.whl")) if sources[0].is_dir() else sources[:1]
+    wheels = [path for path in paths if re.fullmatch(r"rapidocr-.*\.whl", path.name) and path.is_file()]
+    return wheels[-1] if wheels and len(sources) == 1 else None
 
 
-def import_networks(models: ModelStore, source: Path, progress: Progress) -> None:
-    """Install the networks from the wheel, or from a folder with it.
-
-    Raises: ModelUnusable, StorageFailed, DataFolderBusy.
-    """
-    require_not_installed(models)
+def pull(models: ModelStore, progress: Progress) -> None:
+    """Download the networks and install them. Raises: ModelUnusable, StorageFailed, DataFolderBusy."""
+    if is_frozen():
+        raise ModelUnusable(
+            "This program does not include the libraries that read text in pictures. They are installed with the extra"
+            " ocr of the Python package imgproc-local."
+        )
+    models.require_not_installed(NAME)
     with models.locked():
-        install(models, _wheel_in(source) or source, progress)
+        folder = models.partial(NAME)
+        pull_to(folder, progress)
+        _install(models, folder / WHEEL.file, progress)
+        with translate_disk_errors(folder):
+            (folder / WHEEL.file).unlink()
+
+
+def pull_to(folder: Path, progress: Progress) -> None:
+    """Download the wheel into `folder`, to be imported on another machine. Raises: ModelUnusable, StorageFailed."""
+    from imgproc_local.vision.models.download import fetch, new_client, translate_http_errors
+
+    index = next((os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), DEFAULT_INDEX).rstrip("/")
+    with translate_http_errors(index), new_client() as client:
+        url = _find_url(client, f"{index}/rapidocr/")
+        fetch(client, {WHEEL.file: url}, {WHEEL.file: WHEEL}, folder, progress)
+
+
+def _find_url(client: httpx.Client, page_url: str) -> str:
+    """The URL of the wheel, from the package's page on the index."""
+    from imgproc_local.vision.models.download import host
+
+    page = b""
+    with client.stream("GET", page_url, headers={"Accept": "text/html"}) as response:
+        response.raise_for_status()
+        for chunk in response.iter_bytes():
+            page += chunk
+            if len(page) > MAX_PAGE_BYTES:
+                raise ModelUnusable(f"{host(page_url)} is no package index: its page of rapidocr is too long.")
+        base = str(response.url)
+    for link in re.findall(r'href\s*=\s*["\']([^"\'<>]{1,4096})["\']', page.decode("utf-8", "replace")):
+        url = urljoin(base, html.unescape(link).partition("#")[0])
+        if urlsplit(url).path.rpartition("/")[2] == WHEEL.file and url.startswith(("https://", "http://")):
+            return url
+    raise ModelUnusable(f"{host(page_url)} does not offer {WHEEL.file}.")
+
+
+def import_wheel(models: ModelStore, wheel: Path, progress: Progress) -> None:
+    """Install the networks from the wheel. Raises: ModelUnusable, StorageFailed, DataFolderBusy."""
+    models.require_not_installed(NAME)
+    with models.locked():
+        _install(models, wheel, progress)
 
 
 def verify(models: ModelStore, progress: Progress) -> None:
     """Check that the installed files have the expected SHA-256. Raises: ModelUnusable."""
-    for name, network in NETWORKS.items():
-        actual = hash_file(models.folder / NAME / name, f"verifying {name}", progress)
-        if actual != network.sha256:
-            raise ModelUnusable(
-                f"{name} has changed: expected the SHA-256 {network.sha256}, found {actual}. Run `models remove {NAME}`"
-                f" and `models pull {NAME}`."
-            )
+    verify_files(models.folder / NAME, NETWORKS, progress)
 
 
-def remove(models: ModelStore) -> None:
-    """Delete the networks. Raises: ModelUnusable, if they are not installed; StorageFailed, DataFolderBusy."""
-    if not (models.folder / NAME).exists():
-        raise ModelUnusable(f"{NAME} is not installed.")
-    _require_own(models.folder / NAME)
-    with models.locked(), translate_disk_errors(models.folder):
-        shutil.rmtree(models.folder / NAME)
-
-
-def require_not_installed(models: ModelStore) -> None:
-    """Raises: ModelUnusable, if the networks are installed, or a folder of the user's own has their name."""
-    if installed_folder(models.folder):
-        raise ModelUnusable(f"{NAME} is installed already.")
-    _require_own(models.folder / NAME)
-
-
-def _require_own(folder: Path) -> None:
-    """Raises: ModelUnusable, if there are other files than networks in the folder."""
-    others = [file.name for file in folder.iterdir() if file.name not in NETWORKS] if folder.is_dir() else []
-    if others:
-        raise ModelUnusable(f"{folder} has files that are not of {NAME}, such as {others[0]}. Move them elsewhere.")
-
-
-def install(models: ModelStore, wheel: Path, progress: Progress) -> None:
-    """Unpack the networks from the wheel into place. The lock must be held. Raises: ModelUnusable, StorageFailed."""
-    actual = hash_file(wheel, f"verifying {wheel.name}", progress)
-    if actual != WHEEL.sha256:
-        raise ModelUnusable(
-            f"{wheel.name} is not the expected file: expected {WHEEL.file} with the SHA-256 {WHEEL.sha256}, received"
-            f" {actual}."
-        )
+def _install(models: ModelStore, wheel: Path, progress: Progress) -> None:
+    """Unpack the networks from the wheel into place. The lock must be held."""
+    verify_files(wheel.parent, {wheel.name: WHEEL}, progress)
     with models.staging_folder() as staged, translate_disk_errors(models.folder):
         with zipfile.ZipFile(wheel) as archive:
             for name, network in NETWORKS.items():
                 with (staged / name).open("xb") as out:
-                    out.write(archive.read(network.path_in_wheel))
+                    out.write(archive.read(network.file))
                     out.flush()
                     os.fsync(out.fileno())
+        write_json(staged / MANIFEST_FILE, WHEEL)
         fsync_folder(staged)
-        if (models.folder / NAME).exists():  # incomplete, or of an older version
-            shutil.rmtree(models.folder / NAME)
-        staged.rename(models.folder / NAME)
-        fsync_folder(models.folder)
-
-
-def _wheel_in(path: Path) -> Path | None:
-    """The newest wheel in a folder, or `path` itself if it is one."""
-    paths = sorted(path.glob("rapidocr-*.whl")) if path.is_dir() else [path]
-    wheels = [each for each in paths if each.is_file() and each.name.startswith("rapidocr-") and each.suffix == ".whl"]
-    return wheels[-1] if wheels else None
+        models.publish(staged, NAME)

@@ -30,7 +30,8 @@ def test_a_model_is_listed_used_and_shown_until_its_program_stops(
     name = f"{double.program}:{double.model}"
     found = rows(program, **settings)
     title = PROGRAMS[double.program].title
-    assert (found[name]["state"], found[name]["in_use"]) == (f"in {title}", False)
+    assert (found[name]["state"], found[name]["program"], found[name]["in_use"]) == ("in-program", title, False)
+    assert f"in {title}" in program.in_process("models", "list", **settings).stdout
     assert f"{double.program}:{BLIND[double.program]}" not in found
     result = program.in_process("models", "use", name, **settings)
     assert result.exit_code == 0, result.output
@@ -43,7 +44,7 @@ def test_a_model_is_listed_used_and_shown_until_its_program_stops(
         free.bind(("127.0.0.1", 0))
         settings["program_url"] = f"http://127.0.0.1:{free.getsockname()[1]}"
     stopped = rows(program, **settings)[name]
-    assert (stopped["state"], stopped["in_use"]) == ("does not work here", True)
+    assert (stopped["state"], stopped["in_use"]) == ("unusable", True)
     words = f"{title} at {settings['program_url']} does not answer"
     assert words in stopped["problem"]
     assert words in program.in_process("models", "list", **settings).stdout

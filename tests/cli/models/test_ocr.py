@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from imgproc_local.vision.models.catalogue import ModelFile
 from imgproc_local.vision.ocr import model_files
 from tests.cli.conftest import Program
 
@@ -17,10 +18,11 @@ def installed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with the sizes of the networks."""
     folder = program.data / "models" / "ocr"
     folder.mkdir(parents=True)
-    sizes = {name: model_files.Network("", 10, "0" * 64) for name in model_files.NETWORKS}
+    sizes = {name: ModelFile("", 10, "0" * 64) for name in model_files.NETWORKS}
     monkeypatch.setattr(model_files, "NETWORKS", sizes)
     for name in sizes:
         (folder / name).write_bytes(b"0123456789")
+    (folder / "manifest.json").write_bytes(b"{}")
 
 
 def libraries(monkeypatch: pytest.MonkeyPatch, *, are_installed: bool) -> None:
@@ -38,28 +40,19 @@ def ocr_row(program: Program) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("with_libraries", [False, True])
-def test_without_the_networks_the_next_step_is_named(
-    program: Program, monkeypatch: pytest.MonkeyPatch, with_libraries: bool
+def test_what_is_missing_is_named(
+    program: Program, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, with_libraries: bool
 ) -> None:
     libraries(monkeypatch, are_installed=with_libraries)
     check = text_check(program)
     assert check["state"] == ("warning" if with_libraries else "ok")
     assert "models pull ocr" in check["advice"]
     assert ("imgproc-local[ocr]" in check["advice"]) is not with_libraries
-    assert ocr_row(program)["state"] == "can be pulled"
-
-
-@pytest.mark.parametrize("with_libraries", [False, True])
-def test_installed_networks_need_the_libraries(
-    program: Program, monkeypatch: pytest.MonkeyPatch, installed: None, with_libraries: bool
-) -> None:
-    libraries(monkeypatch, are_installed=with_libraries)
+    assert ocr_row(program)["state"] == "available"
+    request.getfixturevalue("installed")
     assert text_check(program)["state"] == ("ok" if with_libraries else "warning")
     row = ocr_row(program)
-    assert (row["state"], bool(row["problem"])) == (
-        ("reads text in pictures", False) if with_libraries else ("installed", True)
-    )
-    assert not row["in_use"], "no vision model is in use"
+    assert (row["state"], row["problem"] is None, row["in_use"]) == ("installed", with_libraries, False)
 
 
 def test_a_frozen_program_offers_nothing_that_it_lacks(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,21 +75,9 @@ def test_damaged_networks_are_found_and_removed(program: Program, installed: Non
     assert model_files.installed_folder(program.data / "models") is None
 
 
-def test_other_commands_say_what_ocr_is(program: Program, tmp_path: Path) -> None:
-    for command in (("use", "ocr"), ("remove", "ocr"), ("pull", "ocr")):
-        settings = {"air_gapped": "true"} if command[0] == "pull" else {}
-        result = program.in_process("models", *command, **settings)
-        assert result.exit_code != 0, command
+def test_an_import_of_ocr_takes_the_expected_wheel_without_options(program: Program, tmp_path: Path) -> None:
     wheel = tmp_path / "rapidocr-1.0-py3-none-any.whl"
     wheel.write_bytes(b"no wheel")
-    result = program.in_process("models", "import", wheel)
-    assert result.exit_code != 0
-    assert "is not the expected file" in result.stderr
-
-
-def test_an_import_of_ocr_refuses_the_options_of_vision_models(program: Program, tmp_path: Path) -> None:
-    wheel = tmp_path / "rapidocr-1.0-py3-none-any.whl"
-    wheel.write_bytes(b"no wheel")
-    for options in (("--name", "a"), ("--sha256", "00"), ("--image-tokens", 9)):
+    for options, words in (((), "has changed"), (("--name", "a"), "leave out all options")):
         result = program.in_process("models", "import", wheel, *options)
-        assert (result.exit_code, "leave out all options" in result.stderr) == (2, True), options
+        assert (result.exit_code, words in result.stderr) == (2, True), options

@@ -1,4 +1,4 @@
-"""The catalogue of models, and the settings for models."""
+"""The catalogue of models, names of models, and the settings for models."""
 
 from __future__ import annotations
 
@@ -9,49 +9,55 @@ import pytest
 
 from imgproc_local import config
 from imgproc_local.config import load
-from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.vision.models.catalogue import check_name, read_catalogue
+from imgproc_local.domain.errors import ModelUnusable, SettingInvalid
+from imgproc_local.vision.models.catalogue import read_catalogue, require_name
+from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, loopback_model
 
 
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "config.toml"
-    monkeypatch.setattr(config, "default_config_path", lambda: path)
-    return path
+@pytest.fixture(autouse=True)
+def _no_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "default_config_path", lambda: tmp_path / "config.toml")
 
 
-def test_every_entry_is_complete_and_pinned_entries_have_sums() -> None:
+def test_every_entry_is_complete_and_pinned() -> None:
     catalogue = read_catalogue()
     assert len(catalogue) > 5
     for name, entry in catalogue.items():
-        check_name(name)
+        require_name(name)
+        assert entry.name == name
         assert entry.licence
         assert entry.languages
         assert entry.memory_mb * 1_000_000 > entry.size_bytes, "a model needs more memory than its files have bytes"
         assert entry.text != entry.mmproj
-        pinned = entry.revision != "main"
-        assert not pinned or re.fullmatch("[0-9a-f]{40}", entry.revision)
-        assert pinned == bool(entry.text.sha256) == bool(entry.mmproj.sha256)
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", entry.origin)
+        template = entry.chat.template
+        assert template.isalnum() or not template or template.count(QUESTION_PLACEHOLDER) == 1
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])
 def test_an_invalid_name_is_rejected(name: str) -> None:
-    with pytest.raises(ValueError, match="model's name"):
-        check_name(name)
+    with pytest.raises(ModelUnusable, match="model's name"):
+        require_name(name)
 
 
-def test_the_models_folder_is_in_the_data_folder_or_at_the_setting_models_dir(file: Path, tmp_path: Path) -> None:
+def test_names_of_models_in_other_programs() -> None:
+    model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    assert model is not None
+    assert (model.program, model.name_in_program) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
+    for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
+        assert loopback_model(name) is None
+
+
+def test_the_models_folder_is_in_the_data_folder_or_at_the_setting_models_dir(tmp_path: Path) -> None:
     assert load({"data_dir": str(tmp_path)}, {}).config.models_folder == tmp_path / "models"
-    assert load({}, {"IMGPROC_MODELS_DIR": str(tmp_path / "x")}).config.models_folder == tmp_path / "x"
     assert load({}, {"IMGPROC_MODELS_DIR": "~/x"}).config.models_folder == Path("~/x").expanduser()
 
 
-@pytest.mark.parametrize(("value", "means"), [("auto", "auto"), ("0", 0), ("20", 20)])
-def test_layers_on_the_gpu_are_a_number_or_auto(file: Path, value: str, means: object) -> None:
-    assert load({}, {"IMGPROC_MODEL_GPU_LAYERS": value}).config.model_gpu_layers == means
-
-
-@pytest.mark.parametrize("value", ["-1", "all", ""])
-def test_an_invalid_number_of_layers_is_rejected(file: Path, value: str) -> None:
+@pytest.mark.parametrize("value", ["auto", 0, 20, -1, "all", ""])
+def test_layers_on_the_gpu_are_a_number_or_auto(value: object) -> None:
+    environment = {"IMGPROC_MODEL_GPU_LAYERS": str(value)}
+    if value in ("auto", 0, 20):
+        assert load({}, environment).config.model_gpu_layers == value
+        return
     with pytest.raises(SettingInvalid, match="model_gpu_layers"):
-        load({}, {"IMGPROC_MODEL_GPU_LAYERS": value})
+        load({}, environment)

@@ -13,9 +13,11 @@ import msgspec
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.vision.models.model import MMPROJ_FILE, TEXT_MODEL_FILE, ChatFormat, loopback_model
+from imgproc_local.vision.management import tasks
+from imgproc_local.vision.models.catalogue import MMPROJ_FILE, TEXT_MODEL_FILE
+from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
-from tests.support.gguf_files import text_model, write_pair
+from tests.support.gguf_files import write_pair
 from tests.support.installed import check_folder, ignore_progress, import_files, install
 
 
@@ -27,19 +29,10 @@ def test_reading_creates_no_folder(models: ModelStore) -> None:
     assert not models.folder.exists()
 
 
-def test_the_first_installed_model_is_selected(models: ModelStore) -> None:
-    install(models, "first")
-    install(models, "second", seed=1)
-    check_folder(models, ["first", "second"])
-    model = models.active_model("")
-    assert model is not None
-    assert model.name == "first"
-    assert model.text_path.read_bytes() == text_model()
-
-
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
     install(models, "first")
     install(models, "second", seed=1)
+    assert models.selected() == "first", "the first installed model is selected"
     models.select("second")
     for setting, name in (("", "second"), ("first", "first")):
         model = models.active_model(setting)
@@ -100,14 +93,14 @@ def test_a_folder_of_the_users_own_is_no_model_and_is_not_removed(models: ModelS
 
 def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
     install(models)
-    models.verify("a", ignore_progress)
+    tasks.verify(models, "a", ignore_progress)
     path = models.folder / "a" / MMPROJ_FILE
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
     models.model("a")  # the sizes are unchanged
-    with pytest.raises(ModelUnusable, match=r"mmproj.gguf of the model 'a' has changed"):
-        models.verify("a", ignore_progress)
+    with pytest.raises(ModelUnusable, match=r"mmproj.gguf of 'a' has changed"):
+        tasks.verify(models, "a", ignore_progress)
 
 
 def test_removing_the_selected_model_clears_the_selection(models: ModelStore) -> None:
@@ -125,8 +118,8 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     (building / "source-0.gguf").write_bytes(b"half")
     removed = models.folder / ".removed-0123abcd"
     removed.mkdir()
-    models.partial_folder.mkdir()
-    recent, old = models.partial_folder / "aa", models.partial_folder / "bb"
+    models.partial("a").mkdir(parents=True)
+    recent, old = models.partial("a") / "aa", models.partial("a") / "bb"
     temporary = models.folder / "first" / ".selftest.json-01.part"
     for path in (recent, old, temporary):
         path.write_bytes(b"half")
@@ -150,7 +143,7 @@ def kill(what, done, total):
         os.kill(os.getpid(), signal.SIGKILL)
 
 models = ModelStore(Path(sys.argv[1]))
-import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), {}, skip_self_test, kill)
+import_model(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), skip_self_test, kill)
 """
 
 
@@ -213,11 +206,3 @@ def test_the_chat_format_in_a_manifest_of_an_earlier_version_is_read(models: Mod
     stored["talk"] = {"image_tokens": 64, "template": "chatml"}
     path.write_bytes(msgspec.json.encode(stored))
     assert models.model("a").chat == ChatFormat(64, "chatml")
-
-
-def test_names_of_models_in_other_programs() -> None:
-    model = loopback_model("ollama:hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
-    assert model is not None
-    assert (model.program, model.name_in_program) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
-    for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
-        assert loopback_model(name) is None

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.vision.management import tasks
+from imgproc_local.vision.models.catalogue import ModelFile
+from imgproc_local.vision.models.install import ImportOptions
 from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.vision.ocr import download, model_files
-from imgproc_local.vision.ocr.model_files import Network, PackageFile
-from tests.support.installed import ignore_progress
+from imgproc_local.vision.ocr import model_files
+from tests.support.installed import ignore_progress, skip_self_test
 
 CONTENTS = {model_files.DETECTOR_FILE: b"detector" * 400, model_files.RECOGNISER_FILE: b"recogniser" * 900}
 
@@ -24,17 +26,16 @@ CONTENTS = {model_files.DETECTOR_FILE: b"detector" * 400, model_files.RECOGNISER
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel with small files in place of the networks, which the modules expect from now on."""
     expected = {
-        name: Network(model_files.NETWORKS[name].path_in_wheel, len(content), hashlib.sha256(content).hexdigest())
+        name: ModelFile(model_files.NETWORKS[name].file, len(content), hashlib.sha256(content).hexdigest())
         for name, content in CONTENTS.items()
     }
     path = tmp_path / "rapidocr-3.10.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in CONTENTS.items():
-            archive.writestr(expected[name].path_in_wheel, content)
+            archive.writestr(expected[name].file, content)
     data = path.read_bytes()
-    file = PackageFile("rapidocr", path.name, len(data), hashlib.sha256(data).hexdigest())
+    file = ModelFile(path.name, len(data), hashlib.sha256(data).hexdigest())
     monkeypatch.setattr(model_files, "NETWORKS", expected)
-    monkeypatch.setattr(download, "WHEEL", file)
     monkeypatch.setattr(model_files, "WHEEL", file)
     return path
 
@@ -44,10 +45,14 @@ def models(tmp_path: Path) -> ModelStore:
     return ModelStore(tmp_path / "models")
 
 
+def import_wheel(models: ModelStore, path: Path) -> None:
+    tasks.import_(models, [path], ImportOptions(), skip_self_test, ignore_progress)
+
+
 def check_installed(models: ModelStore) -> None:
     folder = model_files.installed_folder(models.folder)
     assert folder is not None
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == CONTENTS
+    assert {name: (folder / name).read_bytes() for name in CONTENTS} == CONTENTS
     model_files.verify(models, ignore_progress)
     assert models.names() == [], "the networks are no vision model"
 
@@ -60,36 +65,30 @@ def check_nothing_installed(models: ModelStore) -> None:
 @pytest.mark.parametrize("in_folder", [False, True])
 def test_the_networks_are_imported_verified_and_removed(models: ModelStore, wheel: Path, in_folder: bool) -> None:
     path = wheel.parent if in_folder else wheel
-    assert model_files.is_source([path])
-    model_files.import_networks(models, path, ignore_progress)
+    import_wheel(models, path)
     check_installed(models)
     with pytest.raises(ModelUnusable, match="installed already"):
-        model_files.import_networks(models, path, ignore_progress)
+        import_wheel(models, path)
     (models.folder / "ocr" / model_files.DETECTOR_FILE).write_bytes(b"x" * len(CONTENTS[model_files.DETECTOR_FILE]))
     with pytest.raises(ModelUnusable, match="has changed"):
         model_files.verify(models, ignore_progress)
-    model_files.remove(models)
+    models.remove(model_files.NAME)
     check_nothing_installed(models)
 
 
-@pytest.mark.parametrize("name", ["scan.jpg", "network.onnx"])
-def test_a_folder_of_the_users_own_is_neither_removed_nor_replaced(models: ModelStore, wheel: Path, name: str) -> None:
-    own = models.folder / model_files.NAME
-    own.mkdir(parents=True)
-    (own / name).write_bytes(b"mine")
-    for call in (model_files.remove, lambda models: model_files.import_networks(models, wheel, ignore_progress)):
-        with pytest.raises(ModelUnusable, match=f"files that are not of ocr, such as {name}"):
-            call(models)
-    assert (own / name).read_bytes() == b"mine"
-
-
-def test_another_file_is_refused(models: ModelStore, wheel: Path) -> None:
+def test_neither_another_wheel_nor_a_folder_of_the_users_own_is_touched(models: ModelStore, wheel: Path) -> None:
     with zipfile.ZipFile(wheel, "a") as archive:
         archive.writestr("more", "content")
-    with pytest.raises(ModelUnusable, match="not the expected file"):
-        model_files.import_networks(models, wheel, ignore_progress)
+    with pytest.raises(ModelUnusable, match="has changed"):
+        import_wheel(models, wheel)
     check_nothing_installed(models)
-    assert not model_files.is_source([wheel.parent / "rapidocr-missing.whl"])
+    own = models.folder / model_files.NAME
+    own.mkdir(parents=True)
+    (own / "network.onnx").write_bytes(b"mine")
+    for call in (models.remove, models.require_not_installed):
+        with pytest.raises(ModelUnusable, match="ocr is not an installed model"):
+            call(model_files.NAME)
+    assert (own / "network.onnx").read_bytes() == b"mine"
 
 
 class Index(http.server.ThreadingHTTPServer):
@@ -136,8 +135,8 @@ class IndexHandler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
-    monkeypatch.setattr("imgproc_local.vision.models.fetch.RETRY_PAUSE_S", 0)
-    for variable in download.INDEX_VARIABLES:
+    monkeypatch.setattr("imgproc_local.vision.models.download.RETRY_PAUSE_S", 0)
+    for variable in model_files.INDEX_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     with Index(wheel) as server:
         monkeypatch.setenv("PIP_INDEX_URL", server.url + "/")
@@ -151,32 +150,34 @@ def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
 def test_an_interrupted_download_is_resumed(models: ModelStore, index: Index) -> None:
     index.cut_after = [300, 0]
     with pytest.raises(ModelUnusable, match="again to resume"):
-        download.pull(models, ignore_progress)
+        model_files.pull(models, ignore_progress)
     check_nothing_installed(models)
-    download.pull(models, ignore_progress)
+    model_files.pull(models, ignore_progress)
     check_installed(models)
     assert index.ranges == ["", "bytes=300-", "bytes=300-"]
-    assert list(models.partial_folder.iterdir()) == []
+    assert list(models.partial("ocr").iterdir()) == []
 
 
 def test_the_wheel_is_downloaded_for_another_machine(models: ModelStore, index: Index, tmp_path: Path) -> None:
-    download.pull_to(tmp_path / "usb", ignore_progress)
+    model_files.pull_to(tmp_path / "usb", ignore_progress)
     assert [path.name for path in (tmp_path / "usb").iterdir()] == [index.wheel.name]
-    model_files.import_networks(models, tmp_path / "usb", ignore_progress)
+    import_wheel(models, tmp_path / "usb")
     check_installed(models)
 
 
-@pytest.mark.parametrize("failure", ["other content", "more content", "not offered", "no index", "no server"])
+@pytest.mark.parametrize(
+    ("failure", "problem"),
+    [
+        ("other content", "is not the expected file"),
+        ("more content", "sent more bytes"),
+        ("not offered", "does not offer"),
+        ("no index", "answered with 404"),
+        ("no server", "can't be reached"),
+    ],
+)
 def test_a_failing_index_installs_nothing(
-    models: ModelStore, index: Index, monkeypatch: pytest.MonkeyPatch, failure: str
+    models: ModelStore, index: Index, monkeypatch: pytest.MonkeyPatch, failure: str, problem: str
 ) -> None:
-    problem = {
-        "other content": "is not the expected file",
-        "more content": "sent more bytes",
-        "not offered": "does not offer",
-        "no index": "answered with 404",
-        "no server": "can't be reached",
-    }[failure]
     if failure == "other content":
         index.content = b"x" * len(index.content)
     elif failure == "more content":
@@ -188,6 +189,6 @@ def test_a_failing_index_installs_nothing(
     else:
         monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     with pytest.raises(ModelUnusable, match=problem) as raised:
-        download.pull(models, ignore_progress)
+        model_files.pull(models, ignore_progress)
     assert "secret" not in raised.value.message
     check_nothing_installed(models)

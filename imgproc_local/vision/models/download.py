@@ -1,0 +1,175 @@
+"""Downloads files over HTTP: resumed where they broke off, limited to their size, and checked against their SHA-256.
+
+Models of the catalogue are downloaded from Hugging Face, or the server at HF_ENDPOINT; HF_TOKEN is sent to it, if set,
+and to no other host that it redirects to: httpx removes the header `Authorization` then. With HF_HUB_OFFLINE nothing is
+downloaded. The proxy variables of the environment are used.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+
+from imgproc_local.domain.errors import ModelUnusable
+from imgproc_local.system.files import fsync_folder, open_own_file
+from imgproc_local.vision.models.catalogue import MANIFEST_FILE, Manifest, ModelFile
+from imgproc_local.vision.models.files import (
+    Progress,
+    hash_file,
+    require_free_space,
+    translate_disk_errors,
+    write_json,
+)
+
+DEFAULT_ENDPOINT = "https://huggingface.co"
+TIMEOUT_S = 30.0
+"""For a connection, and for each chunk."""
+RETRY_PAUSE_S = 1.0
+"""The pause before a download goes on whose connection broke."""
+ADVICE = (
+    "Try again to resume the download. Without a network, run `models pull NAME --to DIR` on a connected machine and"
+    " `models import DIR` here."
+)
+
+
+def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
+    """Download the files of a model of the catalogue into `folder`, which is created, and write its manifest there.
+
+    Raises: ModelUnusable, if one can't be downloaded or is another file than expected; StorageFailed.
+    """
+    endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    if not endpoint.startswith(("https://", "http://")):
+        raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https:// or http://, received {endpoint!r}.")
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        raise ModelUnusable(
+            "HF_HUB_OFFLINE is set: nothing is downloaded. Unset it, or run `models import` with files that are here."
+        )
+    token = os.environ.get("HF_TOKEN")
+    repository, _, commit = entry.origin.partition("@")
+    denied = (
+        f"It denied access to {repository}. Set HF_TOKEN to a token with access; that of `hf auth login` is not read."
+        " For a gated model, request access on its page."
+    )
+    advice = {
+        401: denied,
+        403: denied,
+        404: f"It has no {entry.text.file} or no {entry.mmproj.file} of {repository}. Check HF_ENDPOINT.",
+        429: "It received too many requests. Wait or set HF_TOKEN, then try again to resume.",
+    }
+    urls = {
+        name: f"{endpoint}/{repository}/resolve/{commit}/{quote(file.file)}" for name, file in entry.files().items()
+    }
+    with translate_http_errors(endpoint, advice), new_client() as client:
+        client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
+        fetch(client, urls, entry.files(), folder, progress)
+    with translate_disk_errors(folder):
+        write_json(folder / MANIFEST_FILE, entry)
+        fsync_folder(folder)
+
+
+def new_client() -> httpx.Client:
+    return httpx.Client(timeout=TIMEOUT_S, follow_redirects=True, headers={"Accept-Encoding": "identity"})
+
+
+def fetch(
+    client: httpx.Client, urls: Mapping[str, str], files: Mapping[str, ModelFile], folder: Path, progress: Progress
+) -> None:
+    """Download `files` from `urls`, both by the name in `folder`, which is created.
+
+    An unfinished file has the suffix ".part".
+
+    Raises: ModelUnusable, if one can't be downloaded or is another file than expected; StorageFailed; httpx.HTTPError.
+    """
+    with translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        missing = sum(file.size_bytes - downloaded_bytes(folder / name) for name, file in files.items())
+        require_free_space(folder, missing)
+    for name, file in files.items():
+        _fetch(client, urls[name], file, folder / name, progress)
+
+
+def downloaded_bytes(path: Path) -> int:
+    """How much of a file is there: the bytes of `path`, or of its unfinished download."""
+    for each in (path, _part(path)):
+        try:
+            return each.stat().st_size
+        except OSError:
+            continue
+    return 0
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(f"{path.name}.part")
+
+
+def _fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress: Progress) -> None:
+    part = _part(path)
+    with translate_disk_errors(path.parent):
+        if path.exists():
+            path.rename(part)  # verified again: another version of the catalogue may have named another file
+        if downloaded_bytes(path) > file.size_bytes:
+            part.unlink()
+    while (done := downloaded_bytes(path)) < file.size_bytes:
+        try:
+            _append(client, url, file, part, done, progress)
+        except httpx.TransportError:
+            if downloaded_bytes(path) <= done:  # not tried again if it got no further: without ranges it begins at 0
+                raise
+        if downloaded_bytes(path) <= done:
+            raise ModelUnusable(f"{host(url)} sent fewer bytes of {file.file} than that file has. {ADVICE}")
+        if downloaded_bytes(path) < file.size_bytes:
+            time.sleep(RETRY_PAUSE_S)
+    actual = hash_file(part, f"verifying {file.file}", progress)
+    with translate_disk_errors(path.parent):
+        if actual == file.sha256:
+            part.rename(path)
+            return
+        part.unlink()
+    raise ModelUnusable(
+        f"{file.file} is not the expected file, or was corrupted during the download: expected the SHA-256"
+        f" {file.sha256}, received {actual}. Nothing was installed; pull it again."
+    )
+
+
+def _append(client: httpx.Client, url: str, file: ModelFile, part: Path, done: int, progress: Progress) -> None:
+    """Append the missing bytes, or write all of them if the server can't send a part."""
+    headers = {"Range": f"bytes={done}-"} if done else {}
+    with translate_disk_errors(part.parent), client.stream("GET", url, headers=headers) as response:
+        response.raise_for_status()
+        is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
+        done = done if is_part else 0
+        with open_own_file(part, "ab" if is_part else "wb", buffering=0) as out:
+            for chunk in response.iter_raw():  # as it arrives, so that little is lost if the connection breaks
+                done += len(chunk)
+                if done > file.size_bytes:
+                    raise ModelUnusable(f"{host(url)} sent more bytes of {file.file} than that file has.")
+                out.write(chunk)
+                progress(f"downloading {file.file}", done, file.size_bytes)
+            os.fsync(out.fileno())
+
+
+@contextmanager
+def translate_http_errors(url: str, advice: Mapping[int, str] | None = None) -> Iterator[None]:
+    """Raises: ModelUnusable, for any error of httpx inside the block. `advice` says what to do about a status."""
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        raise ModelUnusable(f"{host(url)} answered with {status}. {(advice or {}).get(status, ADVICE)}") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        raise ModelUnusable(f"{host(url)} can't be reached, or the connection broke ({reason}). {ADVICE}") from error
+
+
+def host(url: str) -> str:
+    """The server of a URL, for messages: the URL may contain a user name and a password."""
+    try:
+        return httpx.URL(url).netloc.decode("ascii", "replace") or "The server"
+    except httpx.InvalidURL:
+        return "The server"

@@ -1,0 +1,262 @@
+"""Downloads of models from a hub: they are complete or not installed, can be resumed, and fail with a message."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.domain.errors import ModelUnusable, StorageFailed
+from imgproc_local.vision.models.install import pull_model, pull_to
+from imgproc_local.vision.models.model import ChatFormat
+from imgproc_local.vision.models.store import ModelStore
+from tests.support.gguf_files import gguf, projector
+from tests.support.hub import COMMIT, REPOSITORY, TOKEN, Hub, entry_of, hub_with, offer
+from tests.support.installed import check_folder, ignore_progress, import_files, skip_self_test
+
+TEXT = gguf({"general.architecture": "llama", "llama.embedding_length": 64}, (64, 20_000))  # 5 MB
+MMPROJ = projector()
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine to which HF_ENDPOINT points, and a token in HF_TOKEN."""
+    offer(monkeypatch, a=entry_of(TEXT, MMPROJ, chat=ChatFormat(33)))
+    with hub_with({"T.gguf": TEXT, "M.gguf": MMPROJ}) as running:
+        monkeypatch.setenv("HF_ENDPOINT", running.url)
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        monkeypatch.setattr("time.sleep", lambda _: None)  # the pause before a retry
+        yield running
+
+
+def pull(models: ModelStore, progress: Any = ignore_progress) -> None:
+    """Pull the model, and check that it is complete."""
+    manifest = pull_model(models, "a", skip_self_test, progress)
+    model = models.model("a")
+    assert (model.text_path.read_bytes(), model.mmproj_path.read_bytes()) == (TEXT, MMPROJ)
+    assert (manifest.origin, model.chat.image_tokens) == (f"{REPOSITORY}@{COMMIT}", 33)
+    assert models.selected() == "a"
+    assert list(models.partial("a").parent.iterdir()) == []
+    check_folder(models, ["a"])
+
+
+def failure(models: ModelStore) -> str:
+    """The message of a pull that fails and installs nothing."""
+    with pytest.raises(ModelUnusable) as caught:
+        pull_model(models, "a", skip_self_test, ignore_progress)
+    check_folder(models, [])
+    return caught.value.message
+
+
+def test_a_pulled_model_is_complete_and_the_token_was_sent_to_the_hub_only(hub: Hub, models: ModelStore) -> None:
+    progress: list[tuple[str, int, int]] = []
+    pull(models, lambda *step: progress.append(step))
+    downloaded = [done for step, done, _ in progress if step == "downloading T.gguf"]
+    assert downloaded[-1] == len(TEXT)
+    assert len(downloaded) > 4, "the progress is reported while downloading"
+    root = f"/{REPOSITORY}/resolve/{COMMIT}"
+    assert [path for path, _ in hub.requests] == [
+        f"{root}/T.gguf",
+        "/store/T.gguf",
+        f"{root}/M.gguf",
+        "/store/M.gguf",
+    ]
+    for path, headers in hub.requests:
+        assert (TOKEN in headers.get("authorization", "")) == (not path.startswith("/store/")), path
+    hub.requests.clear()
+    with pytest.raises(ModelUnusable, match="installed already"):
+        pull(models)
+    assert hub.requests == []
+
+
+def test_a_mirror_that_sends_the_files_itself_is_a_hub(hub: Hub, models: ModelStore) -> None:
+    hub.is_mirror = True
+    pull(models)
+
+
+def test_a_broken_connection_is_resumed(hub: Hub, models: ModelStore) -> None:
+    hub.cut_after = [2 * MEGABYTE, MEGABYTE]
+    pull(models)
+    assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
+
+
+def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
+    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+    assert "to resume" in failure(models)
+    hub.cut_after = []
+    hub.requests.clear()
+    pull(models)
+    assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
+
+
+@pytest.mark.parametrize(("cuts", "ends"), [([2], True), ([3, *[1, 2] * 20], False)])
+def test_without_range_requests_the_whole_file_is_sent_again_unless_it_gets_no_further(
+    hub: Hub, models: ModelStore, cuts: list[int], ends: bool
+) -> None:
+    hub.knows_ranges = False
+    hub.cut_after = [cut * MEGABYTE for cut in cuts]
+    if ends:
+        pull(models)
+        return
+    assert "to resume" in failure(models)
+    assert len(hub.ranges()) == 2
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (TEXT[:-1] + b"\x01", "T.gguf is not the expected file"),
+        (TEXT[:-1], "sent fewer bytes of T.gguf"),
+        (TEXT + b"more", "sent more bytes of T.gguf"),
+    ],
+)
+def test_a_download_that_differs_from_the_catalogue_is_discarded(
+    hub: Hub, models: ModelStore, sent: bytes, message: str
+) -> None:
+    hub.sent = {"T.gguf": sent}
+    assert message in failure(models)
+    hub.sent = {}
+    pull(models)
+
+
+def test_a_file_of_an_earlier_catalogue_is_not_used(
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = bytes(reversed(TEXT))
+    models.partial("a").mkdir(parents=True)
+    (models.partial("a") / "text.gguf").write_bytes(older)
+    assert "T.gguf is not the expected file" in failure(models)
+    pull(models)
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (401, "Set HF_TOKEN to a token with access; that of `hf auth login` is not read"),
+        (403, "request access"),
+        (404, "no T.gguf or no M.gguf of someone/Some-Model-GGUF"),
+        (429, "too many requests"),
+        (500, "answered with 500"),
+    ],
+)
+def test_an_error_of_the_hub_is_explained(hub: Hub, models: ModelStore, status: int, expected: str) -> None:
+    hub.refusal = status
+    message = failure(models)
+    assert expected in message
+    assert TOKEN not in message
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("HF_ENDPOINT", "http://user:secret@127.0.0.1:9", ("127.0.0.1:9 can't be reached", "--to DIR")),
+        ("HF_ENDPOINT", "nonsense", ("HF_ENDPOINT",)),
+        ("HF_HUB_OFFLINE", "1", ("HF_HUB_OFFLINE is set: nothing is downloaded",)),
+        ("HTTP_PROXY", "http://127.0.0.1:9", ("can't be reached",)),
+    ],
+)
+def test_the_environment_decides_where_and_whether_to_download(
+    hub: Hub,
+    models: ModelStore,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    value: str,
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.setenv(variable, value)
+    message = failure(models)
+    assert all(each in message for each in words)
+    assert "secret" not in message
+    assert hub.requests == []
+
+
+def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_again(
+    hub: Hub, models: ModelStore
+) -> None:
+    def fail(_: object) -> None:
+        raise ModelUnusable("It does not work.")
+
+    with pytest.raises(ModelUnusable, match="does not work"):
+        pull_model(models, "a", fail, ignore_progress)
+    check_folder(models, [])
+    hub.requests.clear()
+    pull(models)
+    assert hub.requests == []
+
+
+def test_a_model_larger_than_the_free_space_is_not_downloaded(
+    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=len(TEXT))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
+    with pytest.raises(StorageFailed, match="are needed"):
+        pull(models)
+    assert hub.requests == []
+    check_folder(models, [])
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of 8 MB, slightly larger than the model."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if subprocess.run(options, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small disk can't be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_pull_to_a_real_disk_that_gets_full_is_resumed(hub: Hub, tiny_disk: Path) -> None:
+    models, ballast = ModelStore(tiny_disk / "models"), tiny_disk / "ballast"
+
+    def fill(what: str, done_bytes: int, _: int) -> None:
+        if not ballast.exists() and done_bytes >= 2 * MEGABYTE:
+            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
+                while file.write(bytes(4096)):
+                    pass
+
+    with pytest.raises(StorageFailed, match="is full"):
+        pull_model(models, "a", skip_self_test, fill)
+    check_folder(models, [])
+    ballast.unlink()
+    pull(models)
+    assert hub.ranges()[-2].startswith("bytes="), "the download was not resumed"
+
+
+def test_a_folder_for_another_machine_is_complete_and_is_imported_without_a_network(
+    hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    (moved / ".DS_Store").write_text("hidden")
+    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+    with pytest.raises(ModelUnusable):
+        pull_to(moved, "a", ignore_progress)
+    hub.cut_after = []
+    pull_to(moved, "a", ignore_progress)
+    assert {path.name for path in moved.iterdir()} == {".DS_Store", "manifest.json", "text.gguf", "mmproj.gguf"}
+    assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    manifest = import_files(models, moved)
+    assert (manifest.name, manifest.origin, manifest.chat.image_tokens) == ("a", f"{REPOSITORY}@{COMMIT}", 33)
+    check_folder(models, ["a"])
+
+
+def test_a_folder_with_other_files_is_rejected(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(ModelUnusable, match="is not empty"):
+        pull_to(tmp_path, "a", ignore_progress)
+    assert hub.requests == []
