@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -27,7 +26,7 @@ from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exporter import Exporter
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.runner import Limits, Timeouts
-from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, WorkItem
+from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
@@ -118,31 +117,6 @@ def describer(config: Config) -> Describer:
 
     models = model_store(config)
     return LlmDescriber(lambda: models.active_model(config.model), partial(load_model, config), idle_s=MODEL_IDLE_S)
-
-
-@contextmanager
-def model_under_test(
-    config: Config, model: AnyModel, check_stop: CheckStop
-) -> Iterator[Callable[[WorkItem, CheckStop], Output]]:
-    """The analyze stage with `model`, whichever model is in use. It needs no data folder and stores nothing.
-
-    Raises: ModelUnusable, if the model does not work here; what `check_stop` raises.
-    """
-    from imgproc_local.vision.llm.describer import LlmDescriber
-
-    loaded = load_model(config, model, check_stop, retry_test=True)
-    try:
-        with TemporaryDirectory(prefix="imgproc-check-") as folder:
-            results = Path(folder, "results")
-            results.mkdir()
-            workers = codec_workers(config, Path(folder, WORK_FOLDER), results)
-            try:
-                analyzer = Analyzer(workers, lambda: LlmDescriber(lambda: model, lambda *_: loaded, idle_s=0))
-                yield analyzer.run
-            finally:
-                workers.close()
-    finally:
-        loaded.close()
 
 
 def text_reader(config: Config, folder: Path) -> TextReader | None:

@@ -6,14 +6,14 @@ another thread, so that Ctrl+C takes effect at once.
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -21,36 +21,23 @@ from msgspec import Struct
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.errors import BadImage, StageFailed
+from imgproc_local.domain.result import TextSource, Translation
 
 if TYPE_CHECKING:
-    from imgproc_local.config import Config
-    from imgproc_local.domain.result import Translation
-    from imgproc_local.engine.stage import Output, WorkItem
-    from imgproc_local.vision.models.model import AnyModel
-
-Describe = Callable[["WorkItem", CheckStop], "Output"]
-Result = TypeVar("Result")
+    from imgproc_local.engine.direct import DirectStages
+    from imgproc_local.engine.stage import CancellationToken
 
 POLL_S = 0.2
 """How often the waiting thread returns to Python code: on Windows, Ctrl+C does not interrupt a wait without timeout."""
 
 
-class DescribedText(Struct, frozen=True):
-    """`source` is a `TextSource`, "vision" if the model wrote the text."""
-
-    language_code: str
-    seo_filename: str
-    seo_alt_text: str
-    source: str
-
-
 class DescribedPicture(Struct, frozen=True):
-    """One picture of the folder. If it could not be described, `error` says why, and `seconds` is 0."""
+    """One picture of the folder. If it could not be described, `error` says why."""
 
     picture: str
     seconds: float
-    texts: list[DescribedText]
+    texts: tuple[Translation, ...] = ()
     error: str | None = None
 
 
@@ -84,140 +71,89 @@ def check(
 
     For each picture of a folder: file names, alt texts, their source, and seconds. Nothing is stored.
     """
-    from imgproc_local.cli.output import echo_json
-    from imgproc_local.compose import model_store
-    from imgproc_local.domain.plan import DEFAULT_LANGUAGES, MAX_LANGUAGES
+    import msgspec
 
-    config = load_config(ctx, data_dir)
+    from imgproc_local.cli.output import echo_json
+    from imgproc_local.cli.process.discovery import Finder
+    from imgproc_local.compose import load_model, model_store, open_stages
+    from imgproc_local.domain.plan import DEFAULT_LANGUAGES, MAX_LANGUAGES, Operation, accepted_formats
+    from imgproc_local.engine.stage import CancellationToken
+
+    config = msgspec.structs.replace(load_config(ctx, data_dir), model=name)
     model = model_store(config).any_model(name)
     codes = languages or DEFAULT_LANGUAGES
     if len(codes) > MAX_LANGUAGES:
         raise click.UsageError(f"--languages: expected at most {MAX_LANGUAGES} codes, received {len(codes)}.")
+    accepted = accepted_formats(Operation.ANALYZE, local=True)
+    pictures = Finder([folder], folder, [], flat=False, accepted=accepted).find().pictures
+    if not pictures:
+        raise click.UsageError(f"There are no pictures that can be described in {folder}.")
+    token = CancellationToken(math.inf)
 
-    def show(described: DescribedPicture) -> None:
-        if not as_json:
-            click.echo("\n".join(_lines_of(described)))
-
-    described = run_stoppable(lambda check_stop: _check_on_folder(config, model, codes, folder, show, check_stop))
-    if as_json:
-        echo_json(described)
-    else:
-        click.echo(_summary(described))
-
-
-def run_stoppable(work: Callable[[CheckStop], Result]) -> Result:
-    """Run `work(check_stop)` on another thread and return its result.
-
-    `check_stop` raises after Ctrl+C. Raises: what `work` raises; Exit after Ctrl+C.
-    """
-    from imgproc_local.domain.errors import StageCancelled
-
-    stopped = threading.Event()
-
-    def check_stop() -> None:
-        if stopped.is_set():
-            raise StageCancelled("The check was stopped.")
+    def describe_all() -> list[DescribedPicture]:
+        load_model(config, model, token.check, retry_test=True).close()  # raises an error if it does not work
+        click.echo(f"{name} describes {len(pictures)} pictures in {', '.join(codes)} …", err=True)
+        described = []
+        with TemporaryDirectory(prefix="imgproc-check-") as temporary, open_stages(config, Path(temporary)) as stages:
+            for picture in pictures:
+                described.append(_describe(stages, config.max_pixels, picture.path, folder, codes, token))
+                if not as_json:
+                    _show(described[-1])
+        return described
 
     with ThreadPoolExecutor(1, "models-check") as pool:
         try:
-            future = pool.submit(work, check_stop)
+            future = pool.submit(describe_all)
             while not future.done():
                 wait([future], POLL_S)
         except KeyboardInterrupt:
-            stopped.set()
+            token.cancel()
             pool.shutdown()
             click.echo("Interrupted.", err=True)
             raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-    return future.result()
-
-
-def _check_on_folder(
-    config: Config,
-    model: AnyModel,
-    codes: tuple[str, ...],
-    folder: Path,
-    show: Callable[[DescribedPicture], None],
-    check_stop: CheckStop,
-) -> list[DescribedPicture]:
-    """Describe every picture in `folder` and its subfolders, and call `show` with each.
-
-    Raises: ModelUnusable, if the model does not work here; click.UsageError, if there are no pictures; what
-    `check_stop` raises.
-    """
-    from imgproc_local.compose import model_under_test
-
-    pictures = _pictures(folder)
-    if not pictures:
-        raise click.UsageError(f"There are no pictures that can be described in {folder}.")
-    described = []
-    with model_under_test(config, model, check_stop) as describe:
-        count = f"{len(pictures)} pictures" if len(pictures) > 1 else "1 picture"
-        click.echo(f"{model.name} describes {count} in {', '.join(codes)} …", err=True)
-        for path in pictures:
-            described.append(_describe(config, describe, path, str(path.relative_to(folder)), codes, check_stop))
-            show(described[-1])
-    return described
-
-
-def _pictures(folder: Path) -> list[Path]:
-    from imgproc_local.cli.process.discovery import Finder
-    from imgproc_local.domain.plan import Operation, accepted_formats
-
-    accepted = accepted_formats(Operation.ANALYZE, local=True)
-    finder = Finder([folder], folder, [], flat=False, accepted=accepted)
-    return [picture.path for picture in finder.find().pictures]
+    described = future.result()
+    if as_json:
+        echo_json(described)
+        return
+    sources = [text.source for picture in described for text in picture.texts]
+    median_s = statistics.median(picture.seconds for picture in described)
+    click.echo(
+        f"Written by the model: {sources.count(TextSource.VISION)} of {len(sources)} texts. Median time per picture:"
+        f" {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
+    )
 
 
 def _describe(
-    config: Config, describe: Describe, path: Path, name: str, codes: tuple[str, ...], check_stop: CheckStop
+    stages: DirectStages, max_pixels: int, path: Path, folder: Path, codes: tuple[str, ...], token: CancellationToken
 ) -> DescribedPicture:
+    """Describe one picture of `folder`. Raises: StageCancelled, after Ctrl+C."""
     from imgproc_local.codecs.picture.probe import probe
-    from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed, StageTimedOut
+    from imgproc_local.domain.job import StageName
     from imgproc_local.domain.plan import Operation, Plan
-    from imgproc_local.engine.stage import Options, WorkItem
+    from imgproc_local.engine.stage import WorkItem
 
+    name = str(path.relative_to(folder))
+    (analyze,) = (stage for stage in stages.stages if stage.name == StageName.ANALYZE)
     began_s = time.monotonic()
     try:
         work = WorkItem(
             path=os.fsencode(path),
             size_bytes=path.stat().st_size,
-            info=probe(path, config.max_pixels),
+            info=probe(path, max_pixels),
             plan=Plan(Operation.ANALYZE, codes),
             original_filename=path.name,
-            options=Options(target_score=0, keep_location=config.keep_location),
+            options=stages.options,
         )
-        texts = [_described(text) for text in describe(work, check_stop).texts]
-    except (StageCancelled, StageTimedOut):
-        raise
+        texts = analyze.run(work, token.check).texts
     except (BadImage, StageFailed, OSError) as error:
         message = error.strerror or "" if isinstance(error, OSError) else error.message
-        return DescribedPicture(name, 0.0, [], message)
+        return DescribedPicture(name, 0.0, error=message)
     return DescribedPicture(name, round(time.monotonic() - began_s, 2), texts)
 
 
-def _described(text: Translation) -> DescribedText:
-    return DescribedText(text.language_code, text.seo_filename, text.seo_alt_text, text.source.value)
-
-
-def _lines_of(described: DescribedPicture) -> Iterator[str]:
-    """What the terminal shows of one picture."""
-    if described.error is not None:
-        yield f"{described.picture}: {described.error}\n"
-        return
-    yield f"{described.picture}  {described.seconds:.1f} s"
+def _show(described: DescribedPicture) -> None:
+    """Print one picture for people."""
+    click.echo(f"{described.picture}  {described.error or f'{described.seconds:.1f} s'}")
     for text in described.texts:
-        yield f"  {text.language_code}  {text.seo_filename}  ({text.source})"
-        yield f"      {text.seo_alt_text}"
-    yield ""
-
-
-def _summary(described: list[DescribedPicture]) -> str:
-    """One line on all pictures."""
-    seconds = [picture.seconds for picture in described if picture.error is None]
-    texts = [text for picture in described for text in picture.texts]
-    by_model = sum(text.source == "vision" for text in texts)
-    median_s = statistics.median(seconds) if seconds else 0.0
-    return (
-        f"Written by the model: {by_model} of {len(texts)} texts. Median time per picture: {median_s:.1f} s."
-        " The other texts were in the files, or the model's were refused twice."
-    )
+        click.echo(f"  {text.language_code}  {text.seo_filename}  ({text.source.value})\n      {text.seo_alt_text}")
+    click.echo()

@@ -9,11 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from imgproc_local.cli.models.check import run_stoppable
+from imgproc_local import compose
+from imgproc_local.config import Config
 from imgproc_local.domain.errors import CheckStop, StageCancelled
+from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.contract.test_person_alt_text import picture as picture_with_alt_text
@@ -49,16 +50,21 @@ def doctor(program: Program) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("name", "options", "message"),
     [
-        (["nothing"], "'nothing' is not installed"),
-        (["tiny", "--languages", "xx"], "'xx' is not a supported language"),
-        (["tiny", "--languages", ","], "expected language codes"),
+        ("nothing", (), "'nothing' is not installed"),
+        ("tiny", ("--languages", "xx"), "'xx' is not a supported language"),
+        ("tiny", ("--languages", ","), "expected language codes"),
+        ("tiny", ("--folder", "empty"), "no pictures"),
     ],
 )
-def test_invalid_arguments_are_refused(program: Program, album: Path, arguments: list[str], message: str) -> None:
+def test_invalid_arguments_are_refused(
+    program: Program, album: Path, monkeypatch: pytest.MonkeyPatch, name: str, options: tuple[str, ...], message: str
+) -> None:
     install(ModelStore(program.data / "models"), "tiny")  # llama.cpp can't load it, and it is not loaded
-    result = program.in_process("models", "check", *arguments, "--folder", album)
+    (album.parent / "empty").mkdir()
+    monkeypatch.chdir(album.parent)
+    result = program.in_process("models", "check", name, "--folder", "album", *options)
     assert result.exit_code == 2
     assert message in result.stderr
 
@@ -81,13 +87,15 @@ def test_without_a_model_doctor_says_how_to_get_one(program: Program) -> None:
     assert "models pull" in found["describer"]["advice"]
 
 
-def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
+def test_ctrl_c_stops_the_work_and_waits_for_its_end(
+    program: Program, models: ModelStore, album: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started, ended = threading.Event(), threading.Event()
 
-    def work(check_stop: CheckStop) -> None:
+    def load(_config: Config, _model: AnyModel, check_stop: CheckStop, **_: object) -> None:
         started.set()
         try:
-            for _ in range(600):
+            for _attempt in range(600):
                 check_stop()
                 time.sleep(0.05)
         except StageCancelled:
@@ -99,10 +107,9 @@ def test_ctrl_c_stops_the_work_and_waits_for_its_end() -> None:
         time.sleep(0.2)  # until the main thread waits
         signal.raise_signal(signal.SIGINT)
 
+    monkeypatch.setattr(compose, "load_model", load)
     threading.Thread(target=interrupt).start()
-    with pytest.raises(click.exceptions.Exit) as left:
-        run_stoppable(work)
-    assert left.value.exit_code == 130
+    assert program.in_process("models", "check", "tiny", "--folder", album).exit_code == 130
     assert ended.is_set()
 
 
@@ -124,10 +131,3 @@ def test_a_model_describes_the_users_own_pictures(
     shown = program.in_process("models", "check", "tiny", "--folder", album / "more").stdout
     assert OWN_TEXT in shown
     assert "Written by the model: 0 of 1 texts." in shown
-
-
-def test_a_folder_without_pictures_is_refused(program: Program, models: ModelStore, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    result = program.in_process("models", "check", "tiny", "--folder", tmp_path / "empty")
-    assert result.exit_code == 2
-    assert "no pictures" in result.stderr
