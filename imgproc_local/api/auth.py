@@ -74,7 +74,7 @@ def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: Bas
 
 async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """A Litestar guard. Stores the ApiKey as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
-    services: Services = connection.app.state.services
+    services = services_of(connection)
     key = await services.store.keys.authenticate(_sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
     if key.for_page:
@@ -116,7 +116,17 @@ async def add_rate_limit_headers(message: Message, scope: Scope) -> None:
     ]
 
 
+def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Services:
+    services: Services = connection.app.state.services
+    return services
+
+
 def authenticated_key(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiKey:
     """The API key that `require_key` stored."""
     key: ApiKey = connection.scope["user"]
     return key
+
+
+def caller(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Services, str]:
+    """The services, and the identifier of the account whose key the request has."""
+    return services_of(connection), authenticated_key(connection).account_id

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from litestar import Litestar, Request, Response
+from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from litestar.routes import HTTPRoute
 from litestar.types import Message, Scope
+from msgspec import Struct
 
 from imgproc_local.api.bodies import (
     ErrorBody,
@@ -19,81 +19,60 @@ from imgproc_local.api.bodies import (
     RateLimitBody,
     ValidationErrorBody,
 )
-from imgproc_local.api.wire import ERROR_CODE_HEADER, export_incomplete_body
-from imgproc_local.domain.errors import (
-    ExportIncomplete,
-    FileNotReady,
-    IdempotencyConflict,
-    InsufficientCredits,
-    InvalidRequest,
-    NoSuchVersion,
-    NotFound,
-    OriginalRemoved,
-    QueueFull,
-    RateLimited,
-    ServiceError,
-    ServiceStopping,
-    StorageFailed,
-    TooManyExports,
-    TooManyStreams,
-    Unauthenticated,
-    UploadTimedOut,
-    UploadTooLarge,
-)
+from imgproc_local.api.wire import ERROR_CODE_HEADER, as_body
+from imgproc_local.domain import errors
 
 log = logging.getLogger(__name__)
 
-STORAGE_RETRY_AFTER_S = 30
-
-Body = ErrorBody | ValidationErrorBody | RateLimitBody | InsufficientCreditsBody | NotReadyBody | ExportIncompleteBody
-
-
-def _plain(error: Any) -> Body:
-    return ErrorBody(error.message)
-
-
-def _retry_after(error: Any) -> dict[str, str]:
-    return {"Retry-After": str(error.retry_after_s)}
-
-
-def _no_headers(_: Any) -> dict[str, str]:
-    return {}
-
-
-TABLE: dict[type[ServiceError], tuple[int, Callable[[Any], Body], Callable[[Any], Mapping[str, str]]]] = {
-    InvalidRequest: (422, lambda error: ValidationErrorBody(error.message, error.errors), _no_headers),
-    UploadTooLarge: (413, _plain, _no_headers),
-    UploadTimedOut: (408, _plain, lambda _: {"Connection": "close"}),
-    Unauthenticated: (401, _plain, lambda _: {"WWW-Authenticate": "Bearer"}),
-    RateLimited: (429, lambda error: RateLimitBody(error.message, error.retry_after_s), _retry_after),
-    InsufficientCredits: (
-        402,
-        lambda error: InsufficientCreditsBody(error.message, error.required, error.balance, error.shortfall),
-        _no_headers,
-    ),
-    NotFound: (404, _plain, _no_headers),
-    FileNotReady: (404, lambda error: NotReadyBody(error.message), _no_headers),
-    NoSuchVersion: (409, _plain, _no_headers),
-    OriginalRemoved: (409, _plain, _no_headers),
-    IdempotencyConflict: (409, _plain, _no_headers),
-    QueueFull: (503, _plain, _retry_after),
-    TooManyStreams: (503, _plain, _retry_after),
-    ExportIncomplete: (409, lambda error: export_incomplete_body(error.message, error.problems), _no_headers),
-    TooManyExports: (503, _plain, _retry_after),
-    ServiceStopping: (503, _plain, lambda _: {"Connection": "close"}),
-    StorageFailed: (503, _plain, lambda _: {"Retry-After": str(STORAGE_RETRY_AFTER_S)}),
+TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]] = {
+    errors.InvalidRequest: (422, ValidationErrorBody, {}),
+    errors.UploadTooLarge: (413, ErrorBody, {}),
+    errors.UploadTimedOut: (408, ErrorBody, {"Connection": "close"}),
+    errors.Unauthenticated: (401, ErrorBody, {"WWW-Authenticate": "Bearer"}),
+    errors.RateLimited: (429, RateLimitBody, {}),
+    errors.InsufficientCredits: (402, InsufficientCreditsBody, {}),
+    errors.NotFound: (404, ErrorBody, {}),
+    errors.FileNotReady: (404, NotReadyBody, {}),
+    errors.NoSuchVersion: (409, ErrorBody, {}),
+    errors.OriginalRemoved: (409, ErrorBody, {}),
+    errors.IdempotencyConflict: (409, ErrorBody, {}),
+    errors.ExportIncomplete: (409, ExportIncompleteBody, {}),
+    errors.QueueFull: (503, ErrorBody, {}),
+    errors.TooManyStreams: (503, ErrorBody, {}),
+    errors.TooManyExports: (503, ErrorBody, {}),
+    errors.ServiceStopping: (503, ErrorBody, {"Connection": "close"}),
+    errors.StorageFailed: (503, ErrorBody, {"Retry-After": "30"}),
 }
+"""The status, body and headers of each error. One that has `retry_after_s` is sent with `Retry-After` too."""
+
+MAX_LISTED_PROBLEMS = 20
+"""An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
 
 
-def service_error(request: Request[Any, Any, Any], error: ServiceError) -> Response[Any]:
+def service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -> Response[Any]:
     """The response to an error of the service: the row of `TABLE` for its class, or for the nearest base class."""
-    for kind in type(error).__mro__:
-        if kind in TABLE:
-            status, body, headers = TABLE[kind]
-            if isinstance(error, StorageFailed):
-                log.error("%s", error.message)
-            return Response(body(error), status_code=status, headers={ERROR_CODE_HEADER: error.code, **headers(error)})
-    return unexpected(request, error)
+    row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), None)
+    if row is None:
+        return unexpected(request, error)
+    if isinstance(error, errors.StorageFailed):
+        log.error("%s", error.message)
+    status, body, headers = row
+    headers = {ERROR_CODE_HEADER: error.code, **headers}
+    if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
+        headers["Retry-After"] = str(retry_after_s)
+    content = _incomplete(error) if isinstance(error, errors.ExportIncomplete) else as_body(error, body)
+    return Response(content, status_code=status, headers=headers)
+
+
+def _incomplete(error: errors.ExportIncomplete) -> ExportIncompleteBody:
+    needs_text, missing = error.problems.needs_text, error.problems.missing
+    return ExportIncompleteBody(
+        error.message,
+        len(needs_text),
+        needs_text[:MAX_LISTED_PROBLEMS],
+        len(missing),
+        missing[:MAX_LISTED_PROBLEMS],
+    )
 
 
 HTTP_MESSAGES = {
@@ -102,31 +81,16 @@ HTTP_MESSAGES = {
 }
 
 
-def _allow(app: Litestar, path: str) -> str:
-    """The value of `Allow` for `path`: its methods. Source: RFC 9110, section 10.2.1."""
-    methods: set[str] = set()
-    for route in app.routes:
-        if isinstance(route, HTTPRoute) and _matches(route.path, path):
-            methods |= set(route.methods)
-    return ", ".join(sorted(methods))
-
-
 async def complete_allow(message: Message, scope: Scope) -> None:
     """A `before_send` hook that lists every method in the `Allow` header of an answer to OPTIONS.
 
     Litestar itself lists only the methods of the handler that was registered first for the path.
     """
-    if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and message["status"] == 204:
+    if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and "path_template" in scope:
+        routes = scope["litestar_app"].routes
+        methods = next(route.methods for route in routes if route.path_format == scope["path_template"])
         headers = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
-        message["headers"] = [*headers, (b"allow", _allow(scope["litestar_app"], scope["path"]).encode())]
-
-
-def _matches(pattern: str, path: str) -> bool:
-    """Whether `path` is one of the route `pattern`, whose parameters are in braces."""
-    expected, received = pattern.strip("/").split("/"), path.strip("/").split("/")
-    return len(expected) == len(received) and all(
-        part == sent or part.startswith("{") for part, sent in zip(expected, received, strict=True)
-    )
+        message["headers"] = [*headers, (b"allow", ", ".join(sorted(methods)).encode())]
 
 
 def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
@@ -134,14 +98,13 @@ def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respons
     if error.status_code >= 500:
         return unexpected(request, error)
     message = HTTP_MESSAGES.get(error.status_code, error.detail)
-    headers = {"Allow": _allow(request.app, request.url.path)} if error.status_code == 405 else {}
-    return Response(ErrorBody(message), status_code=error.status_code, headers=headers)
+    return Response(ErrorBody(message), status_code=error.status_code, headers=error.headers)
 
 
 def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
     """The response to text that is not UTF-8, in any part of the request."""
     message = f"Text must be UTF-8; received the byte 0x{error.object[error.start]:02x}."
-    return service_error(request, InvalidRequest({"request": [message]}))
+    return service_error(request, errors.InvalidRequest({"request": [message]}))
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -151,7 +114,7 @@ def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[An
 
 
 HANDLERS: dict[int | type[Exception], Callable[..., Response[Any]]] = {
-    ServiceError: service_error,
+    errors.ServiceError: service_error,
     HTTPException: http_error,
     UnicodeDecodeError: not_unicode,
     Exception: unexpected,

@@ -21,10 +21,10 @@ from litestar.enums import HttpMethod
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from imgproc_local.api.auth import authenticated_key
-from imgproc_local.api.bodies import AccountEvent, DeletedJob, Snapshot, StatusEvent, Totals
+from imgproc_local.api.auth import authenticated_key, caller, services_of
+from imgproc_local.api.bodies import AccountEvent, StatusEvent
 from imgproc_local.api.operations import get
-from imgproc_local.api.wire import INCLUDE, as_body, job_body
+from imgproc_local.api.wire import INCLUDE, job_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
 from imgproc_local.engine.updates import Changes
@@ -53,19 +53,11 @@ PAUSE_S = 0.1
 @get(
     "/jobs/{job_id:str}/events",
     "jobs",
-    "Server-Sent Events of a job (local addition)",
-    {
-        200: {
-            "description": "a stream of events (Server-Sent Events in the HTML standard): one per change, the first"
-            " at once, until the job is final; the schema is that of one event",
-            "content": {"text/event-stream": {"schema": StatusEvent}},
-        },
-        404: "no such job in this account",
-    },
+    "Server-Sent Events of a job, one per change, until it is final (local addition)",
+    {"text/event-stream": {"schema": StatusEvent}},
 )
 async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
-    services: Services = request.app.state.services
-    account_id = authenticated_key(request).account_id
+    services, account_id = caller(request)
     await services.jobs.get(job_id.lower(), account_id)
     return _stream(request, _job_events(services, job_id.lower(), account_id))
 
@@ -73,17 +65,14 @@ async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> 
 @get(
     "/events",
     "jobs",
-    "Server-Sent Events of all jobs of the account (local addition)",
-    {
-        200: {
-            "description": "a stream of events (Server-Sent Events in the HTML standard): a snapshot and totals at"
-            " once, then the changes of any job; the schema is that of one event",
-            "content": {"text/event-stream": {"schema": AccountEvent}},
-        },
-    },
+    "Server-Sent Events of all jobs of the account: a snapshot and totals, then every change (local addition)",
+    {"text/event-stream": {"schema": AccountEvent}},
 )
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
-    return _stream(request, _account_events(request.app.state.services, authenticated_key(request).account_id))
+    return _stream(request, _account_events(*caller(request)))
+
+
+HANDLERS = [job_events, account_events]
 
 
 def _stream(request: Request[Any, Any, Any], events: AsyncGenerator[bytes, None]) -> Stream:
@@ -106,7 +95,7 @@ async def _sent(request: Request[Any, Any, Any], events: AsyncGenerator[bytes, N
 
     A client that connects again gets 503 until the database can be read.
     """
-    services: Services = request.app.state.services
+    services = services_of(request)
     open_streams: Counter[str] = request.app.state.open_streams
     key = authenticated_key(request)
     open_streams[key.account_id] += 1
@@ -134,7 +123,8 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
     """The events of the account until the service stops."""
     with services.engine.account_changes(account_id) as subscription:
         totals = await services.jobs.totals(account_id)
-        yield _event("snapshot", Snapshot(totals.unfinished, totals.total)) + _event("totals", as_body(totals, Totals))
+        snapshot = {"open": totals.unfinished, "total": totals.total}
+        yield _event("snapshot", snapshot) + _event("totals", totals)
         next_totals_s = time.monotonic() + TOTALS_EVERY_S
         are_totals_stale = False
         while True:
@@ -149,7 +139,7 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
                 before, totals = totals, await services.jobs.totals(account_id)
                 took_s, are_totals_stale = time.monotonic() - began_s, False
                 next_totals_s = began_s + max(TOTALS_EVERY_S, took_s / TOTALS_SHARE)
-                events += _event("totals", as_body(totals, Totals)) if totals != before else b""
+                events += _event("totals", totals) if totals != before else b""
             yield events
             if changes.changed:
                 await asyncio.sleep(PAUSE_S)
@@ -158,7 +148,7 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
 async def _events_of_changes(services: Services, account_id: str, changes: Changes) -> bytes:
     """The events of these changes: `reset`, deletions, and then changed jobs in the order of their uploads."""
     events = [] if changes.is_complete else [_event("reset", {})]
-    events += [_event("deleted", DeletedJob(job_id)) for job_id in changes.deleted]
+    events += [_event("deleted", {"job_id": job_id}) for job_id in changes.deleted]
     if changes.changed:
         status_set = services.config.status_set
         for job in await services.jobs.several(sorted(changes.changed), account_id):

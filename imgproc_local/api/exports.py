@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from litestar import Request, Response, post
+from litestar import Request, Response
 from litestar.datastructures import Cookie
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
-from imgproc_local.api.auth import authenticated_key, require_key
-from imgproc_local.api.bodies import ExportPreviewBody
+from imgproc_local.api.auth import caller
+from imgproc_local.api.bodies import ExportPreview, ExportPreviewBody
 from imgproc_local.api.images import content_disposition
+from imgproc_local.api.operations import file_content, post
 from imgproc_local.api.requests import ULID, read_json
-from imgproc_local.api.wire import export_preview_body
-from imgproc_local.compose import Services
-from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.engine.export_plan import ExportPlan
@@ -32,33 +32,41 @@ ARCHIVE_STEM = "images"
 """The name, without extension, of an archive that does not have the images of exactly one project."""
 
 
-@post("/exports", status_code=200, guards=[require_key])
+@post(
+    "/exports",
+    "exports",
+    "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
+    file_content("application/zip") | {"application/json": {"schema": ExportPreviewBody}},
+    body=ExportFields,
+    is_body_required=False,
+    sends=["Content-Disposition"],
+    raises=[NotFound, ExportIncomplete],
+    description="The archive is sent while it is made. The same request for the same data gives the same bytes. With"
+    " dry_run, the answer is what the archive would contain, as JSON.",
+)
 async def export(request: Request[Any, Any, Any]) -> Response[Any]:
-    services: Services = request.app.state.services
+    services, account_id = caller(request)
     fields = await read_export_fields(request)
-    account_id = authenticated_key(request).account_id
     if fields.dry_run:
-        return Response(preview(await services.exporter.plan(account_id, fields)))
-    opened = await services.exporter.open(account_id, fields)
-    return ArchiveResponse(opened, archive_stem(opened.plan))
+        return preview(await services.exporter.plan(account_id, fields))
+    return ArchiveResponse(await services.exporter.open(account_id, fields))
 
 
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
-    """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut."""
+    """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
     expected = "a JSON object with the fields of an export"
     fields = await read_json(request, ExportFields, expected, MAX_BODY_BYTES, without_body=ExportFields())
     errors: dict[str, list[str]] = {}
-    if fields.images is not None:
-        if not 1 <= len(fields.images) <= MAX_IMAGES:
-            errors["images"] = [f"images must be 1 to {MAX_IMAGES} identifiers; received {len(fields.images)}."]
-        for image_id in fields.images:
-            if not ULID.fullmatch(image_id):
-                errors["images"] = [f"images must be ULIDs of 26 characters; received {image_id[:40]!r}."]
-                break
-        if fields.project_id is not None:
-            errors["project_id"] = ["project_id can't be sent beside images."]
-    elif fields.project_id is not None and not ULID.fullmatch(fields.project_id):
-        errors["project_id"] = [f"project_id must be a ULID of 26 characters; received {fields.project_id[:40]!r}."]
+    images = fields.images or ()
+    if fields.images is not None and not 1 <= len(images) <= MAX_IMAGES:
+        errors["images"] = [f"images must be 1 to {MAX_IMAGES} identifiers; received {len(images)}."]
+    projects = () if fields.project_id is None else (fields.project_id,)
+    for name, identifiers in (("images", images), ("project_id", projects)):
+        wrong = next((each for each in identifiers if not re.fullmatch(ULID, each)), None)
+        if wrong is not None:
+            errors[name] = [f"{name} must be a ULID of 26 characters; received {wrong[:40]!r}."]
+    if fields.images is not None and fields.project_id is not None:
+        errors["project_id"] = ["project_id can't be sent beside images."]
     if fields.language is not None and fields.language not in LANGUAGES:
         errors["language"] = [
             f"language must be an ISO 639-1 code that GET /languages lists; received {fields.language[:40]!r}."
@@ -68,9 +76,12 @@ async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     return fields
 
 
-def preview(plan: ExportPlan) -> ExportPreviewBody:
+def preview(plan: ExportPlan) -> Response[ExportPreviewBody]:
+    """The answer to a `dry_run`."""
     images = sum(bool(planned.files) for planned in plan.images)
-    return export_preview_body(images, len(plan.files), plan.stored_bytes, plan.problems)
+    problems = plan.problems
+    counted = ExportPreview(images, len(plan.files), plan.stored_bytes, problems.needs_text, problems.missing)
+    return Response(ExportPreviewBody(counted), status_code=200)
 
 
 def archive_stem(plan: ExportPlan) -> str:
@@ -84,9 +95,9 @@ class ArchiveResponse(Response[None]):
     is closed, so that no client takes what it received for complete.
     """
 
-    def __init__(self, export: Export, stem: str) -> None:
+    def __init__(self, export: Export) -> None:
         headers = {
-            "Content-Disposition": content_disposition(stem, ".zip"),
+            "Content-Disposition": content_disposition(archive_stem(export.plan), ".zip"),
             "Accept-Ranges": "none",
             "Cache-Control": "no-store",
         }

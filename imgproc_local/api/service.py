@@ -16,10 +16,9 @@ from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from imgproc_local.api.auth import TRUSTED_PROXY, require_key
+from imgproc_local.api.auth import TRUSTED_PROXY, require_key, services_of
 from imgproc_local.api.bodies import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.api.operations import get
-from imgproc_local.api.wire import data_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
 from imgproc_local.domain.errors import StorageFailed
@@ -27,15 +26,9 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.engine.stage import BOUNDS_S, StageDurations
 
 
-@get(
-    "/languages",
-    "service",
-    "The languages that texts can be written in",
-    {200: (LanguagesBody, "every language")},
-    guard=None,
-)
+@get("/languages", "service", "The languages that texts can be written in", LanguagesBody, guard=None)
 async def languages() -> LanguagesBody:
-    return data_body(list(LANGUAGES.values()), LanguagesBody)
+    return LanguagesBody(list(LANGUAGES.values()))
 
 
 # ---- health ----
@@ -47,57 +40,44 @@ BEAT_TIMEOUT_S = 5.0
 
 
 class Heartbeat:
-    """Writes to the data folder for a test, and remembers when it last did and whether that failed."""
+    """Writes to the data folder for a test. Requests that wait for one write share it and its failure."""
 
     def __init__(self) -> None:
-        self._lock = asyncio.Lock()
         self._begun_at_s = -BEAT_EVERY_S
-        self._failure: str | None = None
+        self._write: asyncio.Task[None] | None = None
 
     async def beat(self, services: Services) -> None:
-        """Make a test write unless the last one still counts. Raises: StorageFailed, where it failed or took too long.
+        """Raises: StorageFailed, where a test write failed or took too long."""
+        now_s, last = time.monotonic(), self._write
+        if last is None or (last.done() and (last.exception() or now_s - self._begun_at_s >= BEAT_EVERY_S)):
+            self._begun_at_s = now_s
+            last = self._write = asyncio.create_task(_test_write(services))
+        await asyncio.shield(last)
 
-        Requests that wait while another's test write fails get its failure too, instead of making one each.
-        """
-        asked_at_s = time.monotonic()
-        async with self._lock:
-            fresh = self._failure is None and asked_at_s - self._begun_at_s < BEAT_EVERY_S
-            if not fresh and self._begun_at_s < asked_at_s:
-                self._begun_at_s = time.monotonic()
-                self._failure = await self._write(services)
-            if self._failure is not None:
-                raise StorageFailed(self._failure)
 
-    async def _write(self, services: Services) -> str | None:
-        """Why the data folder can't be written; None where it can."""
-        try:
-            async with asyncio.timeout(BEAT_TIMEOUT_S):
-                await services.jobs.check_writable()
-                # on a full disk the database file can still have free pages
-                await asyncio.to_thread(services.blobs.check_writable)
-        except TimeoutError:
-            return f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds."
-        except StorageFailed as error:
-            return error.message
-        return None
+async def _test_write(services: Services) -> None:
+    try:
+        async with asyncio.timeout(BEAT_TIMEOUT_S):
+            await services.jobs.check_writable()
+            # on a full disk the database file can still have free pages
+            await asyncio.to_thread(services.blobs.check_writable)
+    except TimeoutError:
+        raise StorageFailed(f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds.") from None
 
 
 @get(
     "/healthz",
     "service",
     "Whether the service works (local addition, outside /api/v1)",
-    {
-        200: (HealthBody, "the service works"),
-        503: "the data folder can't be written, or some stages are not processed",
-    },
+    HealthBody,
+    raises=[StorageFailed],
     guard=None,
 )
 async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
-    services: Services = request.app.state.services
-    heartbeat: Heartbeat = request.app.state.heartbeat
+    services = services_of(request)
     if (problem := services.engine.problem) is not None:
         return Response(ErrorBody(problem), status_code=503)
-    await heartbeat.beat(services)
+    await request.app.state.heartbeat.beat(services)
     return Response(HealthBody("ok"))
 
 
@@ -144,18 +124,13 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
     "/metrics",
     "service",
     "Counts and states for Prometheus (local addition, outside /api/v1)",
-    {
-        200: {
-            "description": "the text format of Prometheus",
-            "content": {"text/plain": {"schema": {"type": "string"}}},
-        }
-    },
+    {"text/plain": {"schema": {"type": "string"}}},
     description="A client on the service's machine needs no key.",
     security=[{}, {"bearer": []}, {"apiKey": []}],
     guard=require_loopback_or_key,
 )
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
-    services: Services = request.app.state.services
+    services = services_of(request)
     counts: RequestCounts = request.app.state.request_counts
     queue_depths = await services.jobs.queue_depths()
     stored_bytes = await services.jobs.stored_bytes()

@@ -107,7 +107,7 @@ async def read_form(
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
-            async for chunk in _chunks(request, max_body_bytes):
+            async for chunk in chunks(request, max_body_bytes):
                 for event in parser.parse(chunk):
                     reader.handle(event)
                 if reader.pending_bytes >= WRITE_BYTES:
@@ -198,7 +198,7 @@ class _PartReader:
         self.pending_bytes = 0
 
 
-async def _chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
+async def chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
     """The body in pieces as they are received, limited in bytes and in time."""
     uploads: Uploads = request.app.state.uploads
     stream = aiter(request.stream())

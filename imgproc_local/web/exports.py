@@ -60,7 +60,7 @@ async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     account_id = await services.store.keys.account_id()
     plan = await services.exporter.plan(account_id, fields)
     if fields.dry_run:
-        return Response(preview(plan), status_code=200)
+        return preview(plan)
     require_complete(fields, plan)
     services.exporter.require_room(account_id)
     tickets = _tickets(request.app.state)
@@ -82,7 +82,7 @@ async def download(request: Request[Any, Any, Any], ticket_id: FromPath[str]) ->
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type="application/zip", status_code=200)
     export = await services.exporter.open(await services.store.keys.account_id(), ticket.request)
-    return ArchiveResponse(export, archive_stem(export.plan))
+    return ArchiveResponse(export)
 
 
 def _tickets(state: State) -> dict[str, Ticket]:

@@ -130,7 +130,9 @@ def test_a_context_has_at_most_500_characters(service: Running) -> None:
     for operation in ("analyze", "process"):
         answer = dispatch(service, operation, "x" * 501)
         assert answer.status_code == 422
-        assert answer.json()["errors"] == {"context": ["context may have at most 500 characters; received 501."]}
+        assert answer.json()["errors"] == {
+            "context": [f"context must be at most 500 characters; received '{'x' * 39}…' (501 characters)."]
+        }
     # optimize and convert have no such field
     assert dispatch(service, "optimize", "x" * 501).status_code == 202
 

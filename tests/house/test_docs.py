@@ -143,7 +143,7 @@ def test_the_openapi_document_and_the_routes_are_the_same(service: Running) -> N
     assert documented == served
 
 
-def test_every_reference_of_the_openapi_document_resolves_and_every_field_is_described() -> None:
+def test_every_reference_of_the_openapi_document_resolves_and_every_field_is_documented() -> None:
     document = json.loads(openapi.build())
     schemas = document["components"]["schemas"]
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
@@ -151,9 +151,8 @@ def test_every_reference_of_the_openapi_document_resolves_and_every_field_is_des
     assert set(schemas) <= references
     for name, schema in schemas.items():
         for field, shape in schema["properties"].items():
-            # the fields of the schema that is referred to are described
-            is_reference = "$ref" in shape or "$ref" in shape.get("items", {})
-            assert "description" in shape or is_reference, f"{name}.{field} has no description"
+            is_sent_by_clients = name.endswith(("Fields", "Edit"))
+            assert "description" in shape or not is_sent_by_clients, f"{name}.{field} has no description"
             documented = f"`{field}`" in INTERFACE or f'"{field}"' in INTERFACE
             assert documented, f"{name}.{field} is not in the interface's page"
     assert "http://" not in json.dumps(document)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from imgproc_local import compose
-from imgproc_local.api import requests
+from imgproc_local.api import requests, uploads
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
@@ -114,7 +114,7 @@ def test_a_body_that_is_too_large_is_refused_while_it_is_read(page: httpx.Client
 
 
 def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "JSON_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(uploads, "CHUNK_TIMEOUT_S", 0.05)
 
     async def stall() -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(service.root.rpartition(":")[2]))
