@@ -29,7 +29,7 @@ import uvicorn
 from msgspec import Struct
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from imgproc_local.api.bodies import ErrorBody
+from imgproc_local.api.wire import ErrorBody
 from imgproc_local.domain.addresses import is_loopback
 
 if sys.platform != "win32":  # a process may have millions of handles there

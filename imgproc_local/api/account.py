@@ -8,7 +8,6 @@ from litestar import Request, Response
 from litestar.params import FromPath
 
 from imgproc_local.api.auth import caller
-from imgproc_local.api.bodies import AffordBody, Balance, BalanceBody, JobBody, JobsBody, ProjectsBody
 from imgproc_local.api.operations import PREFER, delete, get
 from imgproc_local.api.requests import (
     FORMAT,
@@ -20,7 +19,19 @@ from imgproc_local.api.requests import (
     ulid,
     words,
 )
-from imgproc_local.api.wire import INCLUDE, job_body, jobs_body, status_word, status_words
+from imgproc_local.api.wire import (
+    INCLUDE,
+    AffordBody,
+    Balance,
+    BalanceBody,
+    JobBody,
+    JobsBody,
+    ProjectsBody,
+    job_body,
+    jobs_body,
+    status_word,
+    status_words,
+)
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -59,7 +70,6 @@ BATCH_LANGUAGES = integer("languages", "alt-text languages per image", 1, MAX_LA
     JobBody,
     query=[PARTS],
     headers=[PREFER],
-    sends=["Preference-Applied"],
 )
 async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
     services, account_id = caller(request)
@@ -80,7 +90,6 @@ async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Res
     "The account's jobs, newest first (local addition)",
     JobsBody,
     query=[STATUS, PROJECT_ID, NEEDS_TEXT, LANGUAGE_MISSING, LARGER, PARTS, CURSOR, LIMIT],
-    sends=["X-Total-Count"],
 )
 async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     services, account_id = caller(request)

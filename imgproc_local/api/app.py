@@ -27,8 +27,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from imgproc_local.api import errors, openapi, service
 from imgproc_local.api.auth import TRUSTED_PROXY, RateLimiter, add_rate_limit_headers, refuse_trailing_slash
-from imgproc_local.api.bodies import ErrorBody
 from imgproc_local.api.uploads import Uploads
+from imgproc_local.api.wire import ErrorBody
 from imgproc_local.compose import Services
 from imgproc_local.config import Config
 from imgproc_local.domain.addresses import is_in, parse_address
@@ -48,11 +48,6 @@ PREFLIGHT_HEADERS = [
     (b"access-control-max-age", b"600"),
 ]
 """What a page may send, and for how many seconds a browser remembers that."""
-EXPOSED_HEADERS = (
-    b"Allow, Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate, X-Error-Code,"
-    b" X-Project-Id, X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id, X-Total-Count"
-)
-"""The headers of an answer that a page may read, besides those that it may always read."""
 
 
 def make_app(
@@ -60,7 +55,7 @@ def make_app(
 ) -> Litestar:
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
     api = Router(path=PREFIX, route_handlers=openapi.HANDLERS)
-    counts = service.RequestCounts()
+    counts: Counter[tuple[str, str, int]] = Counter()
     app = Litestar(
         route_handlers=[api, *openapi.OUTSIDE, *page],
         state=State(
@@ -95,7 +90,7 @@ def end_requests(app: Litestar) -> None:
 class Entry:
     """Wraps the ASGI application `app`."""
 
-    def __init__(self, app: ASGIApp, config: Config, counts: service.RequestCounts) -> None:
+    def __init__(self, app: ASGIApp, config: Config, counts: Counter[tuple[str, str, int]]) -> None:
         self._proxies = config.trusted_proxies
         self._origins = {origin.encode() for origin in config.allowed_origins}
         self._counts = counts
@@ -147,7 +142,7 @@ class Entry:
             return [(b"vary", b"Origin")]
         headers = [(b"vary", b"Origin"), (b"access-control-allow-origin", sent["origin"].encode())]
         if scope["method"] != "OPTIONS" or "access-control-request-method" not in sent:
-            return [*headers, (b"access-control-expose-headers", EXPOSED_HEADERS)]
+            return [*headers, (b"access-control-expose-headers", b"*")]
         if sent.get("access-control-request-private-network") == "true":
             headers.append((b"access-control-allow-private-network", b"true"))
         return headers + PREFLIGHT_HEADERS
@@ -155,7 +150,8 @@ class Entry:
     def _observe(self, scope: HTTPScope, status: int) -> None:
         """Count the request, and write the use of a key to the audit log."""
         route = scope.get("path_template") or service.UNMATCHED
-        self._counts.add(scope["method"], route, status)
+        method = scope["method"] if scope["method"] in service.KNOWN_METHODS else "other"
+        self._counts[method, route, status] += 1
         key = scope.get("user")
         if isinstance(key, ApiKey):
             # not as it is: a proxy may pass on any text as the client's address

@@ -11,15 +11,16 @@ from litestar.exceptions import HTTPException
 from litestar.types import Message, Scope
 from msgspec import Struct
 
-from imgproc_local.api.bodies import (
+from imgproc_local.api.wire import (
+    ERROR_CODE_HEADER,
     ErrorBody,
     ExportIncompleteBody,
     InsufficientCreditsBody,
     NotReadyBody,
     RateLimitBody,
     ValidationErrorBody,
+    as_body,
 )
-from imgproc_local.api.wire import ERROR_CODE_HEADER, as_body
 from imgproc_local.domain import errors
 
 log = logging.getLogger(__name__)

@@ -14,10 +14,10 @@ from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
 from imgproc_local.api.auth import caller
-from imgproc_local.api.bodies import ExportPreview, ExportPreviewBody
 from imgproc_local.api.images import content_disposition
 from imgproc_local.api.operations import file_content, post
 from imgproc_local.api.requests import ULID, read_json
+from imgproc_local.api.wire import ExportPreview, ExportPreviewBody
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields
 from imgproc_local.domain.languages import LANGUAGES
@@ -39,7 +39,6 @@ ARCHIVE_STEM = "images"
     file_content("application/zip") | {"application/json": {"schema": ExportPreviewBody}},
     body=ExportFields,
     is_body_required=False,
-    sends=["Content-Disposition"],
     raises=[NotFound, ExportIncomplete],
     description="The archive is sent while it is made. The same request for the same data gives the same bytes. With"
     " dry_run, the answer is what the archive would contain, as JSON.",

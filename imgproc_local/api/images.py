@@ -17,7 +17,6 @@ from litestar.params import FromPath
 from litestar.response import File
 
 from imgproc_local.api.auth import authenticated_key, caller, services_of
-from imgproc_local.api.bodies import DispatchBody
 from imgproc_local.api.operations import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, file_content, get, post
 from imgproc_local.api.requests import (
     ignored_fields,
@@ -27,7 +26,7 @@ from imgproc_local.api.requests import (
     read_wait_s,
 )
 from imgproc_local.api.uploads import read_form
-from imgproc_local.api.wire import StatusSet, dispatch_body, status_word
+from imgproc_local.api.wire import DispatchBody, StatusSet, dispatch_body, status_word
 from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
@@ -55,7 +54,6 @@ def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
         status=202,
         headers=[PREFER, IDEMPOTENCY_KEY],
         body=operation,
-        sends=["Location", "X-Project-Id", "Preference-Applied"],
         operationId=operation.value,
         description=f"The type is detected from the bytes; accepted: {', '.join(ACCEPTED_FORMATS[operation])}.",
     )
@@ -74,7 +72,6 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
         summary,
         file_content("image/*"),
         headers=[IF_NONE_MATCH],
-        sends=["Content-Disposition", "ETag"],
         raises=[FileNotReady],
         operationId=variant,
     )
@@ -120,7 +117,6 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     "The upload as WebP of at most 512 pixels on each side (local addition)",
     file_content("image/webp"),
     headers=[IF_NONE_MATCH],
-    sends=["ETag"],
     raises=[InvalidRequest],
 )
 async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) -> Response[bytes | None]:

@@ -17,8 +17,8 @@ from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
 from imgproc_local.api.auth import TRUSTED_PROXY, require_key, services_of
-from imgproc_local.api.bodies import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.api.operations import get
+from imgproc_local.api.wire import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
 from imgproc_local.domain.errors import StorageFailed
@@ -93,20 +93,6 @@ Sample = tuple[str, Labels, float]
 """What to append to the metric's name, the labels, and the value."""
 
 
-class RequestCounts:
-    """How many requests were answered, by method, route and status, since the service started."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str, int]] = Counter()
-
-    def add(self, method: str, route: str, status: int) -> None:
-        self._counts[method if method in KNOWN_METHODS else "other", route, status] += 1
-
-    def samples(self) -> Iterator[Sample]:
-        for (method, route, status), count in sorted(self._counts.items()):
-            yield "", {"method": method, "route": route, "status": str(status)}, count
-
-
 async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited.
 
@@ -131,12 +117,12 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
 )
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     services = services_of(request)
-    counts: RequestCounts = request.app.state.request_counts
+    counts: Counter[tuple[str, str, int]] = request.app.state.request_counts
     queue_depths = await services.jobs.queue_depths()
     stored_bytes = await services.jobs.stored_bytes()
     text = "".join(
         (
-            _metric("imgproc_requests_total", "counter", "Requests that were answered.", counts.samples()),
+            _metric("imgproc_requests_total", "counter", "Requests that were answered.", _request_samples(counts)),
             _metric(
                 "imgproc_queue_stages",
                 "gauge",
@@ -158,6 +144,11 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
         )
     )
     return Response(text, media_type=MEDIA_TYPE)
+
+
+def _request_samples(counts: Counter[tuple[str, str, int]]) -> Iterator[Sample]:
+    for (method, route, status), count in sorted(counts.items()):
+        yield "", {"method": method, "route": route, "status": str(status)}, count
 
 
 def _histogram_samples(durations: StageDurations) -> Iterator[Sample]:

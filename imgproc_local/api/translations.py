@@ -10,10 +10,9 @@ from litestar.params import FromPath
 from msgspec import UNSET
 
 from imgproc_local.api.auth import caller
-from imgproc_local.api.bodies import EditedTranslationBody, TranslationEdit
 from imgproc_local.api.operations import PREFER, patch, post
 from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
-from imgproc_local.api.wire import edited_translation_body
+from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
 from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NoSuchVersion, NotFound, OriginalRemoved
 from imgproc_local.domain.job import Job
@@ -71,7 +70,6 @@ async def redo_translation(
     EditedTranslationBody,
     status=202,
     headers=[PREFER],
-    sends=["Preference-Applied"],
     raises=[InsufficientCredits, OriginalRemoved],
     description="It costs as much as analyze for one language. The credits are given back if it fails.",
 )

@@ -140,12 +140,18 @@ class _PartReader:
         self.pending_bytes = 0
 
     def handle(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+        """One event: a part begins, has data, or ends (None)."""
         if isinstance(event, MultipartSegment):
             self._begin(event)
-        elif event is None:
-            self._end()
-        elif self._part is not None:
-            self._payload(self._part, event)
+        elif self._part is not None and self._part.name == "image":
+            self._add_to_image(event or b"")
+        elif self._part is not None and self._part.filename is None:
+            self._text += event or b""
+            if len(self._text) > MAX_FIELD_BYTES:
+                name = self._part.name
+                raise InvalidRequest({name: [f"{name} may have at most {MAX_FIELD_BYTES} bytes; received more."]})
+            if event is None:
+                self._form.fields.append((self._part.name, self._text.decode("utf-8")))
 
     def _begin(self, part: MultipartSegment) -> None:
         self._part = part
@@ -154,42 +160,25 @@ class _PartReader:
         if part.name != "image":
             if part.filename is not None:
                 self._form.other_files.append(part.name)
-            return
-        if part.filename is None and part.content_type in (None, "", "text/plain"):
-            raise InvalidRequest({"image": ["image must be a file part with a file name; received a text field."]})
-        if self._form.filename is not None:
-            raise InvalidRequest(
-                {"image": ["image must be one file; received more than one. Send one request per image."]}
-            )
-        self._form.filename = part.filename or ""
+        elif part.filename is None and part.content_type in (None, "", "text/plain"):
+            raise _bad_body("image must be a file part with a file name; received a text field.")
+        elif self._form.filename is not None:
+            raise _bad_body("image must be one file; received more than one. Send one request per image.")
+        else:
+            self._form.filename = part.filename or ""
 
-    def _payload(self, part: MultipartSegment, data: bytes | bytearray) -> None:
-        if part.name == "image":
-            self._image_bytes += len(data)
-            self._head += data[: SIGNATURE_BYTES - len(self._head)]
-            if self._image_bytes > self._max_image_bytes:
-                self._require_allowed_size()
-            self._image_chunks.append(data)
-            self.pending_bytes += len(data)
-        elif part.filename is None:
-            self._text += data
-            if len(self._text) > MAX_FIELD_BYTES:
-                raise InvalidRequest(
-                    {part.name: [f"{part.name} may have at most {MAX_FIELD_BYTES} bytes; received more."]}
-                )
-
-    def _require_allowed_size(self) -> None:
-        """Raises: UploadTooLarge, unless the image is a TIFF that may be larger than others."""
+    def _add_to_image(self, data: bytes | bytearray) -> None:
         from imgproc_local.codecs.picture.probe import max_local_bytes
 
-        maximum = max_local_bytes(self._head, self._max_image_bytes) if self._is_local else self._max_image_bytes
+        self._image_bytes += len(data)
+        self._head += data[: SIGNATURE_BYTES - len(self._head)]
+        maximum = self._max_image_bytes
+        if self._is_local and self._image_bytes > maximum:
+            maximum = max_local_bytes(self._head, maximum)
         if self._image_bytes > maximum:
             raise _too_large(maximum)
-
-    def _end(self) -> None:
-        part = self._part
-        if part is not None and part.name != "image" and part.filename is None:
-            self._form.fields.append((part.name, self._text.decode("utf-8")))
+        self._image_chunks.append(data)
+        self.pending_bytes += len(data)
 
     def flush(self) -> None:
         for chunk in self._image_chunks:
@@ -210,7 +199,7 @@ async def chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterat
         except StopAsyncIteration:
             return
         except InternalServerException:  # Litestar raises this when the client has disconnected
-            raise _bad_body("The connection was closed before the whole upload was received.") from None
+            raise _bad_body("The connection was closed before the whole body was received.") from None
         received += len(chunk)
         if received > max_bytes:
             raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")

@@ -45,8 +45,7 @@ def test_a_page_of_an_allowed_origin_processes_a_picture(service: Running, origi
     assert dispatched.status_code == 202
     assert dispatched.headers["access-control-allow-origin"] == origin
     assert dispatched.headers["vary"] == "Origin"
-    exposed = dispatched.headers["access-control-expose-headers"].lower().split(", ")
-    assert {"location", "x-project-id", "x-ratelimit-remaining", "x-request-id"} <= set(exposed)
+    assert dispatched.headers["access-control-expose-headers"] == "*", "the page may read Location and the others"
     assert all("credentials" not in name for name in cors_headers(dispatched))
 
 

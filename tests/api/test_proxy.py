@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from imgproc_local.api.app import Entry
 from imgproc_local.api.auth import TRUSTED_PROXY
-from imgproc_local.api.service import RequestCounts
 from imgproc_local.config import Config
 
 STATED = (("X-Forwarded-For", "203.0.113.5"), ("X-Forwarded-Proto", "https"))
@@ -30,7 +30,7 @@ def received(
     sent = [(name.lower().encode(), value.encode()) for name, value in headers]
     scope: Any = {"type": "http", "method": "GET", "path": "/", "client": (peer, 4711), "scheme": scheme, "state": {},
                   "headers": sent}  # fmt: skip
-    asyncio.run(Entry(app, Config(behind_proxy=proxies), RequestCounts())(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(Entry(app, Config(behind_proxy=proxies), Counter())(scope, None, send))  # type: ignore[arg-type]
     return scopes[0] if scopes else None
 
 

@@ -10,8 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from imgproc_local.api.bodies import TranslationBody
-from imgproc_local.api.wire import StatusSet, as_body, status_word
+from imgproc_local.api.wire import StatusSet, TranslationBody, as_body, status_word
 from imgproc_local.batch.files import ResultFile, alt_rows
 from imgproc_local.batch.files import csv_bytes as csv_of_rows
 from imgproc_local.batch.records import Record
