@@ -1,5 +1,7 @@
 """Alphabets: Latin, Cyrillic, Greek, Georgian, Armenian, Arabic and Hebrew, by the system of each language.
 
+Letters that no table names are romanised by anyascii.
+
 Arabic, Persian and Hebrew write few vowels. Their names of places and frequent words are looked up in tables. Every
 other word is romanised letter by letter, and dropped if the result can't be pronounced, such as `brj`.
 """
@@ -8,12 +10,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
-ARABIC = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f"
-HEBREW = "\u05d0-\u05ea\u05b0-\u05c7"
+from anyascii import anyascii
+
+_ARABIC, _HEBREW = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f", "\u05d0-\u05ea\u05b0-\u05c7"
+_ARABIC_RUN, _HEBREW_RUN = (re.compile(rf"[{letters}]+(?:\s+[{letters}]+)*") for letters in (_ARABIC, _HEBREW))
+_CYRILLIC_RUN = re.compile("[\u0300-\u036f\u0400-\u052f]+")
+_GREEK_RUN = re.compile("[\u0300-\u036f\u0370-\u03ff\u1f00-\u1fff]+")
+_GEORGIAN_OR_ARMENIAN_RUN = re.compile("[\u0531-\u058f\u10a0-\u10ff]+")
 
 Rules = tuple[tuple[str, str], ...]
 """Regular expressions for letters that are romanised by their neighbours, with their replacements, in order."""
@@ -24,30 +31,40 @@ def romanisation(letters: Iterable[str], latin: str) -> dict[str, str]:
     return dict(zip(letters, latin.replace("-", "").split(" "), strict=True))
 
 
-_DANO_NORWEGIAN = {"æ": "ae", "ø": "oe", "å": "aa", "ä": "ae", "ö": "oe"}
+def transliterated(text: str, letters: Mapping[str, str], rules: Rules = ()) -> str:
+    """`text` in Latin letters: by the `rules`, then by the table `letters`, then by anyascii."""
+    for pattern, replacement in rules:
+        text = re.sub(pattern, replacement, text)
+    return "".join(letters[char] if char in letters else ascii_letters(char) for char in text)
+
+
+@cache
+def ascii_letters(char: str) -> str:
+    """The letters and digits that anyascii has for a character of any script, in lower case."""
+    return re.sub("[^a-z0-9]", "", anyascii(char).lower())
+
+
+_DANO_NORWEGIAN = str.maketrans({"æ": "ae", "ø": "oe", "å": "aa", "ä": "ae", "ö": "oe"})
 _LATIN_DIGRAPHS = dict.fromkeys(("da", "nb", "nn", "no"), _DANO_NORWEGIAN) | {
-    "de": {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"}
+    "de": str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"})
 }
 
-_RUSSIAN = romanisation(
-    "абвгдеёжзийклмнопрстуфхцчшщъыьэюя", "a b v g d e yo zh z i y k l m n o p r s t u f kh ts ch sh shch - y - e yu ya"
-)
-_SERBIAN = _RUSSIAN | romanisation("жхцчшђјљњћџ", "z h c c s dj j lj nj c dz")
+_SERBIAN = romanisation("ёжхцчшђјљњћџ", "yo z h c c s dj j lj nj c dz")
 _CYRILLIC = {
     # Source: the system of Russian road signs, simplified: е is always e, ё always yo; soft and hard signs dropped
-    "ru": _RUSSIAN,
+    "ru": {"ё": "yo"},
     # Source: resolution 55 of the Cabinet of Ministers of Ukraine, 2010
-    "uk": _RUSSIAN | romanisation("гґиіїєйюя", "h g y i i ie i iu ia"),
+    "uk": romanisation("ёгийюя", "yo h y i iu ia"),
     # Source: Bulgarian Transliteration Act, 2009
-    "bg": _RUSSIAN | romanisation("хщъь", "h sht a y"),
+    "bg": romanisation("ёхщъь", "yo h sht a y"),
     # Source: Gaj's Latin alphabet without diacritics, đ as dj
     "sr": _SERBIAN,
     # Source: Macedonian passports
     "mk": _SERBIAN | romanisation("жчшѓќѕџ", "zh ch sh gj kj dz dzh"),
     # Source: the instruction on geographical names of Belarus, 2007, without diacritics
-    "be": _RUSSIAN | romanisation("гжійўцчшхеёюя", "h z i j u c c s ch je jo ju ja"),
+    "be": romanisation("гежийцчшхёюя", "h je z i j c c s ch jo ju ja"),
     # Source: BGN/PCGN 1979 without diacritics
-    "kk": _RUSSIAN | romanisation("әғқңөұүһіё", "a gh q ng o u u h i yo"),
+    "kk": {"ё": "yo"},
 }
 _IOTATED_IN_BELARUSIAN = "(?<=[бвгджзклмнпрстфхцчш])"
 _CYRILLIC_RULES: dict[str, Rules] = {
@@ -63,7 +80,6 @@ _DISTINCTIVE_LETTERS = {
 have the same letters."""
 
 # Source: ELOT 743 / ISO 843
-_GREEK = romanisation("αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o")
 _GREEK_RULES: Rules = (
     ("ου\u0301?", "ou"),
     # the υ of αυ, ευ and ηυ sounds as v before vowels and voiced consonants, as f elsewhere; with a diaeresis it is a
@@ -76,31 +92,18 @@ _GREEK_RULES: Rules = (
     ("γξ", "nx"),
     ("γχ", "nch"),
 )
-_GEORGIAN_AND_ARMENIAN = {
-    # Source: the national system of Georgia, 2002
-    **romanisation(
-        "აბგდევზთიკლმნოპჟრსტუფქღყშჩცძწჭხჯჰ",
-        "a b g d e v z t i k l m n o p zh r s t u p k gh q sh ch ts dz ts ch kh j h",
-    ),
-    # Source: BGN/PCGN 1981
-    **romanisation(
-        "աբգդեզէըթժիլխծկհձղճմյնշոչպջռսվտրցւփքօֆև",
-        "a b g d e z e y t zh i l kh ts k h dz gh ch m y n sh o ch p j r s v t r ts v p k o f ev",
-    ),
-}
+_GEORGIAN_AND_ARMENIAN = {"ռ": "r", "ւ": "v"}
+"""Source: the national system of Georgia, 2002; BGN/PCGN 1981 for Armenian."""
 _ARMENIAN_RULES: Rules = ((r"\bև", "yev"), (r"\bո(?!ւ)", "vo"), (r"\bե", "ye"), ("ու", "u"))
 
-_ARABIC_LETTERS = romanisation(
-    "ابتثجحخدذرزسشصضطظعغفقكلمنهويأإآٱءؤئةىپچژگیک",
-    "a b t th j h kh d dh r z s sh s d t z a gh f q k l m n h w y a i a a - u i a a p ch zh g y k",
-)
+_ARABIC_LETTERS = romanisation("اظعأإٱة", "a z a a i a a")
 _LETTERS = {
     # Source: UNGEGN's system without diacritics
     "ar": _ARABIC_LETTERS,
     # Source: BGN/PCGN without diacritics
-    "fa": _ARABIC_LETTERS | romanisation("ثذضظقوة", "s z z z gh v e"),
+    "fa": _ARABIC_LETTERS | romanisation("ثذضقوة", "s z z gh v e"),
     # Source: the simplified transcription of the Academy of the Hebrew Language
-    "he": romanisation("אבגדהוזחטיכךלמםנןסעפףצץקרשת", "a v g d h v z ch t y ch ch l m m n n s a f f tz tz k r sh t"),
+    "he": romanisation("אחכךעצץש", "a ch ch ch a tz tz sh"),
 }
 _ARABIC_RULES: Rules = (
     (r"^ال(?=\w\w)", "al"),
@@ -134,44 +137,36 @@ _PRONOUNCEABLE = re.compile(
 """A word whose syllables have a vowel and at most one consonant before it; one more consonant may end it."""
 
 
-def latin(text: str, language: str) -> str:
-    """Replaces letters with diacritics by the two letters that `language` writes instead: ä by ae in German."""
-    return _transliterated(text, (), _LATIN_DIGRAPHS.get(language, {}))
+def alphabetic(text: str, requested: str, text_language: str | None) -> str:
+    """`text` with the words of all alphabets in Latin letters: see `romanised_words`."""
+    text = _cyrillic(text, requested, text_language)
+    text = _GREEK_RUN.sub(lambda run: transliterated(unicodedata.normalize("NFD", run[0]), {}, _GREEK_RULES), text)
+    text = _GEORGIAN_OR_ARMENIAN_RUN.sub(
+        lambda run: transliterated(run[0], _GEORGIAN_AND_ARMENIAN, _ARMENIAN_RULES), text
+    )
+    # text in Arabic letters of an unknown language is read as Persian if it has letters that Arabic lacks
+    persian = text_language == "fa" or (text_language != "ar" and re.search("[پچژگکیھہۀےٹڈڑں]", text))
+    text = _ARABIC_RUN.sub(lambda run: _vowelless(run[0], "fa" if persian else "ar"), text)
+    text = _HEBREW_RUN.sub(lambda run: _vowelless(run[0], "he"), text)
+    # ä is ae in German
+    return text.translate(_LATIN_DIGRAPHS.get(text_language or requested, {}))
 
 
-def cyrillic(text: str, language: str, requested: str) -> str:
+def _cyrillic(text: str, requested: str, language: str | None) -> str:
     """Cyrillic in Latin letters.
 
-    If `language` is "" or not written in Cyrillic, the text is read as the language that its letters show; if they show
-    none, as `requested` or, if that is not written in Cyrillic, as Russian.
+    If `language` is not written in Cyrillic, the text is read as the language that its letters show; if they show none,
+    as `requested` or, if that is not written in Cyrillic, as Russian.
     """
-    if not re.search("[\u0400-\u052f]", text):
-        return text
     if language not in _CYRILLIC:
         default = requested if requested in _CYRILLIC else "ru"
         language = next((code for letters, code in _DISTINCTIVE_LETTERS.items() if re.search(letters, text)), default)
-    return _transliterated(text, _CYRILLIC_RULES.get(language, ()), _CYRILLIC[language])
+    letters, rules = _CYRILLIC[language], _CYRILLIC_RULES.get(language, ())
+    return _CYRILLIC_RUN.sub(lambda run: transliterated(run[0], letters, rules), text)
 
 
-def greek(text: str) -> str:
-    """Greek in Latin letters."""
-    if not re.search("[\u0370-\u03ff\u1f00-\u1fff]", text):
-        return text
-    return unicodedata.normalize("NFC", _transliterated(unicodedata.normalize("NFD", text), _GREEK_RULES, _GREEK))
-
-
-def caucasian(text: str) -> str:
-    """Georgian and Armenian in Latin letters."""
-    return _transliterated(text, _ARMENIAN_RULES, _GEORGIAN_AND_ARMENIAN)
-
-
-def vowelless(text: str, language: str) -> str:
-    """Words of Arabic (`ar`), Persian (`fa`) or Hebrew (`he`) in Latin letters; "" if more than half would be dropped.
-
-    Text in Arabic letters of another language is read as Persian if it has letters that Arabic lacks.
-    """
-    if language not in _LETTERS:
-        language = "fa" if re.search("[پچژگکیھہۀےٹڈڑں]", text) else "ar"
+def _vowelless(text: str, language: str) -> str:
+    """Words of Arabic, Persian or Hebrew in Latin letters; "" if more than half of them would be dropped."""
     words, out = text.split(), []
     position = dropped = 0
     while position < len(words):
@@ -182,12 +177,6 @@ def vowelless(text: str, language: str) -> str:
         dropped += not out[-1]
         position = end
     return " ".join(filter(None, out)) if dropped * 2 <= len(words) else ""
-
-
-def _transliterated(text: str, rules: Rules, letters: dict[str, str]) -> str:
-    for pattern, replacement in rules:
-        text = re.sub(pattern, replacement, text)
-    return "".join(letters.get(char, char) for char in text)
 
 
 @cache
@@ -229,6 +218,6 @@ def _lookup(written: str, language: str) -> str:
 def _letter_by_letter(word: str, language: str) -> str:
     """`word` romanised letter by letter if the result can be pronounced or has no letters; else ""."""
     plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
-    latin = _transliterated(plain, _RULES[language], _LETTERS[language]).replace("aa", "a")
+    latin = transliterated(plain, _LETTERS[language], _RULES[language]).replace("aa", "a")
     is_number = not re.search("[^\x00-\x7f]|[a-z]", latin)
     return latin if is_number or _PRONOUNCEABLE.fullmatch(latin) else ""

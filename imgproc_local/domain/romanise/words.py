@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from anyascii import anyascii
-
-from imgproc_local.domain.romanise.alphabets import ARABIC, HEBREW, caucasian, cyrillic, greek, latin, vowelless
+from imgproc_local.domain.romanise.alphabets import alphabetic, ascii_letters
 from imgproc_local.domain.romanise.dictionary import HAN, THAI, chinese, japanese, language_of_han, thai
 from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, KANA, indic, korean
 
@@ -49,11 +47,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
                 text = chinese(text)
             case _:
                 text = re.sub(f"[{HAN}]+", " ", text)
-    text = cyrillic(thai(indic(korean(text))), language if text_language else "", requested)
-    arabic = text_language if text_language in ("ar", "fa") else ""
-    text = re.sub(rf"[{ARABIC}]+(?:\s+[{ARABIC}]+)*", lambda run: vowelless(run[0], arabic), text)
-    text = re.sub(rf"[{HEBREW}]+(?:\s+[{HEBREW}]+)*", lambda run: vowelless(run[0], "he"), text)
-    text = latin(caucasian(greek(text)), language)
+    text = alphabetic(thai(indic(korean(text))), requested, text_language)
     return [part for word in text.split() for part in re.findall("[a-z0-9]+", _ascii(word))]
 
 
@@ -62,5 +56,5 @@ def _ascii(word: str) -> str:
     plain = "".join(char for char in unicodedata.normalize("NFKD", word) if not "\u0300" <= char <= "\u036f")
     if plain.isascii():
         return plain.lower()
-    letters = "".join(char if char.isascii() else re.sub("[^A-Za-z0-9]", "", anyascii(char)) for char in plain).lower()
+    letters = "".join(char if char.isascii() else ascii_letters(char) for char in plain).lower()
     return letters if re.search(f"[{_LATIN}]", plain) or not _UNREADABLE.search(letters) else ""
