@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import secrets
 import string
-from datetime import date, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -120,18 +119,6 @@ def _key(row: Row) -> ApiKey:
 # ---- credits ----
 
 
-class CreditUsage(Struct, frozen=True):
-    """The credits that one client used on one day (UTC) for one operation: a stage, or "regenerate".
-
-    `client_id` is "" if it is unknown.
-    """
-
-    day: str
-    operation: str
-    client_id: str
-    credits: int
-
-
 class Credits:
     """The balances of accounts."""
 
@@ -147,16 +134,6 @@ class Credits:
         async with self._database.transaction() as tx:
             await move_credits(tx, account_id, "grant", amount)
             return int(await tx.value("account_balance", {"account_id": account_id}))
-
-    async def usage(self, account_id: str, days: int) -> tuple[date, list[CreditUsage], dict[str, int]]:
-        """Today's date in UTC, and for the last `days`: the credits that the account used, and its pictures per day."""
-        async with self._database.listing() as read:
-            today = read.now.date()
-            parameters = {"account_id": account_id, "since": (today - timedelta(days=days - 1)).isoformat()}
-            rows = await read.all("usage", parameters)
-            pictures = await read.all("pictures_per_day", parameters)
-        used = [CreditUsage(row["day"], row["operation"], row["client_id"], row["credits"]) for row in rows]
-        return today, used, {row["day"]: row["pictures"] for row in pictures}
 
 
 async def move_credits(

@@ -52,27 +52,6 @@ SELECT accounts.name, accounts.balance, coalesce(sum(ledger.amount), 0) AS ledge
 FROM accounts LEFT JOIN ledger ON ledger.account_id = accounts.id
 GROUP BY accounts.id HAVING accounts.balance <> coalesce(sum(ledger.amount), 0);
 
--- name: usage
--- The credits of finished and waiting stages of the account, by day, operation and client. What was given back for a
--- failed stage is subtracted from the day of its price. The client of a deleted job, and of a text that was written anew,
--- is unknown.
-SELECT substr(hold.at, 1, 10) AS day,
-    CASE WHEN hold.stage LIKE 'regenerate-%' THEN 'regenerate' ELSE hold.stage END AS operation,
-    coalesce(stages.client_id, '') AS client_id,
-    -sum(hold.amount + coalesce(release.amount, 0)) AS credits
-FROM ledger AS hold
-    LEFT JOIN ledger AS release
-        ON release.job_id = hold.job_id AND release.stage = hold.stage AND release.kind = 'release'
-    LEFT JOIN stages ON stages.job_id = hold.job_id AND stages.name = hold.stage
-WHERE hold.account_id = :account_id AND hold.kind = 'hold' AND hold.at >= :since
-GROUP BY day, operation, client_id
-ORDER BY day;
-
--- name: pictures_per_day
-SELECT substr(at, 1, 10) AS day, count(DISTINCT job_id) AS pictures
-FROM ledger WHERE account_id = :account_id AND kind = 'hold' AND at >= :since
-GROUP BY day;
-
 -- ---- projects ----
 
 -- name: project_by_id

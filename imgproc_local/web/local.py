@@ -1,4 +1,4 @@
-"""The page's endpoints for its overview (balance, limits and vision model), the API keys, and its sessions."""
+"""The page's endpoints for its overview (limits and vision model), the API keys, and its sessions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from imgproc_local.api.requests import read_json
 from imgproc_local.compose import Services, used_model_status
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import InvalidRequest, NotFound
+from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
 from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.storage.sessions import PageSession, link_page
@@ -37,12 +37,8 @@ class DescribedBy(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What the page shows at its start. `balance` is that of the default account, None if that does not exist yet.
+    """What the page has to know at its start."""
 
-    The keys that the page creates belong to the default account.
-    """
-
-    balance: int | None
     max_upload_bytes: int
     max_tiff_bytes: int
     max_languages: int
@@ -118,15 +114,10 @@ class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
 @get("/local/overview")
 async def overview(request: Request[Any, Any, Any]) -> OverviewBody:
     services: Services = request.app.state.services
-    store, config = services.store, services.config
-    try:
-        balance = await store.credits.balance(await store.keys.account_id())
-    except NotFound:
-        balance = None
+    config = services.config
     described_by = await asyncio.to_thread(_described_by, config)
     return OverviewBody(
         Overview(
-            balance,
             config.max_upload_bytes,
             config.max_upload_bytes * TIFF_SIZE_FACTOR,
             MAX_LANGUAGES,

@@ -17,7 +17,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from imgproc_local.web import credits, exports, local, models
+from imgproc_local.web import exports, local, models
 from imgproc_local.web.guard import get, require_own_host, require_session
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -94,7 +94,7 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[handler for module in (local, models, credits, exports) for handler in module.HANDLERS],
+                route_handlers=[handler for module in (local, models, exports) for handler in module.HANDLERS],
                 response_headers=_NO_STORE,
                 guards=[require_session],
             ),

@@ -1,10 +1,9 @@
-"""The endpoints of the local page: creating, listing and revoking keys, the overview, and the use of credits."""
+"""The endpoints of the local page: creating, listing and revoking keys, and the overview."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,9 +13,8 @@ from imgproc_local import compose
 from imgproc_local.api import requests, uploads
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
-from tests.support import pictures
 from tests.support.installed import install
-from tests.support.service import Running, running
+from tests.support.service import Running
 
 
 def works(service: Running, key: str) -> bool:
@@ -129,20 +127,16 @@ def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monk
     assert b" 408 " in asyncio.run(stall())
 
 
-def test_the_overview_has_the_balance_and_the_limits(service: Running, page: httpx.Client) -> None:
+def test_the_overview_has_the_limits(service: Running, page: httpx.Client) -> None:
     config: Config = service.services.config
     data = page.get("/local/overview").json()["data"]
     assert data == {
-        "balance": service.client.get("/credits/balance").json()["data"]["balance"],
         "max_upload_bytes": config.max_upload_bytes,
         "max_tiff_bytes": 32 * config.max_upload_bytes,
         "max_languages": 10,
         "rate_limit_per_minute": config.rate_limit_per_minute,
         "described_by": {"model": None, "problem": None},
     }
-    account = service.run(service.services.store.keys.account_id())
-    service.run(service.services.store.credits.grant(account, 5))
-    assert page.get("/local/overview").json()["data"]["balance"] == data["balance"] + 5
 
 
 def test_the_overview_has_the_model_in_use(service: Running, page: httpx.Client) -> None:
@@ -175,33 +169,3 @@ def test_the_key_of_the_page_has_no_rate_limit_and_ends_with_the_session(service
         assert [client.get("/credits/balance").status_code for _ in range(4)] == [200] * 4
         assert page.post("/local/sign-out").status_code == 204
         assert client.get("/credits/balance").status_code == 401
-
-
-def test_before_the_first_account_there_is_no_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Running, "make_key", lambda *_: "none")
-    with running(tmp_path) as fresh:
-        assert httpx.get(f"{fresh.root}/local/overview", headers=fresh.page_session()).json()["data"]["balance"] is None
-
-
-def test_the_usage_of_credits_is_shown_by_day_and_key(tmp_path: Path) -> None:
-    with running(tmp_path) as service, httpx.Client(base_url=service.root, headers=service.page_session()) as page:
-        assert page.get("/local/credits").json()["data"]["keys"] == []
-        job = service.process("process", pictures.jpeg(seed=1), languages=["en", "de"])
-        text = f"/images/{job['image']['id']}/translations/en/regenerate"
-        for _ in range(2):
-            assert service.client.post(text, headers={"Prefer": "wait=20"}).status_code in (200, 202)
-        service.process("optimize", pictures.jpeg(seed=2))
-        deleted = service.process("optimize", pictures.jpeg(seed=3))
-        whole = pictures.jpeg(seed=4)
-        failed = service.process("optimize", whole[: len(whole) // 3])
-        assert failed["status"] == "failed", "its price is given back"
-        assert service.client.delete(f"/jobs/{deleted['job_id']}").status_code == 204
-        data = page.get("/local/credits").json()["data"]
-        assert data["balance"] == service.client.get("/credits/balance").json()["data"]["balance"]
-        assert len(data["days"]) == 30
-        today = data["days"][-1]
-        assert (today["credits"], today["pictures"]) == (8, 4)
-        assert today["operations"] == {"analyze": 2, "regenerate": 2, "optimize": 3, "convert": 1}
-        assert not any(day["credits"] for day in data["days"][:-1])
-        used = {(key["name"], key["credits"]) for key in data["keys"]}
-        assert used == {("test", 5), (None, 3)}

@@ -5,7 +5,6 @@ import { Messages, notice } from "./messages.js";
 import { Observable, useObservable } from "./observable.js";
 import { SessionEnded, local, signIn } from "./service.js";
 import { followPictures } from "./store.js";
-import { number } from "./format.js";
 import { PicturesView } from "./pictures.js";
 import { ModelsView } from "./view-models.js";
 import { AccessView } from "./view-access.js";
@@ -59,7 +58,6 @@ function App() {
         ${VIEWS.map(({ name, label }) => html`
           <a key=${name} href=${`#${name}`} aria-current=${name === route.view.name ? "page" : null}>${label}</a>`)}
       </nav>
-      <p class="credits">${data && html`<span class="visually-hidden-narrow">Credits </span>${data.balance === null ? "–" : number(data.balance)}`}</p>
     </header>
     <${Messages} />
     <main class=${`view view-${route.view.name}`}>

@@ -51,10 +51,6 @@ export function PicturesView({ app, path }) {
     if (currentId === null && pictures.length > 0 && !NARROW.matches && loaded) current.set(pictures[0].id);
   }, [currentId, pictures, loaded]);
 
-  // uploads spend credits, and stages that fail give them back: read the balance when work begins and when it ends
-  const working = counts.open > 0;
-  useEffect(() => { if (loaded) app.refresh(); }, [working]);
-
   const open = (id) => {
     current.set(id);
     if (path[0] !== id) location.hash = `pictures/${id}`;
@@ -127,7 +123,6 @@ export function PicturesView({ app, path }) {
       deleted += 1;
     }
     announce(`${counted(deleted, "picture")} deleted.`);
-    app.refresh();
   };
 
   /** Send the original of a picture again, with its options except the context. When that upload is accepted, delete the failed job. */

@@ -1,8 +1,8 @@
-// The view "Access": credits and their use, API keys, and the browsers that are signed in.
+// The view "Access": API keys, and the browsers that are signed in.
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { CopyButton } from "./copy.js";
-import { counted, dateTime, number } from "./format.js";
+import { counted, dateTime } from "./format.js";
 import { announce, confirmed } from "./messages.js";
 import { forgetKey, local, signOut as endOwnSession, storedKey } from "./service.js";
 import { Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
@@ -12,7 +12,6 @@ export function AccessView({ app }) {
   return html`
     <${Panel} title="Access" columns=${true} intro="Programs such as a website’s plugin send an API key with every request. Browsers open this page with a link.">
       <${Keys} app=${app} />
-      <${Credits} />
       <${Sessions} />
     </${Panel}>`;
 }
@@ -105,58 +104,6 @@ function CreatedKey({ created: { name, key }, onClose }) {
       <p>To try it with one of your pictures:</p>
       <p class="secret"><code dir="ltr">${curl}</code><${CopyButton} class="small" write=${() => curl} what="the command" /></p>
       <div class="actions"><button type="button" class="main" onClick=${close}>I have stored the key</button></div>
-    </div>`;
-}
-
-// ---- credits ----
-
-const OPERATIONS = { analyze: "Texts", optimize: "Optimized files", convert: "Converted files", regenerate: "Regenerated texts" };
-const shortDay = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-const dayText = (day) => shortDay.format(new Date(`${day}T00:00:00Z`));
-
-function Credits() {
-  const { data, problem } = useLoaded(() => local("GET", "/credits"));
-  const used = data ? data.days.reduce((sum, day) => sum + day.credits, 0) : 0;
-  return html`
-    <section aria-labelledby="credits-title" class="group">
-      <h3 id="credits-title">Credits</h3>
-      <${Problem} text=${problem} />
-      ${data && html`
-        <div class="sheet credit-sheet">
-          <dl class="figures">
-            <div><dt>Balance</dt><dd class="number">${data.balance === null ? "–" : number(data.balance)}</dd></div>
-            <div><dt>Used in 30 days</dt><dd class="number">${number(used)}</dd></div>
-            <div><dt>Pictures in 30 days</dt><dd class="number">${number(data.days.reduce((sum, day) => sum + day.pictures, 0))}</dd></div>
-          </dl>
-          ${used > 0 && html`
-            <div class="tables">
-              <${UsageByDay} days=${data.days} />
-              <${UsageTable} caption="Per key, 30 days" columns=${["Key", "Credits"]}
-                rows=${data.keys.map(({ key_id: id, name, credits }) => [name ?? (id ? "A deleted key" : "Commands, regenerated texts and deleted pictures"), credits])} />
-            </div>`}
-          <p class="hint">Credits count work and cost nothing; they let several users share one machine fairly. <code>imgproc-local credits grant N</code> adds more to the account “${data.account}”.</p>
-        </div>`}
-    </section>`;
-}
-
-function UsageByDay({ days }) {
-  const shown = days.filter((day) => day.credits || day.pictures).reverse();
-  const operations = [...new Set(shown.flatMap((day) => Object.keys(day.operations)))];
-  return html`<${UsageTable} caption="Per day (UTC)" columns=${["Day", "Pictures", ...operations.map((name) => OPERATIONS[name] ?? name), "Credits"]}
-    rows=${shown.map((day) => [dayText(day.day), day.pictures, ...operations.map((name) => day.operations[name] ?? 0), day.credits])} />`;
-}
-
-/** A table whose first column has names, and the others numbers. */
-function UsageTable({ caption, columns, rows }) {
-  return html`
-    <div class="scroll" tabindex="0" role="region" aria-label=${caption}>
-      <table>
-        <caption>${caption}</caption>
-        <thead><tr>${columns.map((title, place) => html`<th key=${title} scope="col" class=${place ? "right" : ""}>${title}</th>`)}</tr></thead>
-        <tbody>${rows.map(([name, ...numbers], row) => html`
-          <tr key=${row}><th scope="row" dir="auto">${name}</th>${numbers.map((count, place) => html`<td key=${place} class="right">${number(count)}</td>`)}</tr>`)}
-        </tbody>
-      </table>
     </div>`;
 }
 
