@@ -8,7 +8,6 @@ already.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -210,8 +209,7 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
         (folder / f"{DATABASE_FILE}-wal").unlink(missing_ok=True)
         restoring.mkdir(mode=0o700)
         try:
-            with source.open("rb") as file:
-                manifest = _unpack(file, restoring)
+            manifest = _unpack(source, restoring)
             referenced, keys = _prepare_database(restoring / DATABASE_FILE, at)
             if not referenced <= manifest.files.keys() | manifest.left_out.keys():
                 raise _unusable("files of jobs are missing in it")
@@ -231,45 +229,34 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
     return msgspec.structs.replace(manifest, files=restored), keys
 
 
-def _unpack(file: IO[bytes], folder: Path) -> Manifest:
+def _unpack(source: Path, folder: Path) -> Manifest:
     """Unpack the archive into `folder` and return its manifest. Raises: StorageFailed, for a damaged archive.
 
-    Only the members of a backup are accepted, each once and as a regular file. The blocks are read one after the other,
-    so that a header makes nothing larger than the archive.
+    Only the members of a backup are accepted, each once and as a regular file. They are read one after the other, so
+    that a header makes nothing larger than the archive.
     """
+    damaged = _unusable("it is damaged, or not a backup of imgproc-local")
     (folder / "files").mkdir(mode=0o700)
     hashes: dict[str, str] = {}
-    while header := file.read(tarfile.BLOCKSIZE):
-        try:
-            member = tarfile.TarInfo.frombuf(header, "ascii", "strict")
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            break
-        except (tarfile.HeaderError, ValueError) as error:
-            raise _unusable("it is damaged, or not a backup of imgproc-local") from error
-        is_known = member.name in (DATABASE_FILE, MANIFEST, DIGEST) or STORED_FILE.fullmatch(member.name)
-        if not is_known or member.type != tarfile.REGTYPE or member.name in hashes or member.size < 0:
-            raise _unusable("it is damaged, or not a backup of imgproc-local")
-        hashes[member.name] = _unpack_member(file, folder / member.name, member.size)
-        file.read(-member.size % tarfile.BLOCKSIZE)
+    try:
+        with tarfile.open(source, "r|") as archive:
+            for member in archive:
+                is_known = member.name in (DATABASE_FILE, MANIFEST, DIGEST) or STORED_FILE.fullmatch(member.name)
+                if not is_known or member.type != tarfile.REGTYPE or member.name in hashes:
+                    raise damaged
+                path = folder / member.name
+                path.parent.mkdir(exist_ok=True, mode=0o700)
+                content = archive.extractfile(member)
+                assert content is not None
+                with open(path, "xb", opener=_private) as target:
+                    shutil.copyfileobj(content, target, COPY_BYTES)
+                    target.flush()
+                    os.fsync(target.fileno())
+                fsync_folder(path.parent)
+                hashes[member.name] = hash_file(path)
+    except tarfile.TarError as error:
+        raise damaged from error
     return _checked_manifest(folder / MANIFEST, hashes)
-
-
-def _unpack_member(file: IO[bytes], path: Path, size_bytes: int) -> str:
-    """Write the next bytes of `file` to the new file `path`, sync it to the disk, and return its SHA-256."""
-    path.parent.mkdir(exist_ok=True, mode=0o700)
-    content = hashlib.sha256()
-    with open(path, "xb", opener=_private) as target:
-        while size_bytes:
-            data = file.read(min(COPY_BYTES, size_bytes))
-            if not data:
-                raise _unusable("it is cut off")
-            size_bytes -= len(data)
-            content.update(data)
-            target.write(data)
-        target.flush()
-        os.fsync(target.fileno())
-    fsync_folder(path.parent)
-    return content.hexdigest()
 
 
 def _checked_manifest(path: Path, hashes: dict[str, str]) -> Manifest:

@@ -116,7 +116,7 @@ class Blobs:
         self._to_remove: set[str] = set()
         """Leased files that have to be removed when their last lease ends."""
         self._lock = asyncio.Lock()
-        self._checked: dict[str, _State] = {}
+        self._checked: dict[str, tuple[int, ...]] = {}
         with storage_errors():
             self._files.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             self.incoming_folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -132,16 +132,13 @@ class Blobs:
     async def stored(self, incoming: Incoming | WorkerFile) -> AsyncIterator[Blob]:
         """Store the file, leased inside the block. It is removed again if the block raises and no row references it."""
         blob = await asyncio.to_thread(incoming.close)
-        async with self._lock:
-            self._leases[blob.sha256] += 1
-        succeeded = False
-        try:
-            await asyncio.to_thread(self._adopt, incoming.path, blob)
-            yield blob
-            succeeded = True
-        finally:
-            postponed = self._end_leases([blob.sha256])
-            await asyncio.shield(self.remove(postponed if succeeded else [blob.sha256]))
+        async with self.leased([blob.sha256]):
+            try:
+                await asyncio.to_thread(self._adopt, incoming.path, blob)
+                yield blob
+            except BaseException:
+                self._to_remove.add(blob.sha256)
+                raise
 
     @asynccontextmanager
     async def leased(self, addresses: Iterable[str]) -> AsyncIterator[None]:
@@ -152,15 +149,11 @@ class Blobs:
         try:
             yield
         finally:
-            await asyncio.shield(self.remove(self._end_leases(addresses)))
-
-    def _end_leases(self, addresses: Iterable[str]) -> list[str]:
-        """End one lease of each file. Returns those that have to be removed now."""
-        for sha256 in addresses:
-            self._leases[sha256] -= 1
-            if not self._leases[sha256]:
-                del self._leases[sha256]
-        return [sha256 for sha256 in addresses if sha256 in self._to_remove and sha256 not in self._leases]
+            for sha256 in addresses:
+                self._leases[sha256] -= 1
+                if not self._leases[sha256]:
+                    del self._leases[sha256]
+            await asyncio.shield(self.remove(addresses & self._to_remove))
 
     def _adopt(self, source: Path, blob: Blob) -> None:
         """Rename `source`, whose content has been synced to the disk, to its address.
@@ -193,7 +186,7 @@ class Blobs:
         with storage_errors():
             try:
                 state = _state(path)
-                if state.size_bytes != size_bytes:
+                if state[0] != size_bytes:
                     return "damaged"
                 if self._checked.get(sha256) == state:
                     return None
@@ -208,7 +201,7 @@ class Blobs:
         self._remember(sha256, state)
         return None
 
-    def _remember(self, sha256: str, state: _State) -> None:
+    def _remember(self, sha256: str, state: tuple[int, ...]) -> None:
         self._checked.pop(sha256, None)
         self._checked[sha256] = state
         if len(self._checked) > MAX_REMEMBERED:
@@ -263,18 +256,10 @@ class Blobs:
         return shutil.disk_usage(self._files).free
 
 
-class _State(Struct, frozen=True):
-    """What the file system reports about a file. It differs after every change of the content."""
-
-    size_bytes: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
-
-
-def _state(path: Path) -> _State:
+def _state(path: Path) -> tuple[int, ...]:
+    """What the file system reports about a file, its size first. It differs after every change of the content."""
     status = path.stat()
-    return _State(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def hash_file(path: Path) -> str:

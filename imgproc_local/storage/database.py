@@ -30,11 +30,24 @@ Parameters = Mapping[str, Any]
 Clock = Callable[[], datetime]
 
 BUSY_TIMEOUT_MS = 5000
-READERS, LIST_READERS = 2, 2
-"""Connections for single rows, and for lists: a poll never waits for a list."""
+READERS, LIST_READERS = 4, 2
+"""Connections that read, and how many of them lists may use at once: a poll never waits for a list."""
 
 DISK_FULL = "The disk that holds the data folder is full; nothing was stored."
 NOT_WRITABLE = "The data folder can't be written; nothing was stored."
+DAMAGED = "The database file is damaged; run `imgproc-local doctor`."
+
+
+MESSAGES = {
+    "SQLITE_FULL": DISK_FULL,
+    "SQLITE_IOERR_SHMSIZE": DISK_FULL,  # SQLite's shared memory is a file beside the database
+    "SQLITE_READONLY": NOT_WRITABLE,
+    "SQLITE_CANTOPEN": NOT_WRITABLE,
+    "SQLITE_BUSY": "The database is locked by another process; nothing was stored.",
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_NOTADB": DAMAGED,
+}
+"""By the beginning of the name of SQLite's error."""
 
 
 def _load_queries() -> dict[str, str]:
@@ -108,35 +121,16 @@ class Transaction:
         await self.all(query, parameters)
 
 
-class _Pool:
-    """Connections that only read. Each is used by one task at a time; further tasks wait."""
-
-    def __init__(self, connections: Sequence[aiosqlite.Connection]) -> None:
-        self._all = connections
-        self._free: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
-        for connection in connections:
-            self._free.put_nowait(connection)
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[aiosqlite.Connection]:
-        connection = await self._free.get()
-        try:
-            yield connection
-        finally:
-            self._free.put_nowait(connection)
-
-    async def close(self) -> None:
-        for connection in self._all:
-            await connection.close()
-
-
 class Database:
     """`clock` gives the instants that rows carry."""
 
     def __init__(self, writer: aiosqlite.Connection, readers: Sequence[aiosqlite.Connection], clock: Clock) -> None:
         self._writer = writer
-        self._readers = _Pool(readers[:READERS])
-        self._list_readers = _Pool(readers[READERS:])
+        self._readers = readers
+        self._free_readers: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
+        for reader in readers:
+            self._free_readers.put_nowait(reader)
+        self._lists = asyncio.Semaphore(LIST_READERS)
         self._clock = clock
         self._lock = asyncio.Lock()
 
@@ -165,20 +159,22 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
         """Statements that read a few rows; each sees what was committed before it began."""
-        with _translated_errors():
-            async with self._readers.connection() as connection:
+        connection = await self._free_readers.get()
+        try:
+            with _translated_errors():
                 yield Transaction(connection, self._clock())
+        finally:
+            self._free_readers.put_nowait(connection)
 
     @asynccontextmanager
     async def listing(self) -> AsyncIterator[Transaction]:
-        """As `reading`, for statements that may take longer; no `reading` waits for them."""
-        with _translated_errors():
-            async with self._list_readers.connection() as connection:
-                yield Transaction(connection, self._clock())
+        """As `reading`, for statements that may take longer; they leave connections for those of `reading`."""
+        async with self._lists, self.reading() as read:
+            yield read
 
     async def close(self) -> None:
-        await self._readers.close()
-        await self._list_readers.close()
+        for reader in self._readers:
+            await reader.close()
         async with self._lock:
             await self._writer.close()
 
@@ -212,17 +208,9 @@ def _translated_errors() -> Iterator[None]:
 
 
 def _message(error: sqlite3.Error) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    # SQLite's shared memory is a file beside the database
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE")):
-        return DISK_FULL
-    if name.startswith("SQLITE_READONLY") or name.startswith("SQLITE_CANTOPEN"):
-        return NOT_WRITABLE
-    if name.startswith("SQLITE_BUSY"):
-        return "The database is locked by another process; nothing was stored."
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return "The database file is damaged; run `imgproc-local doctor`."
-    return f"SQLite reported {name or type(error).__name__}; nothing was stored."
+    name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+    unknown = f"SQLite reported {name}; nothing was stored."
+    return next((message for beginning, message in MESSAGES.items() if name.startswith(beginning)), unknown)
 
 
 def _create_private(path: Path) -> None:
@@ -243,12 +231,9 @@ async def _connect(path: Path) -> aiosqlite.Connection:
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.row_factory = sqlite3.Row
     try:
-        await connection.execute_fetchall(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-        await connection.execute_fetchall("PRAGMA journal_mode = WAL")
-        await connection.execute_fetchall("PRAGMA synchronous = FULL")
-        await connection.execute_fetchall("PRAGMA foreign_keys = ON")
-        # the bytes of deleted rows are overwritten, such as those of a context
-        await connection.execute_fetchall("PRAGMA secure_delete = ON")
+        # with secure_delete, the bytes of deleted rows are overwritten, such as those of a context
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+            await connection.execute_fetchall(f"PRAGMA {setting}")
     except BaseException:
         await connection.close()
         raise
@@ -282,7 +267,7 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
             writer = await _connect(path)
             opened.append(writer)
             await _update(writer)
-            for _ in range(READERS + LIST_READERS):
+            for _ in range(READERS):
                 opened.append(reader := await _connect(path))
                 await reader.execute_fetchall("PRAGMA query_only = ON")
         except BaseException:

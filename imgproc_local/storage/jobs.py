@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import IdempotencyConflict, NotFound, QueueFull
 from imgproc_local.domain.image import ImageInfo
@@ -200,7 +200,8 @@ class Jobs:
     ) -> list[Job]:
         """At most `limit` jobs that match `filters`, newest first, older than `before_id` where it is given."""
         parameters = {
-            **_list_parameters(filters),
+            **asdict(filters),
+            "statuses": msgspec.json.encode(filters.statuses or ()).decode(),
             "account_id": account_id,
             "before_id": before_id or ABOVE_ALL_IDS,
             "limit": limit,
@@ -302,14 +303,3 @@ def _list_queries(filters: JobFilters) -> list[str]:
     queries = {Status.COMPLETED: all_jobs, Status.FAILED: "list_failed_jobs"}
     # most jobs are completed, so that an index of these would not shorten the search
     return list({queries.get(status, "list_open_jobs") for status in filters.statuses or (Status.COMPLETED,)})
-
-
-def _list_parameters(filters: JobFilters) -> dict[str, Any]:
-    """The parameters that the statements of `_list_queries` take from the filters."""
-    return {
-        "project_id": filters.project_id,
-        "statuses": msgspec.json.encode(list(filters.statuses or ())).decode(),
-        "needs_text": filters.needs_text,
-        "language_missing": filters.language_missing,
-        "larger_than_optimized": filters.larger_than_optimized,
-    }

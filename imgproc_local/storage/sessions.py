@@ -100,11 +100,8 @@ class Sessions:
         """Make `key_id` the key that ends with the session, and revoke the one before it."""
         async with self._database.transaction() as tx:
             row = await tx.one("session_by_id", {"id": session_id})
-            if row is None:  # signed out meanwhile
-                await tx.run("revoke_key", {"id": key_id, "at": tx.at})
-                return
-            if row["key_id"] is not None:
-                await tx.run("revoke_key", {"id": row["key_id"], "at": tx.at})
+            # without a session, it was signed out meanwhile
+            await tx.run("revoke_key", {"id": key_id if row is None else row["key_id"], "at": tx.at})
             await tx.run("set_session_key", {"id": session_id, "key_id": key_id})
 
     async def revoke(self, session_id: str) -> None:
@@ -113,7 +110,7 @@ class Sessions:
             row = await tx.one("session_by_id", {"id": session_id.lower()})
             if row is None:
                 raise NotFound(f"There is no session with the id {session_id!r}; `sessions list` shows the ids.")
-            await _end(tx, _session(row))
+            await _end(tx, row)
 
     async def revoke_all(self) -> list[str]:
         """End every session, revoke their keys, and make unused links invalid. Returns the ids."""
@@ -127,13 +124,12 @@ class Sessions:
 async def _delete_expired(tx: Transaction) -> None:
     await tx.run("delete_expired_links", {"at": tx.at})
     for row in await tx.all("expired_sessions", {"at": tx.at}):
-        await _end(tx, _session(row))
+        await _end(tx, row)
 
 
-async def _end(tx: Transaction, session: PageSession) -> None:
-    await tx.run("delete_session", {"id": session.id})
-    if session.key_id is not None:
-        await tx.run("revoke_key", {"id": session.key_id, "at": tx.at})
+async def _end(tx: Transaction, session: Row) -> None:
+    await tx.run("revoke_key", {"id": session["key_id"], "at": tx.at})
+    await tx.run("delete_session", {"id": session["id"]})
 
 
 def _after(tx: Transaction, seconds: int) -> str:
