@@ -131,20 +131,6 @@ def converted(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"converted", format=work.plan.format)
 
 
-async def test_stages_are_claimed_in_the_order_of_their_jobs(tmp_path: Path) -> None:
-    order: list[int] = []
-
-    def note(work: WorkItem, check_stop: CheckStop) -> Output:
-        order.append(seed_of(work))
-        return Output(keeps_original=True)
-
-    async with harness(tmp_path, note) as service:
-        jobs = [await service.accept(seed) for seed in range(8)]
-        for job in jobs:
-            await service.engine.wait(job.id, 10)
-    assert order == list(range(8))
-
-
 async def test_a_lane_runs_one_stage_per_thread_at_once(tmp_path: Path) -> None:
     both = threading.Barrier(2, timeout=5)
 
@@ -168,26 +154,6 @@ async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
         job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.FAILED
         assert "0.5 seconds" in (job.stages[0].error or "")
-
-
-async def test_an_orderly_stop_requeues_the_running_stage_without_counting_the_attempt(tmp_path: Path) -> None:
-    started = threading.Event()
-
-    def long(work: WorkItem, check_stop: CheckStop) -> Output:
-        started.set()
-        while True:
-            check_stop()
-            time.sleep(0.005)
-
-    job = None
-    for _ in range(MAX_ATTEMPTS + 2):
-        async with harness(tmp_path, long, timeouts=PATIENT) as service:
-            job = job or await service.accept()
-            assert await asyncio.to_thread(started.wait, 30)
-            started.clear()
-    async with harness(tmp_path, smaller) as service:
-        assert job is not None
-        assert (await service.engine.wait(job.id, 10)).status is Status.COMPLETED
 
 
 class RefusesThreeResults(Stages):
@@ -268,41 +234,6 @@ async def test_an_unexpected_error_while_recording_fails_the_stage_and_its_lane_
         assert "Server Error" in (failed.stages[0].error or "")
         assert (await service.engine.wait(fine.id, 10)).status is Status.COMPLETED
         assert service.engine.problem is None
-
-
-class StopsWhileClaiming(Stages):
-    stop: Callable[[], object]
-    has_claimed: asyncio.Event
-
-    async def claim(self, lane: str) -> ClaimedStage | None:
-        claimed = await super().claim(lane)
-        if claimed is not None:
-            self.stop()
-            self.has_claimed.set()
-            await asyncio.sleep(0.05)
-        return claimed
-
-
-async def test_a_stage_that_is_claimed_while_the_service_stops_is_requeued(tmp_path: Path) -> None:
-    ran = threading.Event()
-
-    def note(work: WorkItem, check_stop: CheckStop) -> Output:
-        ran.set()
-        return Output(keeps_original=True)
-
-    async with harness(tmp_path, note, stages_type=StopsWhileClaiming) as service:
-        assert isinstance(service.stages, StopsWhileClaiming)
-        service.stages.stop = lambda: asyncio.get_running_loop().create_task(service.engine.stop())
-        service.stages.has_claimed = asyncio.Event()
-        job = await service.accept()
-        async with asyncio.timeout(30):
-            await service.stages.has_claimed.wait()
-            while True:
-                stage = (await service.jobs.get(job.id)).stages[0]
-                if stage.state == "pending":
-                    break
-                await asyncio.sleep(0.01)
-    assert not ran.is_set()
 
 
 async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine import analyze, results
-from imgproc_local.engine.stage import Options, Output, WorkItem
+from imgproc_local.engine.stage import Options, WorkItem
 from tests.support import pictures
 
 
@@ -58,11 +57,6 @@ def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work
     assert sent(result) == result
 
 
-def test_an_output_with_texts_survives_the_way_to_another_process() -> None:
-    output = Output(texts=(Translation("en", "a-name", "A text.", TextSource.FACTS),))
-    assert sent(output) == output
-
-
 def test_optimize_never_returns_a_file_with_private_data_even_if_the_cleaned_one_is_larger(
     work: WorkItem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,11 +72,3 @@ def test_optimize_never_returns_a_file_with_private_data_even_if_the_cleaned_one
     assert not Image.open(io.BytesIO(output.data)).getexif()
     work.original.write_bytes(pictures.jpeg())
     assert results.optimize(work, never_stop).keeps_original, "without private data, the original is the result"
-
-
-def test_optimize_returns_an_original_that_it_can_not_make_smaller(work: WorkItem) -> None:
-    first = results.optimize(work, never_stop)
-    assert first.data is not None
-    work.original.write_bytes(first.data)
-    again = results.optimize(work, never_stop)
-    assert again == Output(keeps_original=True)

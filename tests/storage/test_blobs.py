@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -120,46 +119,6 @@ async def test_a_full_disk_is_reported_and_leaves_nothing(blobs: Blobs, monkeypa
     monkeypatch.undo()
     assert blobs.on_disk() == []
     assert list(blobs.incoming_folder.iterdir()) == []
-
-
-async def test_a_truncated_blob_is_replaced(blobs: Blobs, references: References) -> None:
-    async with put(blobs, b"content") as blob:
-        references.digests.add(blob.sha256)
-    blobs.path(blob.sha256).write_bytes(b"con")
-    async with put(blobs, b"content"):
-        pass
-    assert blobs.path(blob.sha256).read_bytes() == b"content"
-
-
-async def test_a_second_upload_of_the_same_content_waits_until_its_file_is_durable(
-    blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first upload has renamed its file and not yet synced the folders when the second one is stored."""
-    renamed, may_sync = threading.Event(), threading.Event()
-    synced: list[Path] = []
-
-    def sync(folder: Path) -> None:
-        if not renamed.is_set():
-            renamed.set()
-            may_sync.wait(10)
-        synced.append(folder)
-
-    monkeypatch.setattr("imgproc_local.storage.blobs.fsync_folder", sync)
-
-    async def upload() -> None:
-        async with put(blobs, b"content") as blob:
-            references.digests.add(blob.sha256)
-
-    first = asyncio.create_task(upload())
-    try:
-        assert await asyncio.to_thread(renamed.wait, 10)
-        await upload()
-        assert not first.done()
-        (path,) = blobs.on_disk()
-        assert synced == [path.parent, path.parent.parent]
-    finally:
-        may_sync.set()
-        await first
 
 
 async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from imgproc_local import storage
-from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.database import QUERIES, Database, open_database
 
 AT = "2026-11-01T00:00:00.000Z"
@@ -83,12 +82,6 @@ async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> Non
         assert await count_accounts(database) == 10
     finally:
         await database.close()
-
-
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "d.db").write_bytes(b"this is not a database" * 100)
-    with pytest.raises(StorageFailed, match="damaged"):
-        await open_database(tmp_path / "d.db")
 
 
 async def test_every_named_statement_is_valid(tmp_path: Path) -> None:

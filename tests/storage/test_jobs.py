@@ -4,70 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import IdempotencyConflict, InsufficientCredits, InvalidRequest, NotFound, QueueFull
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, StageName, Status, StoredFile
-from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, STAGES, Operation, Plan
-from imgproc_local.domain.privacy import Removed
-from imgproc_local.storage.jobs import IDEMPOTENCY_WINDOW
+from imgproc_local.domain.errors import NotFound, QueueFull
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Job, Status, StoredFile
+from imgproc_local.domain.plan import Operation
 from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS
-from tests.storage.store import BALANCE, PRICES, QUEUE_LIMIT, Store, texts
+from tests.storage.store import BALANCE, QUEUE_LIMIT, Store, texts
 
 OTHER_ULID = "01arz3ndektsv4rrffq69g5fav"
 
 
 # ---- submitting ----
-
-
-async def test_a_new_job_is_pending_with_its_stages_and_its_project(store: Store) -> None:
-    job, is_new = await store.submit_or_repeat(Operation.PROCESS)
-    assert is_new
-    assert job.status is Status.PENDING
-    assert [stage.name for stage in job.stages] == list(STAGES[Operation.PROCESS])
-    assert job.original == StoredFile("a" * 64, 1000, Format.JPEG)
-    assert (job.optimized, job.converted, job.translations) == (None, None, ())
-    assert await store.jobs.get(job.id, store.account_id) == job
-    assert await store.jobs.by_image(job.image_id, store.account_id) == job
-
-
-async def test_jobs_of_one_project_name_share_the_project(store: Store) -> None:
-    first, second = await store.submit(), await store.submit()
-    named = await store.submit(plan=Plan(Operation.OPTIMIZE, project_name="Another"))
-    again = await store.submit(plan=Plan(Operation.OPTIMIZE, project_id=named.project_id, project_name="Ignored"))
-    assert first.project_id == second.project_id != named.project_id == again.project_id
-    claimed = [await store.stages.claim("codecs") for _ in range(4)]
-    assert [work.plan.project_name for work in claimed if work] == [
-        DEFAULT_PROJECT_NAME,
-        DEFAULT_PROJECT_NAME,
-        "Another",
-        "Another",
-    ]
-
-
-async def test_an_unknown_project_is_refused_and_nothing_is_written(store: Store) -> None:
-    with pytest.raises(InvalidRequest, match="project_id must name a project of this account"):
-        await store.submit(plan=Plan(Operation.OPTIMIZE, project_id=OTHER_ULID))
-    with pytest.raises(InvalidRequest):
-        await store.jobs.require_project(store.account_id, OTHER_ULID)
-    assert await store.jobs.page(store.account_id, 10) == []
-    assert await store.balance() == BALANCE
-
-
-async def test_a_full_queue_refuses_until_a_job_is_final(store: Store) -> None:
-    for _ in range(QUEUE_LIMIT):
-        await store.submit()
-    with pytest.raises(QueueFull):
-        await store.jobs.require_room(store.account_id)
-    with pytest.raises(QueueFull):
-        await store.submit()
-    await store.finish()
-    await store.jobs.require_room(store.account_id)
-    await store.submit()
 
 
 async def test_concurrent_submissions_do_not_exceed_the_queue_limit(store: Store) -> None:
@@ -76,47 +27,7 @@ async def test_concurrent_submissions_do_not_exceed_the_queue_limit(store: Store
     assert sum(isinstance(outcome, QueueFull) for outcome in outcomes) == QUEUE_LIMIT
 
 
-# ---- idempotency ----
-
-
-async def test_the_same_key_and_body_give_the_same_job_and_cost_once(store: Store) -> None:
-    first, is_new = await store.submit_or_repeat(idempotency_key="k")
-    again, repeated = await store.submit_or_repeat(idempotency_key="k")
-    assert (is_new, repeated) == (True, False)
-    assert again.id == first.id
-    assert await store.balance() == BALANCE - PRICES[StageName.OPTIMIZE]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"sha256": "b" * 64}, {"original_filename": "b.jpg"}, {"plan": Plan(Operation.OPTIMIZE, project_name="B")}],
-)
-async def test_the_same_key_with_another_body_is_a_conflict(store: Store, other: dict[str, Any]) -> None:
-    await store.submit(idempotency_key="k")
-    with pytest.raises(IdempotencyConflict):
-        await store.submit(idempotency_key="k", **other)
-
-
-async def test_an_idempotency_key_is_valid_for_its_account_and_for_a_day(store: Store) -> None:
-    first = await store.submit(idempotency_key="k")
-    assert (await store.submit(idempotency_key="k", account_id=store.other_account_id)).id != first.id
-    store.now += IDEMPOTENCY_WINDOW - timedelta(seconds=1)
-    assert (await store.submit(idempotency_key="k")).id == first.id
-    store.now += timedelta(seconds=2)
-    assert (await store.submit(idempotency_key="k")).id != first.id
-
-
 # ---- credits ----
-
-
-async def test_credits_are_held_at_the_submission_and_stay_spent_when_stages_are_done(store: Store) -> None:
-    job = await store.submit(Operation.PROCESS)
-    assert await store.balance() == BALANCE - 6
-    await store.finish()
-    await store.finish()
-    await store.finish("vision")
-    assert await store.balance() == BALANCE - 6
-    assert await store.ledger(job) == [("hold", "analyze", -3), ("hold", "optimize", -2), ("hold", "convert", -1)]
 
 
 async def test_a_failed_stage_gives_back_its_own_price_once(store: Store) -> None:
@@ -129,28 +40,7 @@ async def test_a_failed_stage_gives_back_its_own_price_once(store: Store) -> Non
     assert (await store.ledger(job))[3:] == [("release", "optimize", 2)]
 
 
-async def test_a_balance_that_does_not_cover_the_job_is_refused_with_the_shortfall(store: Store) -> None:
-    prices = {StageName.OPTIMIZE: BALANCE + 7}
-    with pytest.raises(InsufficientCredits) as refused:
-        await store.submit(prices=prices)
-    assert (refused.value.required, refused.value.balance, refused.value.shortfall) == (BALANCE + 7, BALANCE, 7)
-    assert await store.jobs.page(store.account_id, 10) == []
-    assert await store.balance() == BALANCE
-
-
 # ---- claiming and recording ----
-
-
-async def test_stages_of_a_lane_are_claimed_in_the_order_of_submission(store: Store) -> None:
-    jobs = [await store.submit(Operation.PROCESS) for _ in range(2)]
-    claimed = [await store.stages.claim("codecs") for _ in range(5)]
-    expected = [(job.id, stage) for job in jobs for stage in (StageName.OPTIMIZE, StageName.CONVERT)]
-    assert [(work.job.id, work.stage) for work in claimed if work] == expected
-    assert claimed[4] is None
-    vision = await store.stages.claim("vision")
-    assert vision is not None
-    assert vision.job.id == jobs[0].id
-    assert vision.job.status is Status.ANALYZING, "the stage that was started last"
 
 
 async def test_concurrent_claims_never_share_a_stage(store: Store) -> None:
@@ -159,47 +49,6 @@ async def test_concurrent_claims_never_share_a_stage(store: Store) -> None:
     claimed = await asyncio.gather(*(store.stages.claim("codecs") for _ in range(2 * QUEUE_LIMIT)))
     ids = [work.job.id for work in claimed if work]
     assert len(ids) == len(set(ids)) == QUEUE_LIMIT
-
-
-async def test_a_claimed_stage_carries_what_its_work_needs(store: Store) -> None:
-    plan = Plan(Operation.PROCESS, languages=("de", "en"), format=Format.AVIF)
-    await store.submit(Operation.PROCESS, plan=plan, original_filename="b.jpg")
-    claimed = await store.stages.claim("vision")
-    assert claimed is not None
-    assert (claimed.plan.languages, claimed.plan.format, claimed.attempts) == (("de", "en"), Format.AVIF, 1)
-    assert claimed.info == ImageInfo(Format.JPEG, 8, 8)
-    assert claimed.job.original_filename == "b.jpg"
-
-
-async def test_results_are_readable_as_soon_as_their_stage_is_done(store: Store) -> None:
-    await store.submit(Operation.PROCESS)
-    optimized = StoredFile("b" * 64, 500, Format.JPEG)
-    job = await store.finish(file=optimized)
-    assert (job.optimized, job.converted, job.status.final) == (optimized, None, False)
-    analyzed = await store.stages.claim("vision")
-    assert analyzed is not None
-    now = await store.stages.record_done(analyzed, None, texts("a-name", "en", "de"), (Removed.GPS,))
-    assert now is not None
-    assert [text.language_code for text in now.translations] == ["en", "de"]
-    assert now.removed == (Removed.GPS,)
-    converted = StoredFile("c" * 64, 400, Format.WEBP)
-    final = await store.finish(file=converted)
-    assert (final.status, final.converted) == (Status.COMPLETED, converted)
-    assert await store.jobs.referenced_files() == {"a" * 64, "b" * 64, "c" * 64}
-    assert await store.jobs.is_referenced("c" * 64)
-    assert not await store.jobs.is_referenced("d" * 64)
-
-
-async def test_file_names_are_unique_in_their_project_and_language(store: Store) -> None:
-    names = []
-    for project in ("A", "A", "B", "A"):
-        await store.submit(Operation.ANALYZE, plan=Plan(Operation.ANALYZE, project_name=project))
-        claimed = await store.stages.claim("vision")
-        assert claimed is not None
-        job = await store.stages.record_done(claimed, None, texts("name", "en", "de"))
-        assert job is not None
-        names.append([text.seo_filename for text in job.translations])
-    assert names == [["name", "name"], ["name-2", "name-2"], ["name", "name"], ["name-3", "name-3"]]
 
 
 async def test_a_final_job_never_changes_again(store: Store) -> None:
@@ -273,28 +122,7 @@ async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) 
     assert (await store.jobs.get(innocent.id)).status is Status.COMPLETED
 
 
-async def test_an_orderly_stop_does_not_count_as_an_attempt(store: Store) -> None:
-    await store.submit()
-    for _ in range(MAX_ATTEMPTS + 1):
-        claimed = await store.stages.claim("codecs")
-        assert claimed is not None
-        assert claimed.attempts == 1
-        await store.stages.requeue(claimed)
-
-
 # ---- reading, listing, deleting ----
-
-
-async def test_another_account_sees_no_job(store: Store) -> None:
-    job = await store.submit()
-    for call in (
-        store.jobs.get(job.id, store.other_account_id),
-        store.jobs.by_image(job.image_id, store.other_account_id),
-        store.jobs.delete(job.id, store.other_account_id),
-    ):
-        with pytest.raises(NotFound):
-            await call
-    assert await store.jobs.page(store.other_account_id, 10) == []
 
 
 async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> None:
@@ -330,11 +158,6 @@ async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) ->
     jobs += [await store.submit() for _ in range(3)]
     assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]
     assert jobs[-1].created_at.startswith("2026-")
-
-
-async def test_jobs_of_one_instant_list_in_the_order_of_their_submission(store: Store) -> None:
-    jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
-    assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]
 
 
 async def test_a_thumbnail_is_a_file_of_its_job_until_the_upload_is_removed(store: Store) -> None:

@@ -7,15 +7,10 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from imgproc_local.domain.job import Status
-from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
-from imgproc_local.storage.jobs import JobFilters
-from tests.storage.store import QUEUE_LIMIT, Store
 
 LISTS = [name for name in QUERIES if name.startswith("list_") and "jobs" in name]
 PARAMETERS = (
@@ -76,24 +71,3 @@ async def test_readers_are_bounded_and_returned_when_a_task_is_cancelled(databas
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def test_pages_are_newest_first_and_complete(store: Store) -> None:
-    jobs = [await store.submit() for _ in range(QUEUE_LIMIT)]
-    first = await store.jobs.page(store.account_id, 2)
-    rest = await store.jobs.page(store.account_id, 10, before_id=first[-1].id)
-    assert [job.id for job in [*first, *rest]] == [job.id for job in reversed(jobs)]
-
-
-async def test_pages_can_be_limited_to_statuses_and_a_project(store: Store) -> None:
-    named = await store.submit(plan=Plan(Operation.OPTIMIZE, project_name="Another"))
-    await store.finish()
-    pending = await store.submit()
-
-    async def listed(**filters: Any) -> list[str]:
-        return [job.id for job in await store.jobs.page(store.account_id, 10, JobFilters(**filters))]
-
-    assert await listed(statuses=(Status.COMPLETED,)) == [named.id]
-    assert await listed(statuses=(Status.PENDING,)) == [pending.id]
-    assert await listed(statuses=(Status.FAILED,)) == []
-    assert await listed(project_id=named.project_id) == [named.id]

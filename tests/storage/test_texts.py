@@ -155,17 +155,6 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     assert await store.stages.claim("vision") is None
 
 
-async def test_an_orderly_stop_counts_as_no_attempt(store: Store) -> None:
-    job = await analyzed(store)
-    await request(store, job, "de")
-    for _ in range(MAX_ATTEMPTS + 1):
-        await store.stages.requeue(await claim(store))
-    assert await store.stages.recover() == (0, 0)
-    claimed = await store.stages.claim("vision")
-    assert claimed is not None
-    assert claimed.attempts == 1
-
-
 async def test_a_deleted_job_gives_back_what_has_not_started(store: Store) -> None:
     job = await analyzed(store)
     await request(store, job, "de")

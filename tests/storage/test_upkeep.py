@@ -1,0 +1,105 @@
+"""The upkeep removes what is too old and reports it, but not because the clock is or was ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from imgproc_local.engine import upkeep
+from imgproc_local.engine.upkeep import run_upkeep
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.system import audit
+from tests.storage.store import Store
+
+WAIT_S = 60
+NINETY_DAYS = MaxAge(jobs=timedelta(days=90))
+
+
+async def rounds_of_upkeep(store: Store, folder: Path, elapsed: Callable[[int], float], rounds: int = 3) -> list[None]:
+    """Let the upkeep go round some times; `elapsed` is the time since the start in each. Returns the removals that it
+    has reported."""
+    removals: list[None] = []
+    ended = asyncio.Event()
+    calls = 0
+
+    def counted() -> float:
+        nonlocal calls
+        calls += 1
+        if calls > 4 * rounds:  # more than a round asks for
+            ended.set()
+        return elapsed(calls)
+
+    blobs = Blobs(folder, store.jobs.is_referenced)
+    retention = Retention(store.database)
+    arguments = (retention, blobs, NINETY_DAYS, lambda: store.now, lambda: removals.append(None), counted)
+    task = asyncio.create_task(run_upkeep(*arguments))
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await ended.wait()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    return removals
+
+
+@pytest.mark.parametrize(("clock_days", "elapsed_days", "remaining"), [(100, 100, 0), (100, 0, 1), (0.5, 0, 1)])
+async def test_only_time_that_has_passed_makes_jobs_old(
+    store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    clock_days: float,
+    elapsed_days: float,
+    remaining: int,
+) -> None:
+    monkeypatch.setattr(upkeep, "DELETE_FILES_EVERY_S", 0)
+    monkeypatch.setattr(upkeep, "REMOVE_EVERY_S", 0)
+    caplog.set_level(logging.INFO)
+    audit.log.addHandler(caplog.handler)
+    await store.submit()
+    await store.finish()
+    start = store.now
+
+    def elapsed(call: int) -> float:
+        if call == 1:
+            return 0.0
+        store.now = start + timedelta(days=clock_days)
+        return max(elapsed_days, 0.01) * 86_400
+
+    try:
+        removals = await rounds_of_upkeep(store, tmp_path, elapsed)
+    finally:
+        audit.log.removeHandler(caplog.handler)
+    assert len(await store.jobs.page(store.account_id, 10)) == remaining
+    assert bool(removals) == (remaining == 0)
+    assert ("clock is ahead by" in caplog.text) == (clock_days - elapsed_days > 1)
+    logged = [record.getMessage() for record in caplog.records]
+    expected = [
+        "Removing what is too old (retention_jobs_days = 90): 1 jobs, 1 files.",
+        "data.prune jobs=1 files=1 by=retention retention_jobs_days=90",
+    ]
+    assert [message in logged for message in expected] == [remaining == 0] * 2
+
+
+async def test_a_clock_that_is_ahead_at_the_start_and_corrected_soon_removes_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "DELETE_FILES_EVERY_S", 0)
+    await store.submit()
+    await store.finish()
+    start = store.now
+    store.now = start + timedelta(days=400)
+
+    def elapsed(call: int) -> float:
+        if call > 3:
+            store.now = start + timedelta(minutes=10)
+        return (0.0, 60.0, 599.0, 601.0)[min(call, 4) - 1]
+
+    assert await rounds_of_upkeep(store, tmp_path, elapsed) == []
+    assert len(await store.jobs.page(store.account_id, 10)) == 1
