@@ -32,7 +32,7 @@ from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Credits, Keys
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.database import Clock, Database, open_database, rfc3339, utc_now
+from imgproc_local.storage.database import Clock, Database, open_database, utc_now
 from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLDER, content_problem
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.retention import MaxAge, Retention
@@ -286,7 +286,7 @@ def max_age(config: Config) -> MaxAge:
     )
 
 
-def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None:
+def compression_service(config: Config) -> Tinify | None:
     """The external service that optimizes; None if none is configured. Nothing is sent before the first picture.
 
     Raises: SettingInvalid where the settings contradict each other, such as an external service in air-gapped mode.
@@ -295,15 +295,9 @@ def compression_service(config: Config, clock: Clock = utc_now) -> Tinify | None
     if config.compression_service == "local":
         return None
     from imgproc_local.remote.tinify import Tinify
-    from imgproc_local.remote.usage import Usage, write_usage
 
-    return Tinify(
-        config.compression_url,
-        config.compression_key.reveal(),
-        # the local codecs have the other half of the stage's time
-        config.stage_timeout_s / 2,
-        lambda count: write_usage(config.data_dir, Usage(count, rfc3339(clock()))),
-    )
+    # the local codecs have the other half of the stage's time
+    return Tinify(config.compression_url, config.compression_key.reveal(), config.stage_timeout_s / 2)
 
 
 @asynccontextmanager
@@ -379,7 +373,7 @@ async def open_services(
         StorageFailed: the folder or the database can't be used.
         SettingInvalid: the settings contradict each other.
     """
-    service = compression_service(config, clock)
+    service = compression_service(config)
     # for `asyncio.to_thread`, with as many threads as it would have by default
     asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
     lock = lock or lock_folder(config, doing)

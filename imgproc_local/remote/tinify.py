@@ -1,8 +1,8 @@
 """A client of a Tinify-compatible compression service: sends a picture, receives a smaller one of the same format.
 
 Source: the Tinify API reference. The client sends the picture with `POST {base}/shrink` and HTTP Basic authentication
-(user `api`, the key as password). The service answers with status 201, a JSON body, and the headers `Location` (the URL
-of the result) and `Compression-Count`. The body of an error is `{"error": …, "message": …}`.
+(user `api`, the key as password). The service answers with status 201, a JSON body, and the URL of the result in the
+header `Location`. The body of an error is `{"error": …, "message": …}`.
 
 Invariants: requests are sent to the configured origin only, whatever a redirect or `Location` says. Every wait has a
 timeout and every body a maximum size. The key is in the Authorization header only, never in a message, a log record or
@@ -14,8 +14,6 @@ No request is repeated: the local codecs do the work for a picture that the serv
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
 import time
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
@@ -33,8 +31,6 @@ from imgproc_local.system.threads import run_until_stopped
 if TYPE_CHECKING:
     import httpx
 
-log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 COOLDOWN_S = 30.0
@@ -51,18 +47,10 @@ _PICTURE_REJECTED = (400, 413, 415, 422)
 """Status codes that reject this picture; the service may accept another."""
 
 
-class _Response(Struct, frozen=True):
-    """The parts of an HTTP response that are used. `body` is None if it was longer than allowed."""
-
-    location: str
-    body: bytes | None
-
-
 class _OutputInfo(Struct, frozen=True):
-    """`size` is the size of the result in bytes, `type` its media type."""
+    """`size` is the size of the result in bytes."""
 
     size: int
-    type: str = ""
 
 
 class _SuccessBody(Struct, frozen=True):
@@ -103,23 +91,14 @@ def check_url(url: str) -> None:
 class Tinify:
     """A client of the service at `url`. `shrink` may be called from several threads at a time.
 
-    `timeout_s` limits one call of `shrink`, including retries. `on_count` is called with the number in each
-    `Compression-Count` header: the compressions of this key in this month.
+    `timeout_s` limits one call of `shrink`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        key: str,
-        timeout_s: float,
-        on_count: Callable[[int], None],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, url: str, key: str, timeout_s: float, monotonic: Callable[[], float] = time.monotonic) -> None:
         check_url(url)
         self._url = url.rstrip("/")
         self._key = key
         self._timeout_s = timeout_s
-        self._on_count = on_count
         self._monotonic = monotonic
         self._cooldown: tuple[float, str] | None = None  # the time when it ends, and the message of the failure
 
@@ -158,21 +137,20 @@ class Tinify:
             ) from None
         try:
             async with asyncio.timeout(self._timeout_s), client:
-                response = await self._request(
+                location, body = await self._request(
                     client, "POST", f"{self._url}/shrink", 201, MAX_JSON_BYTES, picture, mime
                 )
-                shrunk = _decode_json(response.body, _SuccessBody)
+                shrunk = _decode_json(body, _SuccessBody)
                 if shrunk is None:
                     raise ExternalServiceFailed("Expected JSON from the compression service; received something else.")
                 if shrunk.output is not None and shrunk.output.size >= len(picture):
                     return None
-                result_url = self._result_url(response.location)
-                result = await self._request(client, "GET", result_url, 200, len(picture) - 1)
-                if result.body and shrunk.output is not None and len(result.body) != shrunk.output.size:
+                _, result = await self._request(client, "GET", self._result_url(location), 200, len(picture) - 1)
+                if result and shrunk.output is not None and len(result) != shrunk.output.size:
                     raise ExternalServiceFailed(
                         "The compression service sent a file of a different size than its response states."
                     )
-                return result.body
+                return result
         except TimeoutError:
             raise ExternalServiceFailed(
                 f"The compression service did not finish within {self._timeout_s:g} seconds."
@@ -204,24 +182,24 @@ class Tinify:
         max_bytes: int,
         picture: bytes | None = None,
         mime: str = "",
-    ) -> _Response:
-        """The response, if it has `expected_status`. Raises: ExternalServiceFailed."""
+    ) -> tuple[str, bytes | None]:
+        """The header `Location` and the body of a response with `expected_status`; None for a longer body.
+
+        Raises: ExternalServiceFailed.
+        """
         import httpx
 
         headers = {} if picture is None else {"Content-Type": mime, "Content-Length": str(len(picture))}
         content = None if picture is None else _chunks(picture)
         try:
             async with client.stream(method, url, headers=headers, content=content) as response:
-                count = response.headers.get("Compression-Count", "")
-                if re.fullmatch(r"[0-9]{1,9}", count):
-                    self._on_count(int(count))
                 if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                     raise ExternalServiceFailed(
                         "The compression service used a content encoding that was not requested."
                     )
                 if response.status_code != expected_status:
                     raise self._refusal(response.status_code, await _read_body(response, MAX_JSON_BYTES))
-                return _Response(response.headers.get("Location", ""), await _read_body(response, max_bytes))
+                return response.headers.get("Location", ""), await _read_body(response, max_bytes)
         except (httpx.HTTPError, httpx.StreamError) as error:
             # the error object contains the request and so the key: only its type is reported
             raise ExternalServiceFailed(

@@ -93,7 +93,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def send(self, status: int, body: bytes, mime: str = "application/json", **headers: str) -> None:
         self.send_response(status)
         length = headers.pop("Content_Length", str(len(body)))
-        for name, value in {"Content-Type": mime, "Content-Length": length, "Compression-Count": "42"}.items():
+        for name, value in {"Content-Type": mime, "Content-Length": length}.items():
             self.send_header(name, value)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
