@@ -2,7 +2,7 @@
 the mode was enabled remains usable, and so do the connections that it accepts.
 
 There are two layers. An audit hook blocks Python code from using any address outside the loopback interface. On Linux,
-a seccomp filter (`seccomp.py`) also prevents C libraries and child processes from creating sockets. Neither can be
+a seccomp filter (`kernel_rules.py`) also prevents C libraries and child processes from creating sockets. Neither can be
 removed. `packaging/README.md` lists the gaps on each system.
 """
 
@@ -14,12 +14,11 @@ import ipaddress
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from imgproc_local.system.seccomp import SeccompUnavailable, block_sockets
+from imgproc_local.system.kernel_rules import Unavailable, block_sockets
 
 ENVIRONMENT_VARIABLE = "IMGPROC_AIR_GAPPED"
 """The environment variable of the setting. `enable` sets it to "true", so that child processes inherit the mode."""
@@ -56,7 +55,7 @@ def enable() -> None:
     sys.addaudithook(_audit)
     try:
         block_sockets()
-    except SeccompUnavailable as error:
+    except Unavailable as error:
         _State.seccomp_error = str(error)
 
 
@@ -120,36 +119,23 @@ def find_leaks() -> list[str]:
 
     Returns the attempts that were not blocked: none in air-gapped mode.
     """
-    leaks = [
-        _test_leak(f"a connection to {TEST_ADDRESS}", _connect, AirGapError),
-        _test_leak(f"looking up {TEST_HOSTNAME}", lambda: socket.getaddrinfo(TEST_HOSTNAME, 443), AirGapError),
+    attempts: list[tuple[str, Callable[[], object], type[OSError]]] = [
+        (f"a connection to {TEST_ADDRESS}", _connect, AirGapError),
+        (f"looking up {TEST_HOSTNAME}", lambda: socket.getaddrinfo(TEST_HOSTNAME, 443), AirGapError),
     ]
     if _State.seccomp_error is None:
         for name, family in (("IPv4", socket.AF_INET), ("IPv6", socket.AF_INET6), ("Unix", socket.AF_UNIX)):
-            attempt = partial(_socket_from_c, family)
-            leaks.append(_test_leak(f"a socket for {name} from C", attempt, PermissionError))
-    return [leak for leak in leaks if leak is not None]
-
-
-def _test_leak(description: str, attempt: Callable[[], object], expected: type[OSError]) -> str | None:
-    """Call `attempt`, which must raise `expected`. Returns None if it did, else `description` and the outcome."""
-    outcomes: list[str | None] = []
-
-    def work() -> None:
+            attempts.append((f"a socket for {name} from C", partial(_socket_from_c, family), PermissionError))
+    leaks = []
+    for description, attempt, refusal in attempts:
         try:
             attempt()
-            outcomes.append("succeeded")
-        except expected:
-            outcomes.append(None)
+            leaks.append(f"{description} succeeded")
+        except refusal:
+            pass
         except OSError as error:
-            outcomes.append(f"was not blocked, but failed: {error}")
-
-    # on a thread, because getaddrinfo has no timeout of its own
-    thread = threading.Thread(target=work, name="imgproc-leak-test", daemon=True)
-    thread.start()
-    thread.join(2 * ATTEMPT_TIMEOUT_S)
-    outcome = outcomes[0] if outcomes else "was not blocked, and timed out"
-    return None if outcome is None else f"{description} {outcome}"
+            leaks.append(f"{description} was not blocked, but failed: {error}")
+    return leaks
 
 
 def _connect() -> None:
@@ -161,6 +147,5 @@ def _socket_from_c(family: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.socket(family, socket.SOCK_STREAM, 0)
     if descriptor < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     os.close(descriptor)

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from imgproc_local.system import air_gap
-from imgproc_local.system.landlock import LandlockUnavailable, allow_writes_only_in
-from imgproc_local.system.seccomp import SeccompUnavailable, restrict_worker
+from imgproc_local.system.kernel_rules import Unavailable, allow_writes_only_in, restrict_worker
 
 _PR_SET_PDEATHSIG = 1
 _MOST_EXPENDABLE = 1000
@@ -65,11 +64,11 @@ def restrict_to(folder: Path) -> tuple[str, ...]:
     air_gap.enable()
     try:
         restrict_worker()
-    except SeccompUnavailable as error:
+    except Unavailable as error:
         missing.append(f"the network is closed to Python code only, and attributes of files can be changed: {error}")
     try:
         allow_writes_only_in(folder)
-    except LandlockUnavailable as error:
+    except Unavailable as error:
         missing.append(f"files outside of its folder can be written: {error}")
     return tuple(missing)
 

@@ -1,6 +1,6 @@
-"""Seccomp filters of the Linux kernel, which refuse system calls to this process and to every process it starts.
+"""Rules of the Linux kernel for this process and every process that it starts: seccomp filters, then Landlock.
 
-They apply to every library and can't be removed. A refused call fails with EACCES.
+They apply to every library, need no privileges and can't be removed. A call that a filter refuses fails with EACCES.
 
 Invariant of `block_sockets`: every system call that creates a socket or connects one is refused, for every address
 family, except `accept`, and `socketpair` for Unix streams, which stay connected to each other. (Other Unix sockets can
@@ -12,6 +12,10 @@ accepts, pipes.
 Invariant of `restrict_worker`: a process that has no socket gets none, so that it also receives no open files from
 other processes. It can't change the attributes of files, which Landlock allows, nor limits and priorities of processes.
 Source: seccomp(2), Linux's include/uapi/linux/{seccomp,filter,audit}.h and its tables of system calls.
+
+Landlock lets this thread, and what it starts from then on, write only in one folder. Reading files and running programs
+stay allowed. If the kernel supports it, TCP is refused too, and so are signals and abstract Unix sockets that leave the
+sandbox. Source: landlock(7), Linux's include/uapi/linux/landlock.h.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """The identifiers of the architectures in the kernel's audit interface, and their columns in the tables below."""
@@ -61,8 +66,8 @@ _NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK, _MSG_FASTOPEN = 1, 1, 0xF, 0x20000000
 
 
-class SeccompUnavailable(Exception):
-    """The filter can't be set on this system; the message says why."""
+class Unavailable(Exception):
+    """The rules can't be set on this system; the message says why."""
 
 
 class _Program(ctypes.Structure):
@@ -70,7 +75,7 @@ class _Program(ctypes.Structure):
 
 
 def block_sockets() -> None:
-    """Refuse new sockets and connections to every thread of this process. Raises: SeccompUnavailable."""
+    """Refuse new sockets and connections to every thread of this process. Raises: Unavailable."""
     rules = dict.fromkeys(_SOCKET_CALLS, _step(_RETURN, _REFUSE))
     rules["socketpair"] = (
         _argument(0)
@@ -87,7 +92,7 @@ def block_sockets() -> None:
 
 
 def restrict_worker() -> None:
-    """Refuse what a worker does not need to every thread of this process. Raises: SeccompUnavailable."""
+    """Refuse what a worker does not need to every thread of this process. Raises: Unavailable."""
     rules = dict.fromkeys(("socketpair", *_WORKER_CALLS), _step(_RETURN, _REFUSE))
     # a limit of the process itself, whose number is given as 0, may be set
     rules["prlimit64"] = _argument(0) + _refuse_if(_IF_AT_LEAST, 1) + _step(_RETURN, _ALLOW)
@@ -97,26 +102,23 @@ def restrict_worker() -> None:
 def _set_filter(rules: Mapping[str, bytes]) -> None:
     """Set a filter. A rule is the instructions for one system call, of which the last returns; others are allowed."""
     if sys.platform != "linux":
-        raise SeccompUnavailable(f"{platform.system()} has no seccomp filters")
+        raise Unavailable(f"{platform.system()} has no seccomp filters")
     machine = platform.machine()
     if machine not in _ARCHITECTURES:
-        raise SeccompUnavailable(f"the filter does not support {machine or 'this processor'}")
+        raise Unavailable(f"the filter does not support {machine or 'this processor'}")
     if sys.maxsize < 2**32:
-        raise SeccompUnavailable("the filter does not support 32-bit programs")
+        raise Unavailable("the filter does not support 32-bit programs")
     identifier, column = _ARCHITECTURES[machine]
     instructions = _filter(identifier, {(_SOCKET_CALLS | _WORKER_CALLS)[call][column]: rules[call] for call in rules})
     program = _Program(len(instructions) // 8, instructions)
-    libc = ctypes.CDLL(None, use_errno=True)
-    # required to set a filter without root: programs started from here can't gain privileges
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-        raise SeccompUnavailable(f"the kernel refused ({os.strerror(ctypes.get_errno())})")
+    libc = _libc_without_new_privileges()
     libc.syscall.restype = ctypes.c_long
     number = ctypes.c_long(_SECCOMP[column])
     outcome = libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(_ALL_THREADS), ctypes.byref(program))
     if outcome != 0:
         # a positive outcome is the number of a thread that could not get the filter
         reason = os.strerror(ctypes.get_errno()) if outcome < 0 else f"thread {outcome} has a filter of its own"
-        raise SeccompUnavailable(f"the kernel refused ({reason})")
+        raise Unavailable(f"the kernel refused ({reason})")
 
 
 def _filter(architecture: int, rules: Mapping[int, bytes]) -> bytes:
@@ -145,3 +147,66 @@ def _argument(index: int) -> bytes:
 def _step(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
     """One instruction; `then` and `otherwise` are how many instructions to skip. Source: struct sock_filter."""
     return struct.pack("=HBBI", code, then, otherwise, value)
+
+
+def _libc_without_new_privileges() -> ctypes.CDLL:
+    """The C library, after programs that are started from here can't gain privileges: rules without root need that."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    _require(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+    return libc
+
+
+def _require(succeeded: bool) -> None:
+    if not succeeded:
+        raise Unavailable(f"the kernel refused ({os.strerror(ctypes.get_errno())})")
+
+
+# ---- Landlock ----
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+"""Numbers of the system calls, the same on every processor."""
+_VERSION_FLAG = 1
+_RULE_PATH_BENEATH = 1
+
+_WRITE_FILE = 1 << 1
+_MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
+_REFER, _TRUNCATE, _DEVICE_CONTROL = 1 << 13, 1 << 14, 1 << 15
+_TCP_BIND_AND_CONNECT = 3
+_ABSTRACT_SOCKETS_AND_SIGNALS = 3
+
+
+def allow_writes_only_in(folder: Path) -> None:
+    """Restrict this thread, and what it starts from now on, to writing below `folder`. Raises: Unavailable."""
+    if sys.platform != "linux":
+        raise Unavailable(f"{platform.system()} has no Landlock")
+    libc = _libc_without_new_privileges()
+    version = libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
+    if version < 1:
+        raise Unavailable(f"the kernel has no Landlock ({os.strerror(ctypes.get_errno())})")
+    rights = _writing_rights(version)
+    attributes = struct.pack("<Q", rights)
+    if version >= 4:
+        attributes += struct.pack("<Q", _TCP_BIND_AND_CONNECT)
+    if version >= 6:
+        attributes += struct.pack("<Q", _ABSTRACT_SOCKETS_AND_SIGNALS)
+    ruleset = libc.syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    _require(ruleset >= 0)
+    place = -1
+    try:
+        place = os.open(folder, os.O_PATH | os.O_CLOEXEC)
+        rule = struct.pack("<Qi", rights, place)
+        _require(libc.syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, rule, 0) == 0)
+        _require(libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0)
+    finally:
+        os.close(ruleset)
+        if place >= 0:
+            os.close(place)
+
+
+def _writing_rights(version: int) -> int:
+    """The rights to change files that this version of Landlock knows; unknown ones are an error."""
+    rights = _WRITE_FILE | _MAKE_AND_REMOVE
+    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _DEVICE_CONTROL)):
+        if version >= since:
+            rights |= right
+    return rights
