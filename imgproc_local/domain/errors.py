@@ -1,35 +1,35 @@
 """The errors that are reported to users.
 
     ServiceError
-    ├── InvalidRequest          a field of the request is missing or has an invalid value
-    │   └── BadImage            the uploaded file can't be used
-    │       ├── UnsupportedImage    not one of the accepted types
-    │       ├── BrokenImage         of an accepted type, but damaged
-    │       └── TooManyPixels       more pixels than the service decodes
-    ├── UploadTooLarge          the upload has more bytes than the setting allows
-    ├── UploadTimedOut          the upload took too long
-    ├── Unauthenticated         the request has no API key, or an invalid one
-    ├── RateLimited             the key has used up its requests per minute
-    ├── InsufficientCredits     the account's balance does not cover the price of the request
-    ├── NotFound                the account has nothing with this identifier
-    ├── FileNotReady            the stage that makes the file has not succeeded
-    ├── NoSuchVersion           a text has no earlier version to undo to, or no later one to redo
-    ├── OriginalRemoved         the uploaded picture was removed because of its age
-    ├── IdempotencyConflict     the same Idempotency-Key was sent before with another body
-    ├── QueueFull               the queue of jobs or of texts to write anew is full
-    ├── TooManyStreams          the account has too many open event streams
-    ├── ExportIncomplete        texts or files of an export are missing
-    ├── TooManyExports          the account runs as many exports as it may
-    ├── ServiceStopping         the service is stopping and starts nothing new
-    ├── StorageFailed           a file or folder can't be read or written, above all the data folder
-    │   └── NoWorker                no process or thread can be started; the stage waits, as for a full disk
-    ├── DataFolderBusy          another process owns the data folder, or changes the models
-    ├── SettingInvalid          a setting is unknown or has a value that can't be used
-    ├── ModelUnusable           a model is unknown, damaged or does not work here
-    └── StageFailed             a stage of a job can't produce its result
-        ├── ExternalServiceFailed   the external compression service gave no usable result
-        ├── StageTimedOut           the stage passed its deadline
-        └── StageCancelled          the job was cancelled or the service is stopping
+    ├── InvalidRequest
+    │   └── BadImage
+    │       ├── UnsupportedImage
+    │       ├── BrokenImage
+    │       └── TooManyPixels
+    ├── UploadTooLarge
+    ├── UploadTimedOut
+    ├── Unauthenticated
+    ├── RateLimited
+    ├── InsufficientCredits
+    ├── NotFound
+    ├── FileNotReady
+    ├── NoSuchVersion
+    ├── OriginalRemoved
+    ├── IdempotencyConflict
+    ├── QueueFull
+    ├── TooManyStreams
+    ├── ExportIncomplete
+    ├── TooManyExports
+    ├── ServiceStopping
+    ├── StorageFailed
+    │   └── NoWorker
+    ├── DataFolderBusy
+    ├── SettingInvalid
+    ├── ModelUnusable
+    └── StageFailed
+        ├── ExternalServiceFailed
+        ├── StageTimedOut
+        └── StageCancelled
 
 A message says what was expected and what was received. A message that a client receives contains no path of this
 machine; no message contains a stack trace or a secret. `api/errors.py` maps each error to an HTTP status and a body.
@@ -37,6 +37,7 @@ machine; no message contains a stack trace or a secret. `api/errors.py` maps eac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from imgproc_local.domain.export import ExportProblems
@@ -52,15 +53,21 @@ class ServiceError(Exception):
 
     code = "error"
 
+    def __init_subclass__(cls) -> None:
+        """The code is the name of the class in snake case, unless the class states another one."""
+        if "code" not in cls.__dict__:
+            cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
 
 class InvalidRequest(ServiceError):
-    """`errors` maps the name of each invalid field to messages, in the order in which they were found."""
+    """A field of the request is missing or has an invalid value.
 
-    code = "invalid_request"
+    `errors` maps the name of each invalid field to messages, in the order in which they were found.
+    """
 
     def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
         self.errors = {field: list(problems) for field, problems in errors.items()}
@@ -71,41 +78,41 @@ class InvalidRequest(ServiceError):
 
 
 class BadImage(InvalidRequest):
-    code = "bad_image"
+    """The uploaded file can't be used."""
 
     def __init__(self, message: str) -> None:
         super().__init__({"image": [message]})
 
 
 class UnsupportedImage(BadImage):
-    code = "unsupported_image"
+    """Not one of the accepted types."""
 
 
 class BrokenImage(BadImage):
-    code = "broken_image"
+    """Of an accepted type, but damaged."""
 
 
 class TooManyPixels(BadImage):
-    code = "too_many_pixels"
+    """More pixels than the service decodes."""
 
 
 class UploadTooLarge(ServiceError):
-    code = "upload_too_large"
+    """The upload has more bytes than the setting allows."""
 
 
 class UploadTimedOut(ServiceError):
-    code = "upload_timed_out"
+    """The upload took too long."""
 
 
 class Unauthenticated(ServiceError):
-    code = "unauthenticated"
+    """The request has no API key, or an invalid one."""
 
     def __init__(self) -> None:
         super().__init__("Unauthenticated.")
 
 
 class RateLimited(ServiceError):
-    code = "rate_limited"
+    """The key has used up its requests per minute."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__("Too Many Attempts.")
@@ -113,7 +120,7 @@ class RateLimited(ServiceError):
 
 
 class InsufficientCredits(ServiceError):
-    code = "insufficient_credits"
+    """The account's balance does not cover the price of the request."""
 
     def __init__(self, required: int, balance: int, account: str) -> None:
         self.required = required
@@ -126,29 +133,31 @@ class InsufficientCredits(ServiceError):
 
 
 class NotFound(ServiceError):
-    code = "not_found"
+    """The account has nothing with this identifier."""
 
 
 class FileNotReady(ServiceError):
-    code = "file_not_ready"
+    """The stage that makes the file has not succeeded."""
 
 
 class NoSuchVersion(ServiceError):
-    code = "no_such_version"
+    """A text has no earlier version to undo to, or no later one to redo."""
 
 
 class OriginalRemoved(ServiceError):
-    code = "original_removed"
+    """The uploaded picture was removed because of its age."""
 
 
 class IdempotencyConflict(ServiceError):
-    code = "idempotency_conflict"
+    """The same Idempotency-Key was sent before with another body."""
 
 
 class QueueFull(ServiceError):
-    """`limit` is the maximum length of the queue, and `what` names its entries, such as "unfinished jobs"."""
+    """The queue of jobs or of texts to write anew is full.
 
-    code = "queue_full"
+    `limit` is the maximum length of the queue, and `what` names its entries, such as "unfinished jobs".
+    """
+
     retry_after_s = 5
 
     def __init__(self, limit: int, what: str) -> None:
@@ -156,7 +165,8 @@ class QueueFull(ServiceError):
 
 
 class TooManyStreams(ServiceError):
-    code = "too_many_streams"
+    """The account has too many open event streams."""
+
     retry_after_s = 30
 
     def __init__(self, limit: int) -> None:
@@ -164,9 +174,7 @@ class TooManyStreams(ServiceError):
 
 
 class ExportIncomplete(ServiceError):
-    """`problems` are those that the request does not allow."""
-
-    code = "export_incomplete"
+    """Texts or files of an export are missing. `problems` are those that the request does not allow."""
 
     def __init__(self, problems: ExportProblems) -> None:
         self.problems = problems
@@ -181,7 +189,7 @@ class ExportIncomplete(ServiceError):
 
 
 class TooManyExports(ServiceError):
-    code = "too_many_exports"
+    """The account runs as many exports as it may."""
 
     def __init__(self, limit: int, retry_after_s: int) -> None:
         super().__init__(f"This account runs {limit} exports already. Try again when one of them has ended.")
@@ -189,38 +197,41 @@ class TooManyExports(ServiceError):
 
 
 class ServiceStopping(ServiceError):
-    code = "service_stopping"
+    """The service is stopping and starts nothing new."""
 
     def __init__(self) -> None:
         super().__init__("The service is stopping. Nothing was stored; send the request again when it is running.")
 
 
 class StorageFailed(ServiceError):
-    code = "storage_failed"
+    """A file or folder can't be read or written, above all the data folder."""
 
 
 class NoWorker(StorageFailed):
-    code = "no_worker"
+    """No process or thread can be started; the stage waits, as for a full disk."""
 
 
 class DataFolderBusy(ServiceError):
-    code = "data_folder_busy"
+    """Another process owns the data folder, or changes the models."""
 
 
 class SettingInvalid(ServiceError):
-    code = "setting_invalid"
+    """A setting is unknown or has a value that can't be used."""
 
 
 class ModelUnusable(ServiceError):
-    code = "model_unusable"
+    """A model is unknown, damaged or does not work here."""
 
 
 class StageFailed(ServiceError):
-    code = "stage_failed"
+    """A stage of a job can't produce its result."""
 
 
 class ExternalServiceFailed(StageFailed):
-    """`this_picture_only` means that the service rejected this picture but may accept others."""
+    """The external compression service gave no usable result.
+
+    `this_picture_only` means that the service rejected this picture but may accept others.
+    """
 
     code = "outside_service_failed"
 
@@ -230,11 +241,11 @@ class ExternalServiceFailed(StageFailed):
 
 
 class StageTimedOut(StageFailed):
-    code = "stage_timed_out"
+    """The stage passed its deadline."""
 
 
 class StageCancelled(StageFailed):
-    code = "stage_cancelled"
+    """The job was cancelled or the service is stopping."""
 
 
 def _s(listed: Sequence[object]) -> str:
