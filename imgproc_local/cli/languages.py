@@ -18,30 +18,25 @@ def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str 
         raise click.BadParameter(f"expected language codes separated by commas, such as en,de; received {value!r}.")
     for code in codes:
         if code not in LANGUAGES:
-            parts = code.split()
-            if len(parts) > 1 and all(part in LANGUAGES for part in parts):
-                raise click.BadParameter(
-                    f"expected language codes separated by commas, such as {','.join(parts)}; received {value!r}."
-                )
             raise click.BadParameter(
-                f"{code!r} is not a supported language.{_suggestion(code)} Supported: {', '.join(LANGUAGES)}."
+                f"expected language codes separated by commas, such as en,de; received {code!r}.{_suggestion(code)}"
+                f" Supported: {', '.join(LANGUAGES)}."
             )
     return codes
 
 
-def _suggestion(code: str) -> str:
+def _suggestion(text: str) -> str:
     """A sentence that suggests the closest language; "" if there is none.
 
-    `code` may be a misspelt code or language name, or a code with a region such as en-US.
+    `text` may be a misspelt code or language name, or a code with a region such as en-US.
     """
-    names = {
-        name.lower(): language.code
-        for language in LANGUAGES.values()
-        for name in (language.name, language.name_without_region, language.native_name)
-    }
-    names |= {known: known for known in LANGUAGES}
-    suggested = code[:2] if code[2:3] in ("-", "_") and code[:2] in LANGUAGES else None
-    if suggested is None:
-        matches = difflib.get_close_matches(code, names, n=1)
-        suggested = names[matches[0]] if matches else None
-    return f" Did you mean {suggested} ({LANGUAGES[suggested].name})?" if suggested else ""
+    if text[:2] in LANGUAGES and text[2:3] in ("-", "_"):
+        suggested = text[:2]
+    else:
+        names = {name.lower(): each.code for each in LANGUAGES.values() for name in (each.name, each.native_name)}
+        names |= {code: code for code in LANGUAGES}
+        near = difflib.get_close_matches(text, names, n=1)
+        if not near:
+            return ""
+        suggested = names[near[0]]
+    return f" Did you mean {suggested} ({LANGUAGES[suggested].name})?"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -66,7 +65,7 @@ def is_in(host: str, networks: Sequence[Network]) -> bool:
     return address is not None and any(address in network for network in networks)
 
 
-_ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?")
+_ORIGIN = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -79,17 +78,12 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 
 def _parse_origin(text: str) -> str:
-    origin = text.lower()
-    try:
-        parts = urlsplit(origin)
-        is_valid, port = _ORIGIN.fullmatch(origin) is not None, parts.port
-    except ValueError:  # not an IPv6 address in the brackets, or a port above 65535
-        is_valid = False
-    if not is_valid:
+    match = _ORIGIN.fullmatch(text.lower())
+    if match is None or int(match[3] or 0) > 65535 or (match[2][0] == "[" and parse_address(match[2]) is None):
         raise ValueError(
             f"expected origins such as https://shop.example, with http or https, without a path and in ASCII;"
             f" received {text[:80]!r}"
         )
-    if port == _DEFAULT_PORTS[parts.scheme]:  # browsers omit it
-        return origin.rpartition(":")[0]
-    return origin
+    scheme, host, port = match.groups()
+    is_usual = port is None or int(port) == _DEFAULT_PORTS[scheme]  # browsers omit it
+    return f"{scheme}://{host}" if is_usual else f"{scheme}://{host}:{int(port)}"

@@ -15,11 +15,6 @@ class Language(Struct, frozen=True):
     name: str
     native_name: str
 
-    @property
-    def name_without_region(self) -> str:
-        """`name` as people and model cards write it: Portuguese, not Brazilian Portuguese."""
-        return self.name.removeprefix("Brazilian ")
-
 
 LANGUAGES: dict[str, Language] = {
     language.code: language

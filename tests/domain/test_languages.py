@@ -20,8 +20,3 @@ def test_no_two_languages_have_the_same_name() -> None:
 def test_exactly_the_supported_languages_have_a_file() -> None:
     files = resources.files("imgproc_local.vision.languages").iterdir()
     assert {file.name for file in files if file.name.endswith(".toml")} == {f"{code}.toml" for code in LANGUAGES}
-
-
-def test_a_language_is_also_known_without_its_region() -> None:
-    assert LANGUAGES["pt"].name == "Brazilian Portuguese"
-    assert LANGUAGES["pt"].name_without_region == "Portuguese"
