@@ -14,11 +14,6 @@ def main() -> None:
 
         folder, parent_pid = sys.argv[2:]
         worker.run(folder, int(parent_pid))
-    elif sys.argv[1:2] == ["ocr-worker"]:
-        from imgproc_local.vision.ocr import child
-
-        models_folder, work_folder, parent_pid = sys.argv[2:]
-        child.run(models_folder, work_folder, int(parent_pid))
     elif sys.argv[1:2] == ["jpeg-packer"]:
         from imgproc_local.codecs.jpeg import repack
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_contradictions
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import Prices, target_score
-from imgproc_local.engine.analyze import Analyzer
+from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exporter import Exporter
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from imgproc_local.vision.management.tasks import ModelTasks
     from imgproc_local.vision.models.model import AnyModel, LoopbackModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
-    from imgproc_local.vision.ocr.reader import TextReader
 
 log = logging.getLogger(__name__)
 
@@ -122,19 +121,13 @@ def describer(config: Config) -> Describer:
 def text_reader(config: Config, folder: Path) -> TextReader | None:
     """Reads text in pictures, once its models are installed; None if the extra `ocr` is not installed.
 
-    `folder` is the only one that its process can write to.
+    `folder` is for its process, which can't write elsewhere.
     """
     from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
-    from imgproc_local.vision.ocr.reader import TextReader
 
     if not runtime_is_installed():
         return None
-    return TextReader(
-        lambda: installed_folder(config.models_folder),
-        folder,
-        program("ocr-worker"),
-        _worker_environment(),
-    )
+    return TextReader(codec_workers(config, folder, folder), lambda: installed_folder(config.models_folder))
 
 
 @contextmanager

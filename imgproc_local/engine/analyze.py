@@ -1,29 +1,31 @@
 """The analyze stage: decodes a thumbnail, reads the metadata, and has the describer write the alt texts.
 
 Decoding and reading run in a worker process. The describer runs in the process of the engine, because it keeps the
-vision model loaded. Text in the picture is recognized in one more process (`TextReader`).
+vision model loaded. Text in the picture is recognized in a worker process that does nothing else (`TextReader`).
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import EmbeddedMetadata, Pixels
+from imgproc_local.domain.errors import CheckStop, StageCancelled, StageFailed, StageTimedOut, StorageFailed
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
-from imgproc_local.engine.workers import Workers
+from imgproc_local.engine.workers import WorkerError, Workers
 from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture
 
 if TYPE_CHECKING:
-    from imgproc_local.vision.ocr.reader import TextReader
+    from imgproc_local.vision.ocr.lines import ReadLine
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,56 @@ def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
     from imgproc_local.codecs.picture import decode
 
     return decode.thumbnail(work.original, work.info, OCR_SIDE_PX, check_stop)
+
+
+OCR_TIMEOUT_S = 60.0
+"""How long recognizing the text of one picture may take. Most pictures take less than a second."""
+OCR_MEMORY = ImageInfo(Format.PNG, 1024, 1024)
+"""The worker gets the memory for a picture of this size, 530 MB. With the networks it has held 330 MB at most."""
+
+
+class TextReader:
+    """Recognizes text in pictures. If this fails, only the text of one picture is missing, and the log says so.
+
+    `find_networks` is called for each picture and returns the folder of the networks; None if they are not installed.
+    They occupy 100 MB between pictures, so `workers` are used for nothing else.
+    """
+
+    def __init__(self, workers: Workers, find_networks: Callable[[], Path | None]) -> None:
+        self._workers = workers
+        self._find_networks = find_networks
+
+    @property
+    def is_available(self) -> bool:
+        """Whether the networks are installed now."""
+        return self._find_networks() is not None
+
+    def read(self, pixels: Pixels, check_stop: CheckStop) -> tuple[ReadLine, ...]:
+        """The lines of text in a picture, in reading order; none if they could not be read.
+
+        Raises: what `check_stop` raises.
+        """
+        from imgproc_local.vision.ocr import lines
+
+        until_s = time.monotonic() + OCR_TIMEOUT_S
+
+        def check() -> None:
+            check_stop()
+            if time.monotonic() > until_s:
+                raise WorkerError(f"It took longer than {OCR_TIMEOUT_S:.0f} seconds.")
+
+        try:
+            request = lines.TextRequest(str(self._find_networks()), pixels)
+            return self._workers.run(lines.read_lines, request, OCR_MEMORY, check)
+        except (StageCancelled, StageTimedOut):
+            raise
+        except (StageFailed, StorageFailed, WorkerError) as failure:
+            log.warning("The text in a picture was not read: %s", str(failure).strip().splitlines()[-1])
+            return ()
+
+    def close(self) -> None:
+        """End the process."""
+        self._workers.close()
 
 
 class Analyzer:

@@ -1,9 +1,9 @@
-"""Text in pictures through the whole service: read by a substitute of the process, and by the real networks."""
+"""Text in pictures through the whole service: read by a substitute of the networks, and by the real ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,22 +11,23 @@ from PIL import Image, ImageDraw, ImageFont
 
 from imgproc_local import compose
 from imgproc_local.config import Config
+from imgproc_local.domain.errors import StageCancelled
+from imgproc_local.domain.image import Pixels
+from imgproc_local.engine import analyze
+from imgproc_local.engine.analyze import TextReader
+from imgproc_local.vision.ocr import lines
 from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
-from imgproc_local.vision.ocr.reader import TextReader
 from tests.support import ocr_double, pictures
-from tests.support.service import Running, config_for, running
+from tests.support.service import running
 
 MODELS = os.environ.get("IMGPROC_MODELS_DIR", "")
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    def text_reader(config: Config, folder: Path) -> TextReader:
-        return TextReader(lambda: config.data_dir, tmp_path / "work-ocr", ocr_double.COMMAND, os.environ)
-
-    monkeypatch.setattr(compose, "text_reader", text_reader)
-    with running(tmp_path / "data") as started:
-        yield started
+def make_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Config, Path], TextReader]:
+    """Makes a reader with a substitute of the networks, for which the first byte of a picture says what to do."""
+    monkeypatch.setattr(lines, "read_lines", ocr_double.read_lines)
+    return lambda config, folder: TextReader(compose.codec_workers(config, folder, folder), lambda: folder)
 
 
 def poster(text: str, order: int = ocr_double.READS) -> bytes:
@@ -36,21 +37,54 @@ def poster(text: str, order: int = ocr_double.READS) -> bytes:
     return pictures.encoded(picture, "PNG")
 
 
-def test_the_text_of_an_image_of_text_is_its_alt_text(service: Running) -> None:
-    job = service.process("analyze", poster("Road closed"), "IMG_0001.png", languages="en,de")
-    english, german = job["image"]["translations"]
-    assert english["seo_alt_text"] == "Road closed"
-    assert "„Road closed“" in german["seo_alt_text"], "text in another language is quoted"
-    for entry in (english, german):
-        assert (entry["source"], entry["needs_text"]) == ("facts", False)
-        assert entry["seo_filename"].startswith("road-closed")
-
-
-def test_a_crash_costs_only_the_words(service: Running, caplog: pytest.LogCaptureFixture) -> None:
-    job = service.process("analyze", poster("Road closed", ocr_double.CRASHES), "IMG_0001.png", languages="en")
-    assert job["status"] == "completed"
-    assert job["image"]["translations"][0]["needs_text"]
+def test_text_is_the_alt_text_of_an_image_of_text_and_a_crash_costs_only_the_words(
+    tmp_path: Path,
+    make_reader: Callable[[Config, Path], TextReader],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(compose, "text_reader", make_reader)
+    with running(tmp_path / "data") as service:
+        job = service.process("analyze", poster("Road closed"), "IMG_0001.png", languages="en,de")
+        english, german = job["image"]["translations"]
+        assert english["seo_alt_text"] == "Road closed"
+        assert "„Road closed“" in german["seo_alt_text"], "text in another language is quoted"
+        for entry in (english, german):
+            assert (entry["source"], entry["needs_text"]) == ("facts", False)
+            assert entry["seo_filename"].startswith("road-closed")
+        crash = poster("Road closed", ocr_double.CRASHES)
+        job = service.process("analyze", crash, "IMG_0002.png", languages="en")
+        assert job["status"] == "completed"
+        assert job["image"]["translations"][0]["needs_text"]
     assert "The text in a picture was not read" in caplog.text
+
+
+def test_a_failure_costs_the_words_of_one_picture(
+    tmp_path: Path,
+    make_reader: Callable[[Config, Path], TextReader],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def cancelled() -> None:
+        raise StageCancelled("deleted")
+
+    monkeypatch.setattr(analyze, "OCR_TIMEOUT_S", 3)
+    reader = make_reader(Config(data_dir=tmp_path / "data"), tmp_path / "ocr")
+    try:
+        for order, reason in (
+            (ocr_double.CRASHES, "SIGABRT"),
+            (ocr_double.HANGS, "took longer than 3 seconds"),
+            (ocr_double.GROWS, "more memory"),
+            (ocr_double.RAISES, "ValueError: no such network"),
+        ):
+            assert reader.read(Pixels(1, 1, bytes((order, 0, 0))), lambda: None) == ()
+            assert reason in caplog.records[-1].getMessage()
+        reads = Pixels(1, 1, bytes((ocr_double.READS, 0, 0)))
+        assert reader.read(reads, lambda: None) == (ocr_double.LINE,)
+        with pytest.raises(StageCancelled):
+            reader.read(Pixels(1, 1, bytes((ocr_double.HANGS, 0, 0))), cancelled)
+    finally:
+        reader.close()
 
 
 @pytest.mark.skipif(
@@ -58,8 +92,6 @@ def test_a_crash_costs_only_the_words(service: Running, caplog: pytest.LogCaptur
     reason="needs imgproc-local[ocr], and the networks in the folder that IMGPROC_MODELS_DIR names",
 )
 def test_the_real_networks_read_a_poster(tmp_path: Path) -> None:
-    config = config_for(tmp_path / "data", models_dir=Path(MODELS))
-    assert compose.text_reader(config, tmp_path / "ocr") is not None
     with running(tmp_path / "data", models_dir=Path(MODELS)) as started:
         job = started.process("analyze", poster("Road closed"), "IMG_0001.png", languages="en")
     assert job["image"]["translations"][0]["seo_alt_text"] == "Road closed"

@@ -37,7 +37,7 @@ NAME = "ocr"
 DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
 LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
 MEMORY_MB = 400
-"""The memory that the process needs, as `models list` shows it. `reader.MAX_MEMORY_BYTES` is its limit."""
+"""The memory that the process needs, as `models list` shows it."""
 DEFAULT_INDEX = "https://pypi.org/simple"
 INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 MAX_PAGE_BYTES = 10_000_000

@@ -2,7 +2,7 @@
 
 The detector marks the pixels of text; each connected region becomes the smallest rectangle around it, grown to the
 height of its letters. The recogniser reads the content of a rectangle, scaled to 48 rows, as one line from left to
-right. Only the child process imports this module, because the networks occupy up to 300 MB.
+right. Only a worker process imports this module, because the networks occupy up to 300 MB.
 
 Source: Liao et al., "Real-time Scene Text Detection with Differentiable Binarization" (DB); PaddleOCR, PP-OCRv6.
 """
@@ -13,6 +13,7 @@ import ctypes
 import math
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import onnxruntime
 from PIL import Image, ImageDraw
 
 from imgproc_local.vision.ocr.lines import ReadLine
+from imgproc_local.vision.ocr.model_files import DETECTOR_FILE, RECOGNISER_FILE
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.intp]
@@ -75,7 +77,7 @@ def return_freed_memory() -> None:
 class Networks:
     """The detector and the recogniser, loaded from their ONNX files. Raises: the exceptions of onnxruntime."""
 
-    def __init__(self, detector: Path, recogniser: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         return_freed_memory()
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
@@ -84,8 +86,8 @@ class Networks:
         options.enable_mem_pattern = False
         options.log_severity_level = 3
         providers = ["CPUExecutionProvider"]
-        self._detector = onnxruntime.InferenceSession(detector, options, providers)
-        self._recogniser = onnxruntime.InferenceSession(recogniser, options, providers)
+        self._detector = onnxruntime.InferenceSession(folder / DETECTOR_FILE, options, providers)
+        self._recogniser = onnxruntime.InferenceSession(folder / RECOGNISER_FILE, options, providers)
         characters = self._recogniser.get_modelmeta().custom_metadata_map["character"]
         # the first class is the CTC blank, the last one the space
         self._characters = ["", *characters.split("\n"), " "]
@@ -142,6 +144,12 @@ class Networks:
     def _run(network: Any, tensor: Floats) -> Floats:
         (output,) = network.run(None, {network.get_inputs()[0].name: tensor})
         return output  # type: ignore[no-any-return]
+
+
+@cache
+def loaded_networks(folder: str) -> Networks:
+    """The networks of this process. Raises: the exceptions of onnxruntime."""
+    return Networks(Path(folder))
 
 
 def _detector_size(width: int, height: int) -> tuple[int, int]:
