@@ -90,7 +90,7 @@ class TextReader:
 
         Raises: what `check_stop` raises.
         """
-        from imgproc_local.vision.ocr import lines
+        from imgproc_local.vision.ocr import reading
 
         until_s = time.monotonic() + OCR_TIMEOUT_S
 
@@ -100,8 +100,8 @@ class TextReader:
                 raise WorkerError(f"It took longer than {OCR_TIMEOUT_S:.0f} seconds.")
 
         try:
-            request = lines.TextRequest(str(self._find_networks()), pixels)
-            return self._workers.run(lines.read_lines, request, OCR_MEMORY, check)
+            request = reading.TextRequest(str(self._find_networks()), pixels)
+            return self._workers.run(reading.read_lines, request, OCR_MEMORY, check)
         except (StageCancelled, StageTimedOut):
             raise
         except (StageFailed, StorageFailed, WorkerError) as failure:
