@@ -71,14 +71,12 @@ def original_name(received: str, default: str) -> str:
 
 def download_name(stem: str, ending: str) -> str:
     """`stem` and `ending`, such as `-optimized.png`, as the name of a file that a user downloads."""
-    stem, ending = (_replace_reserved(_without_invisible(part)) for part in (stem, ending))
-    return _join(stem, ending)
+    return _join(_without_invisible(stem), _without_invisible(ending))
 
 
 def ascii_download_name(stem: str, ending: str) -> str:
     """As `download_name`, but in ASCII: letters lose their marks, and letters of other scripts are omitted."""
-    stem, ending = (_replace_reserved(_to_ascii(part)) for part in (stem, ending))
-    return _join(stem, ending)
+    return _join(_to_ascii(stem), _to_ascii(ending))
 
 
 def is_device_name(name: str) -> bool:
@@ -102,6 +100,7 @@ def _replace_reserved(text: str) -> str:
 
 def _join(stem: str, ending: str) -> str:
     """`stem` and `ending` as a file name that every system can create."""
+    stem, ending = _replace_reserved(stem), _replace_reserved(ending)
     # Windows drops spaces and dots at the end; on other systems, a dot at the beginning hides the file
     stem, ending = stem.strip().lstrip("."), re.sub(r"[\s.]+$", "", ending)
     if not ending:

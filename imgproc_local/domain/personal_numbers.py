@@ -47,25 +47,19 @@ def folded(text: str) -> str:
     return text if text.isascii() else "".join(map(_folded_character, text))
 
 
-def telephone_numbers(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of each telephone number in a `folded` text, with the word before it; they may overlap."""
-    text = _without_other_numbers(text)
+def personal_numbers(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The start and end of each number in a `folded` text, with the word before it; they may overlap.
+
+    Each is preceded by its kind: "telephone", or "identity" for bank, card and identity numbers and passwords.
+    """
+    for pattern, is_valid in _IDENTIFYING:
+        yield from (("identity", match.span()) for match in pattern.finditer(text) if is_valid(match[0]))
+    text = _OTHER.sub(lambda match: "\0" * len(match[0]), text)
     for match in _TELEPHONE.finditer(text):
         if sum(map(str.isdigit, match[0])) >= MIN_TELEPHONE_DIGITS or "+" in match[0]:
-            yield match.span()
-    yield from _named("telephone", text, _NUMBER)
-
-
-def identifying_numbers(text: str) -> Iterator[tuple[int, int]]:
-    """The same for bank, card and identity numbers and passwords."""
-    for pattern, is_valid in _IDENTIFYING:
-        yield from (match.span() for match in pattern.finditer(text) if is_valid(match[0]))
-    text = _without_other_numbers(text)
-    yield from (*_named("identity", text, _NUMBER), *_named("identity", text, _CODE))
-
-
-def _without_other_numbers(text: str) -> str:
-    return _OTHER.sub(lambda match: "\0" * len(match[0]), text)
+            yield "telephone", match.span()
+    for kind, pattern in (("telephone", _NUMBER), ("identity", _NUMBER), ("identity", _CODE)):
+        yield from ((kind, span) for span in _named(kind, text, pattern))
 
 
 def _named(kind: str, text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:

@@ -108,10 +108,8 @@ _COORDINATES = "(?i)" + "|".join(
         rf"\b[NS]\s?\d{{1,2}}[.,]\d{{1,15}}{_SEPARATORS}[EWO]\s?\d{{1,3}}(?:[.,]\d{{1,15}})?",
         rf"{_START}\d{{1,2}}[.,]\d{{1,15}}\s?(?:[NS]|north|south){_END}"
         rf"(?:{_SEPARATORS}\d{{1,3}}(?:[.,]\d{{1,15}})?\s?(?:[EWO]|east|west){_END})?",
-        rf"{_START}\d{{1,3}}[.,]\d{{3,15}}\s?(?:[EWO]|east|west){_END}",
-        r"\b[NS]\s?\d{1,2}[.,]\d{2,15}",
-        r"\b[EWO]\s?\d{1,3}[.,]\d{3,15}",
-        rf"{_START}[+\-−]?\d{{1,3}}[.,]\d{{3,15}}\s?{_DEGREE}",
+        rf"{_START}[+\-−]?\d{{1,3}}[.,]\d{{3,15}}\s?(?:{_DEGREE}|(?:[EWO]|east|west){_END})",
+        r"\b(?:[NS]\s?\d{1,2}[.,]\d{2}|[EWO]\s?\d{1,3}[.,]\d{3})\d{0,13}",
         rf"{_START}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}}){_SEPARATORS}[+\-−]?\d{{1,3}}(?:\.\d{{4,15}}|,\d{{4,15}})(?!\d)",
         rf"{_START}[+\-−]?\d{{1,3}}\.\d{{3,15}}\s?[,;]\s?[+\-−]?\d{{1,3}}\.\d{{3,15}}(?![.\d])",
         # ISO 6709
@@ -176,14 +174,12 @@ _LEFTOVER = (
     r"|\b(?:e-?mail|mail|mailto|gps|coordinates?|position|koordinaten|coordonnées|coordenadas)\s{0,2}[:=]\s{0,2}(?=$|[\s,;.)\]])"
 )
 """Empty brackets, and labels without a value."""
-_SPACES = r"[^\S\r\n]{2,}+"
 _TIDYING = (
     (_LEFTOVER, " "),
     (_LEFTOVER, " "),
     (r"(?<=\s)[,;](?=\s)", " "),
-    (_SPACES, " "),
     (r"([,;:|/])(?:\s{0,4}[,;:|/]){1,8}+(?=\s|$)", r"\1"),
-    (_SPACES, " "),
+    (r"[^\S\r\n]{2,}+", " "),
     (r"[^\S\r\n](?=[,.;:!?)\]](?:\s|$))", ""),
     (r"[,;:]\s{0,4}(?=[.!?](?:\s|$))", ""),
 )
@@ -213,8 +209,8 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
     cleaned = _without_data(text)
     if cleaned != text:
         removed |= {Removed.DATA_TEXT, *_kinds_in(text)}
-    for kind, remove in _REMOVALS:
-        shorter = remove(cleaned)
+    for kind, pattern, replacement in _PRIVATE:
+        shorter = re.sub(pattern, replacement, cleaned)
         if shorter != cleaned:
             removed.add(kind)
             cleaned = shorter
@@ -227,39 +223,37 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
     if not removed and shorter == text:
         return CleanText(text)
     removed |= {Removed.DATA_TEXT} if shorter != cleaned else set()
-    for pattern, replacement in _TIDYING:
-        shorter = re.sub(pattern, replacement, shorter)
+    for remains, replacement in _TIDYING:
+        shorter = re.sub(remains, replacement, shorter)
     cleaned = shorter.strip(_EDGES)
     return CleanText(cleaned if _WORD.search(cleaned) and not _is_data(cleaned) else "", frozenset(removed))
 
 
-def _without_positions_in_links(text: str) -> str:
-    return _URL.sub(lambda found: " " if _POSITION_IN_URL.search(found[0]) else found[0], text)
-
-
-_REMOVALS: tuple[tuple[Removed, Callable[[str], str]], ...] = (
-    (Removed.GPS, _without_positions_in_links),
-    (Removed.GPS, lambda text: re.sub(_MAP_LINK, " ", text)),
-    (Removed.SERIAL_NUMBER, lambda text: re.sub(_SERIAL, " ", text)),
-    (Removed.GPS, lambda text: re.sub(_GRID_REFERENCES, " ", text)),
-    (Removed.GPS, lambda text: re.sub(_COORDINATES, " ", text)),
+_PRIVATE: tuple[tuple[Removed, str | re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (Removed.GPS, _URL, lambda link: " " if _POSITION_IN_URL.search(link[0]) else link[0]),
+    (Removed.GPS, _MAP_LINK, " "),
+    (Removed.SERIAL_NUMBER, _SERIAL, " "),
+    (Removed.GPS, _GRID_REFERENCES, " "),
+    (Removed.GPS, _COORDINATES, " "),
 )
+"""The patterns of private data, in the order of their search, and what replaces what they find."""
 
 
 def _kinds_in(data: str) -> set[Removed]:
     """The kinds of private data in `data`."""
-    return {kind for kind, remove in _REMOVALS if remove(data) != data} | {kind for kind, _ in _personal(data)}
+    kinds = {kind for kind, pattern, replacement in _PRIVATE if re.sub(pattern, replacement, data) != data}
+    return kinds | {kind for kind, _ in _personal(data)}
 
 
 def _personal(text: str) -> list[tuple[Removed, tuple[int, int]]]:
     """The kind of each e-mail address and personal number, and its start and end."""
     # imported here, because its patterns take time to compile, too
-    from imgproc_local.domain.personal_numbers import folded, identifying_numbers, telephone_numbers
+    from imgproc_local.domain.personal_numbers import folded, personal_numbers
 
     same_length = folded(text)
     found = [(Removed.EMAIL, match.span()) for match in re.finditer(_EMAIL, same_length)]
-    found += [(Removed.CONTACT, span) for span in telephone_numbers(same_length)]
-    return found + [(Removed.IDENTIFIER, span) for span in identifying_numbers(same_length)]
+    kinds = {"telephone": Removed.CONTACT, "identity": Removed.IDENTIFIER}
+    return found + [(kinds[kind], span) for kind, span in personal_numbers(same_length)]
 
 
 def _sentences_with(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ _ARABIC, _HEBREW = "\u0620-\u0652\u0670-\u06d3\u06fa-\u06ff\u0750-\u077f", "\u05
 _ARABIC_RUN, _HEBREW_RUN = (re.compile(rf"[{letters}]+(?:\s+[{letters}]+)*") for letters in (_ARABIC, _HEBREW))
 _CYRILLIC_RUN = re.compile("[\u0300-\u036f\u0400-\u052f]+")
 _GREEK_RUN = re.compile("[\u0300-\u036f\u0370-\u03ff\u1f00-\u1fff]+")
-_GEORGIAN_OR_ARMENIAN_RUN = re.compile("[\u0531-\u058f\u10a0-\u10ff]+")
+_CAUCASIAN_RUN = re.compile("[\u0531-\u058f\u10a0-\u10ff]+")
 
 Rules = tuple[tuple[str, str], ...]
 """Regular expressions for letters that are romanised by their neighbours, with their replacements, in order."""
@@ -92,9 +92,9 @@ _GREEK_RULES: Rules = (
     ("γξ", "nx"),
     ("γχ", "nch"),
 )
-_GEORGIAN_AND_ARMENIAN = {"ռ": "r", "ւ": "v"}
+_CAUCASIAN = {"ռ": "r", "ւ": "v"}
 """Source: the national system of Georgia, 2002; BGN/PCGN 1981 for Armenian."""
-_ARMENIAN_RULES: Rules = ((r"\bև", "yev"), (r"\bո(?!ւ)", "vo"), (r"\bե", "ye"), ("ու", "u"))
+_CAUCASIAN_RULES: Rules = ((r"\bև", "yev"), (r"\bո(?!ւ)", "vo"), (r"\bե", "ye"), ("ու", "u"))
 
 _ARABIC_LETTERS = romanisation("اظعأإٱة", "a z a a i a a")
 _LETTERS = {
@@ -119,15 +119,13 @@ _RULES: dict[str, Rules] = {
         ("^כ", "k"), ("^ב", "b"), ("ה$", "a"),
     ),
 }  # fmt: skip
-_PREFIXES = {
-    "ar": (("وال", "wa al"), ("بال", "bi al"), ("لل", "li al"), ("ال", "al"), ("و", "wa "), ("ب", "bi "), ("ل", "li ")),
-    "fa": (),
-    "he": (("וה", "ve ha"), ("שב", "she be "), ("ה", "ha"), ("ב", "be "), ("ל", "le "), ("מ", "mi "), ("ו", "ve ")),
+_AFFIXES = {
+    "ar": "وال+ wa_al+|بال+ bi_al+|لل+ li_al+|ال+ al+|و+ wa_+|ب+ bi_+|ل+ li_+",
+    "fa": "+های +haye|+ها +ha|+ی +i",
+    "he": "וה+ ve_ha+|שב+ she_be_+|ה+ ha+|ב+ be_+|ל+ le_+|מ+ mi_+|ו+ ve_+",
 }
-"""Articles and particles that are written as one word with the next word, and their romanisation. They are separated
-only if the rest of the word is in the table."""
-_SUFFIXES = {"ar": (), "fa": (("های", "haye"), ("ها", "ha"), ("ی", "i")), "he": ()}
-"""Plural and indefinite endings of Persian, which are joined to the romanised word."""
+"""Articles, particles and endings that are written as one word with the word at +, and their romanisation, where _ is a
+space. They are separated only if the rest of the word is in the table."""
 _ADVERB = re.compile("(.{2,})(?:\u064b\u0627|\u0627\u064b)")
 """An Arabic word with the ending -an of adverbs: fathatan with alef, in either order."""
 _MAX_NAME_WORDS = 4
@@ -141,9 +139,7 @@ def alphabetic(text: str, requested: str, text_language: str | None) -> str:
     """`text` with the words of all alphabets in Latin letters: see `romanised_words`."""
     text = _cyrillic(text, requested, text_language)
     text = _GREEK_RUN.sub(lambda run: transliterated(unicodedata.normalize("NFD", run[0]), {}, _GREEK_RULES), text)
-    text = _GEORGIAN_OR_ARMENIAN_RUN.sub(
-        lambda run: transliterated(run[0], _GEORGIAN_AND_ARMENIAN, _ARMENIAN_RULES), text
-    )
+    text = _CAUCASIAN_RUN.sub(lambda run: transliterated(run[0], _CAUCASIAN, _CAUCASIAN_RULES), text)
     # text in Arabic letters of an unknown language is read as Persian if it has letters that Arabic lacks
     persian = text_language == "fa" or (text_language != "ar" and re.search("[پچژگکیھہۀےٹڈڑں]", text))
     text = _ARABIC_RUN.sub(lambda run: _vowelless(run[0], "fa" if persian else "ar"), text)
@@ -204,14 +200,12 @@ def _lookup(written: str, language: str) -> str:
         plain = _normalised(stem)
         if plain in table:
             return table[plain] + ending
-        for prefix, latin in _PREFIXES[language]:
-            rest = plain.removeprefix(prefix)
-            if rest != plain and len(rest) > 1 and rest in table:
-                return latin + table[rest] + ending
-        for suffix, latin in _SUFFIXES[language]:
-            rest = plain.removesuffix(suffix)
-            if rest != plain and rest in table:
-                return table[rest] + latin + ending
+        for affix in _AFFIXES[language].split("|"):
+            form, latin = affix.split()
+            before, after = form.split("+")
+            word = plain.removeprefix(before).removesuffix(after)
+            if len(form) - 1 + len(word) == len(plain) and len(word) > 1 and word in table:
+                return latin.replace("_", " ").replace("+", table[word]) + ending
     return ""
 
 

@@ -52,16 +52,14 @@ _NOT_IN_MODERN_JAPANESE = frozenset(
     "會樂廳國學體灣戰區圖實寫鐵應變觀覺讀歸圓圍壓團對從戀戲據擔數斷樣樓歐氣澤濱濕營獨獻畫當發縣繼續聽聲臺舊萬藝處號裝觸譯豐轉邊醫鐘關險雙靈點龍壽廣"
 )
 """Traditional Chinese characters for which Japanese uses simpler ones today."""
-_JAPANESE_PLACES = (
-    " 東京 京都 大阪 名古屋 横浜 神戸 札幌 福岡 広島 長崎 奈良 北海道 沖縄 仙台 富士山 鎌倉 金沢 箱根 新宿"
-    " 渋谷 銀座 浅草 秋葉原 池袋 上野 品川 成田 千葉 埼玉 静岡 熊本 鹿児島 日光 日本 東京都 京都市 大阪市"
-)
-_CHINESE_PLACES = (
-    " 北京 上海 重庆 重慶 天津 南京 广州 廣州 深圳 香港 澳门 澳門 台北 臺北 高雄 台中 台湾 臺灣 西安 成都"
-    " 武汉 武漢 杭州 苏州 蘇州 青岛 青島 大连 大連 长城 長城 中国 中國 黄山 桂林 拉萨 拉薩 厦门 廈門 昆明"
-    " 哈尔滨 哈爾濱 西藏 四川"
-)
-_LANGUAGE_OF_PLACE = dict.fromkeys(_JAPANESE_PLACES.split(), "ja") | dict.fromkeys(_CHINESE_PLACES.split(), "zh")
+_PLACES = {
+    "ja": "東京 京都 大阪 名古屋 横浜 札幌 福岡 長崎 奈良 北海道 仙台 富士山 鎌倉 箱根 新宿 銀座 浅草 秋葉原"
+    " 池袋 上野 品川 成田 千葉 埼玉 熊本 日光 日本 東京都 京都市 大阪市",
+    "zh": "北京 上海 重慶 天津 南京 广州 香港 澳門 台北 高雄 台中 台湾 西安 成都 武漢 杭州 蘇州 青島 大連 長城"
+    " 中国 黄山 桂林 拉薩 廈門 昆明 西藏 四川",
+}
+"""Places whose characters both languages use."""
+_LANGUAGE_OF_PLACE = {place: code for code, places in _PLACES.items() for place in places.split()}
 
 
 class Word(Struct, frozen=True):
@@ -148,43 +146,17 @@ def load_dictionary(name: str) -> Dictionary:
     return Dictionary(gzip.decompress(content))
 
 
-def language_of_han(text: str, requested: str, text_language: str | None) -> str:
-    """The language of the Chinese characters in `text`: `ja`, `zh`, or "" if they can be both, or are Korean.
+def japanese_or_chinese(text: str, requested: str, text_language: str | None) -> str:
+    """Replaces kana and Chinese characters by their romanised words: see `romanised_words`.
 
-    These decide, in this order: kana (Japanese), `text_language`, Hangul (Korean), characters that only one of the
-    languages uses, well-known places, and `requested`.
+    Characters that can be both Japanese and Chinese, or are Korean, are dropped.
     """
-    if re.search(f"[{KANA}\uff66-\uff9f]", text):
-        return "ja"
-    if text_language in ("ja", "zh"):
-        return text_language
-    if text_language == "ko" or re.search(f"[{HANGUL}]", text):
-        return ""
-    runs = _HAN_RUN.findall(text)
-    han = "".join(runs)
-    may_be_japanese = _encodes(han, "shift_jis") and not _NOT_IN_MODERN_JAPANESE.intersection(han)
-    may_be_chinese = _encodes(han, "gb2312") or _encodes(han, "big5")
-    if may_be_japanese != may_be_chinese:
-        return "ja" if may_be_japanese else "zh"
-    places = (_LANGUAGE_OF_PLACE[run] for run in runs if run in _LANGUAGE_OF_PLACE)
-    return next(places, requested if requested in ("ja", "zh") else "")
-
-
-def japanese(text: str) -> str:
-    """Replaces runs of kana and kanji by their romanised words.
-
-    A run without kanji is romanised as one word, because hiragana alone can't be segmented with certainty. A character
-    without a reading is dropped.
-    """
-    text = _COUNTER.sub(lambda counter: f" {_COUNTERS[counter[0]]} ", unicodedata.normalize("NFKC", text))
-    return _JAPANESE_RUN.sub(lambda run: f" {without_q(_japanese_words(run[0]))} ", text)
-
-
-def chinese(text: str) -> str:
-    """Replaces runs of simplified or traditional characters by Hanyu Pinyin without tones, with u for ü, as in URLs."""
-    return _HAN_RUN.sub(
-        lambda run: f" {_joined(load_dictionary('chinese').segment(run[0].translate(_simplified())))} ", text
-    )
+    match _language_of_han(text, requested, text_language):
+        case "ja":
+            return _japanese(text)
+        case "zh":
+            return _HAN_RUN.sub(lambda run: f" {_chinese_words(run[0])} ", text)
+    return _HAN_RUN.sub(" ", text)
 
 
 def thai(text: str) -> str:
@@ -196,11 +168,49 @@ def thai(text: str) -> str:
     return _THAI_RUN.sub(lambda run: f" {_thai_words(run[0])} ", text)
 
 
+def _language_of_han(text: str, requested: str, text_language: str | None) -> str:
+    """The language of the Chinese characters in `text`: `ja`, `zh`, or "" if they can be both, or are Korean.
+
+    These decide, in this order: kana (Japanese), `text_language`, Hangul (Korean), characters that only one of the
+    languages uses, well-known places, and `requested`.
+    """
+    if re.search(f"[{KANA}\uff66-\uff9f]", text):
+        return "ja"
+    runs = _HAN_RUN.findall(text)
+    if runs and text_language in ("ja", "zh"):
+        return text_language
+    if not runs or text_language == "ko" or re.search(f"[{HANGUL}]", text):
+        return ""
+    han = "".join(runs)
+    encodings = {name for name in ("shift_jis", "gb2312", "big5") if han.encode(name, "ignore").decode(name) == han}
+    may_be_japanese = "shift_jis" in encodings and not _NOT_IN_MODERN_JAPANESE.intersection(han)
+    may_be_chinese = not encodings <= {"shift_jis"}
+    if may_be_japanese != may_be_chinese:
+        return "ja" if may_be_japanese else "zh"
+    places = (_LANGUAGE_OF_PLACE[run] for run in runs if run in _LANGUAGE_OF_PLACE)
+    return next(places, requested if requested in ("ja", "zh") else "")
+
+
+def _japanese(text: str) -> str:
+    """Replaces runs of kana and kanji by their romanised words.
+
+    A run without kanji is romanised as one word, because hiragana alone can't be segmented with certainty. A character
+    without a reading is dropped.
+    """
+    text = _COUNTER.sub(lambda counter: f" {_COUNTERS[counter[0]]} ", unicodedata.normalize("NFKC", text))
+    return _JAPANESE_RUN.sub(lambda run: f" {without_q(_japanese_words(run[0]))} ", text)
+
+
 def _japanese_words(run: str) -> str:
     if not _HAN_RUN.search(run):
         return without_length(hepburn(run))
     words = load_dictionary("japanese").segment(run, _KATAKANA_RUN)
     return _joined(word if word.latin else replace(word, latin=hepburn(word.written)) for word in words)
+
+
+def _chinese_words(run: str) -> str:
+    """The words of simplified or traditional characters in Hanyu Pinyin without tones, with u for ü, as in URLs."""
+    return _joined(load_dictionary("chinese").segment(run.translate(_simplified())))
 
 
 def _thai_words(run: str) -> str:
@@ -227,11 +237,3 @@ def _joined(words: Iterable[Word]) -> str:
             out += word.latin if last == ">" or (word.joins == "<" and out) else f" {word.latin}"
         last = word.joins if word.latin else "."
     return out.strip()
-
-
-def _encodes(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True

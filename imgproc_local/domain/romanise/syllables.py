@@ -108,8 +108,7 @@ def _indic_letter(char: str, following: str, block: int) -> str:
 # ---- kana. Source: modified Hepburn romanisation without length marks
 
 _HIRAGANA_TO_KATAKANA = {code: code + 0x60 for code in (*range(0x3041, 0x3097), 0x309D, 0x309E)}
-_SMALL = "ァィゥェォャュョヮ"
-_KATAKANA = {small: ascii_letters(small).upper() for small in _SMALL} | {"ヶ": "ga", "ッ": "q", "ヰ": "wi", "ヱ": "we"}
+_KATAKANA = {small: ascii_letters(small).upper() for small in "ァィゥェォャュョヮ"} | {"ヶ": "ga", "ッ": "q"}
 _CONTRACTIONS: Rules = (
     # シャ is sha, キャ kya, シェ she, イェ ye
     ("(?<=[sc]h)iY|(?<=j)iY", ""), ("iY", "y"), ("(?<=[sc]h)iE|(?<=j)iE", "e"), ("(?<![a-z])iE", "ye"),

@@ -6,8 +6,8 @@ import re
 import unicodedata
 
 from imgproc_local.domain.romanise.alphabets import alphabetic, ascii_letters
-from imgproc_local.domain.romanise.dictionary import HAN, THAI, chinese, japanese, language_of_han, thai
-from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, KANA, indic, korean
+from imgproc_local.domain.romanise.dictionary import THAI, japanese_or_chinese, thai
+from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, indic, korean
 
 MAX_TEXT_CHARS = 2000
 """Further characters of a text are ignored."""
@@ -38,15 +38,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
     text = _INSIDE_WORDS.sub("", text).lower()
     # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
     text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
-    text = _SCRIPT_CHANGE.sub(" ", text)
-    if re.search(f"[{HAN}{KANA}\uff66-\uff9f]", text):
-        match language_of_han(text, requested, text_language):
-            case "ja":
-                text = japanese(text)
-            case "zh":
-                text = chinese(text)
-            case _:
-                text = re.sub(f"[{HAN}]+", " ", text)
+    text = japanese_or_chinese(_SCRIPT_CHANGE.sub(" ", text), requested, text_language)
     text = alphabetic(thai(indic(korean(text))), requested, text_language)
     return [part for word in text.split() for part in re.findall("[a-z0-9]+", _ascii(word))]
 
