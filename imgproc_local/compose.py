@@ -21,7 +21,7 @@ from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import Prices, target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
-from imgproc_local.engine.direct import DirectStages
+from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exporter import Exporter
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
@@ -131,25 +131,37 @@ def text_reader(config: Config, folder: Path) -> TextReader | None:
 
 
 @contextmanager
-def open_stages(config: Config, folder: Path) -> Iterator[DirectStages]:
+def open_stages(
+    config: Config, folder: Path, *, at_once: int = 0, service: Tinify | None = None
+) -> Iterator[DirectStages]:
     """The stages without jobs, for pictures outside a data folder. Temporary files are written to `folder`.
 
-    An outside compression service is not used. Worker processes and a loaded model end with the block.
+    With `at_once`, that many stages of the codecs run at the same time, beside one that describes. `service` is the
+    outside compression service to use. Worker processes and a loaded model end with the block.
     """
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
     workers = codec_workers(config, folder / WORK_FOLDER, results)
     analyzer = Analyzer(workers, lambda: describer(config), text_reader(config, folder / OCR_FOLDER))
+    lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, _pixels_in_progress()) if at_once else None
     try:
         yield DirectStages(
-            (analyzer.stage, optimize_stage(workers), convert_stage(workers)),
+            (analyzer.stage, optimize_stage(workers, service), convert_stage(workers)),
             _stage_options(config),
             workers,
             config.stage_timeout_s,
+            lanes,
         )
     finally:
+        if lanes is not None:
+            lanes.close()
         workers.close()
         analyzer.close()
+
+
+def _pixels_in_progress() -> int:
+    """How many pixels all running stages together may have, so that their memory suffices."""
+    return int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL
 
 
 def _stage_options(config: Config) -> Options:
@@ -393,7 +405,7 @@ async def open_services(
                 Prices(config.price_analyze, config.price_optimize, config.price_convert),
                 Limits(
                     max_pixels=config.max_pixels,
-                    pixels_in_progress=int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL,
+                    pixels_in_progress=_pixels_in_progress(),
                     stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                 ),
                 Timeouts(stage_s=config.stage_timeout_s),

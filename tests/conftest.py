@@ -20,7 +20,6 @@ SLOW = (
     "cli/archive/",
     "cli/process/test_resume.py",
     "cli/process/test_round_trip.py",
-    "cli/process/test_server_mode.py",
     "cli/test_backup.py::test_a_backup_under_load",
     "codecs/picture/test_errors.py::test_damaged_files",
     "codecs/png/test_posterize.py",

@@ -103,11 +103,12 @@ def _is_inside(path: str) -> bool:
 def archive_target_above(folder: Path) -> Path | None:
     """The target of an earlier `archive` that is this folder or contains it; None if there is none."""
     real = Path(os.path.realpath(folder))
-    return next((each for each in (real, *real.parents) if _is_folder(each / STATE_FOLDER)), None)
+    return next((each for each in (real, *real.parents) if is_folder(each / STATE_FOLDER)), None)
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; not if a folder above it can't be searched."""
     try:
         return path.is_dir()
-    except OSError:  # a folder above it can't be searched
+    except OSError:
         return False

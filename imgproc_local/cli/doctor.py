@@ -319,7 +319,7 @@ def _data_folder(config: Config) -> Iterator[Check]:
     elif nearest == folder:
         yield Check("data folder", "ok", f"{folder}, writable")
     else:
-        yield Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` or `process` creates it")
+        yield Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` creates it")
     free = shutil.disk_usage(nearest).free
     if free < LOW_DISK_BYTES:
         advice = "Free some disk space before you process many pictures."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import checked_name
@@ -15,12 +16,9 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import (
     DEFAULT_PROJECT_NAME,
-    HIGHEST_TARGET,
-    LOWEST_TARGET,
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
     MAX_SIDE_PX,
-    TARGETS,
     Effort,
     Operation,
     Plan,
@@ -64,22 +62,6 @@ def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: st
     return value
 
 
-def _checked_quality(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
-    """A click callback: a name or a score that the setting quality_target accepts."""
-    if value is None or (value := value.strip().lower()) in TARGETS:
-        return value
-    try:
-        score = float(value)
-    except ValueError:
-        score = 0.0
-    if not LOWEST_TARGET <= score <= HIGHEST_TARGET:
-        raise click.BadParameter(
-            f"expected {', '.join(TARGETS)}, or a score from {LOWEST_TARGET:g} to {HIGHEST_TARGET:g};"
-            f" received {value!r}."
-        )
-    return value
-
-
 _OPTIONS = (
     click.option(
         "--languages",
@@ -106,7 +88,6 @@ _OPTIONS = (
     click.option(
         "--quality",
         metavar="TARGET",
-        callback=_checked_quality,
         help="How closely results match the original: visually-lossless, web, small, or a score from 50 to 95."
         "  [default: the setting quality_target]",
     ),
@@ -164,20 +145,12 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
     """The request for these options; for `archive_names` see `BatchRequest`.
 
-    Warns if no vision model reads the context. Raises: click.UsageError.
+    Says if no vision model reads the context, and if a server may hold the model too. Raises: click.UsageError.
     """
-    from imgproc_local.batch.request import make_request
+    from imgproc_local.batch.request import BatchRequest, options_hash
     from imgproc_local.compose import used_model_status
+    from imgproc_local.system.folder_lock import current_owner
 
-    plan = Plan(
-        Operation.PROCESS,
-        flags.languages,
-        Format(flags.convert_to),
-        project_name=flags.project or DEFAULT_PROJECT_NAME,
-        context=flags.context,
-        max_width_px=flags.max_width,
-        max_height_px=flags.max_height,
-    )
     has_texts = not flags.only or "analyze" in flags.only
     if flags.overwrite and not flags.write_metadata:
         raise click.UsageError("--overwrite needs --write-metadata.")
@@ -188,16 +161,38 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
             "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
         )
     status = used_model_status(config)
-    if flags.context and (status.model is None or status.problem) and has_texts:
+    has_model = status.model is not None and not status.problem
+    if flags.context and not has_model and has_texts:
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
         )
-    return make_request(
-        plan,
-        [StageName(name) for name in flags.only],
-        config,
-        status.model,
+    if has_model and has_texts and current_owner(config.data_dir) is not None:
+        click.echo(
+            "A server uses the data folder too. If it has loaded the vision model, that is in memory twice.", err=True
+        )
+    plan = Plan(
+        Operation.PROCESS,
+        flags.languages,
+        Format(flags.convert_to),
+        project_name=flags.project or DEFAULT_PROJECT_NAME,
+        context=flags.context,
+        max_width_px=flags.max_width,
+        max_height_px=flags.max_height,
+    )
+    only = [Operation(name) for name in StageName if name in flags.only]
+    is_part = 0 < len(only) < len(StageName)
+    plans = tuple(replace(plan, operation=operation) for operation in only) if is_part else (plan,)
+    changes = {
+        "write": flags.write_metadata,
+        "replace": flags.overwrite,
+        "sidecar": flags.sidecar,
+        "archive-names": archive_names,
+    }
+    return BatchRequest(
+        plans,
+        flags.languages,
+        options_hash(plans, [name for name, is_set in changes.items() if is_set], config, status.model),
         write_metadata=flags.write_metadata,
         overwrite=flags.overwrite,
         sidecar=flags.sidecar,

@@ -53,6 +53,40 @@ class StatusLine:
             self._stream.write("\r" + " " * len(self._text) + "\r")
 
 
+class RunProgress:
+    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `REPORT_S` seconds."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._line = StatusLine(stream) if stream.isatty() else None
+        self._next_report_s = time.monotonic() + REPORT_S
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside the block, print log messages above the line, which is removed at the end."""
+        try:
+            with log_above(self.print if self._line is not None else None):
+                yield
+        finally:
+            if self._line is not None:
+                self._line.clear()
+
+    def update(self, text: str) -> None:
+        if self._line is not None:
+            self._line.draw(text)
+        elif time.monotonic() >= self._next_report_s:
+            self._next_report_s = time.monotonic() + REPORT_S
+            self.print(text)
+
+    def print(self, message: str) -> None:
+        """Print a message, above the line if it is shown."""
+        if self._line is not None:
+            self._line.print_above(message)
+        else:
+            self._stream.write(f"{message}\n")
+            self._stream.flush()
+
+
 @contextmanager
 def log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
     """Inside the block, pass log messages to `print_above` too. If that is None, logging is not changed."""

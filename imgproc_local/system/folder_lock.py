@@ -107,7 +107,7 @@ def require_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise StorageFailed(
             f"The data folder {folder} does not exist. Name another one with --data-dir, or create it with"
-            " `imgproc-local serve` or `process`."
+            " `imgproc-local serve`."
         )
 
 

@@ -24,6 +24,7 @@ from imgproc_local.system.files import try_lock
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
+from tests.faults.server_process import serving
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
@@ -266,9 +267,8 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
     assert verified(program, target)
     (target / backup.RESTORING).mkdir()
-    picture = tmp_path / "picture.jpg"
-    picture.write_bytes(pictures.jpeg(64, 48))
-    program.in_process("process", picture, "--out", tmp_path / "out", "--data-dir", target)
+    with serving(target):
+        pass
     assert not (target / backup.RESTORING).exists(), "what a restore left that was killed at its very end"
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Program
 from tests.faults.server_process import ServerProcess, serving
-from tests.support import pictures
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
 
@@ -32,20 +31,6 @@ def test_a_server_takes_access_from_other_users_and_logs_it(shared: Path) -> Non
         server.terminate()
         assert f"other users could read {shared} (mode 755)" in server.output()
     assert mode(shared) == 0o700
-
-
-def test_process_takes_access_from_other_users_and_logs_it(shared: Path, program: Program, tmp_path: Path) -> None:
-    (tmp_path / "picture.jpg").write_bytes(pictures.jpeg(64, 48))
-    before = os.umask(0)
-    try:
-        done = program("process", tmp_path / "picture.jpg", "--out", tmp_path / "out")
-    finally:
-        os.umask(before)
-    assert done.returncode == 0, done.stderr
-    assert f"other users could read {shared} (mode 755)" in done.stderr
-    folders = [shared, *(path for path in shared.rglob("*") if path.is_dir())]
-    assert {"files", "incoming"} <= {folder.name for folder in folders}
-    assert {folder: mode(folder) for folder in folders} == dict.fromkeys(folders, 0o700)
 
 
 def test_restore_takes_access_from_other_users(shared: Path, program: Program, tmp_path: Path) -> None:

@@ -106,7 +106,6 @@ def test_a_folder_with_files_of_the_users_own_does_not_become_the_data_folder(
     content = pictures.jpeg()
     picture.write_bytes(content)
     for command in (
-        ("process", picture, "--out", program.data / "out"),
         ("serve",),
         ("keys", "create", "--name", "shop"),
         ("credits", "balance"),

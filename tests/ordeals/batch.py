@@ -1,12 +1,10 @@
 """Kills and interrupts `process` at random moments: the results are those of an undisturbed run, and nothing is left.
 
-`python -m tests.ordeals.batch [--pictures 200] [--disturbances 20] [--seed N] [--program BINARY]`
+`python -m tests.ordeals.batch [--pictures 200] [--disturbances 20] [--seed N]`
 
 A tree of small pictures, of which many get the same name, is processed without disturbance. Then it is processed again
-into another folder, once in the process of the command and once through a server. The command is killed, interrupted,
-or interrupted twice at random moments and started again; the server is killed and started again too. At the end the
-files and the manifest are those of the undisturbed run, byte for byte, each job was made once, and the data folder has
-no job, no open key and no session.
+into another folder; the command is killed, interrupted, or interrupted twice at random moments and started again. At
+the end the files and the manifest are those of the undisturbed run, byte for byte.
 """
 
 from __future__ import annotations
@@ -15,17 +13,13 @@ import argparse
 import json
 import random
 import signal
-import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from pathlib import Path
 
 from tests.cli.conftest import Program
 from tests.cli.process.test_resume import content
-from tests.cli.process.test_server_mode import assert_nothing_is_left
-from tests.faults.server_process import ServerProcess
 from tests.support import pictures
 
 UPTIME_S = 4.0
@@ -63,46 +57,20 @@ def disturb(program: Program, arguments: tuple[object, ...], rng: random.Random,
     counts[kind] += 1
 
 
-def run(folder: Path, options: argparse.Namespace, rng: random.Random, *, with_server: bool) -> Counter[str]:
+def run(folder: Path, options: argparse.Namespace, rng: random.Random) -> Counter[str]:
     """Disturb and finish one run, and compare it with the undisturbed one in `folder`. Raises: AssertionError."""
-    home = folder / ("server" if with_server else "command")
-    home.mkdir()
-    program = Program(home)
-    out = folder / f"out-{with_server}"
+    program, out = Program(folder), folder / "out"
     arguments = ("process", folder / "pictures", "--languages", LANGUAGES, "--out", out, "--json")
     counts = Counter[str]()
-    server = ServerProcess(program.data) if with_server else None
-    try:
-        for _ in range(options.disturbances):
-            if server is not None and rng.random() < 0.2:
-                server.kill()
-                server = ServerProcess(program.data)
-                counts["server killed"] += 1
-            if server is not None:
-                server.wait_ready()
-            disturb(program, arguments, rng, counts)
-        for _ in range(3):  # a stage that was running at three kills fails, and is done by the next run
-            finished = program(*arguments, timeout_s=FINISH_S)
-            if sum(image["status"] == "failed" for image in json.loads(finished.stdout)) == 2:
-                break
-            counts["stages given up"] += 1
-        if server is None:
-            assert_no_jobs(program)
-        else:
-            assert_nothing_is_left(program)
-    finally:
-        if server is not None:
-            server.terminate()
+    for _ in range(options.disturbances):
+        disturb(program, arguments, rng, counts)
+    finished = program(*arguments, timeout_s=FINISH_S)
+    assert sum(image["status"] == "failed" for image in json.loads(finished.stdout)) == 2, finished.stderr
+    assert not program.data.exists()
     expected, actual = content(folder / "expected"), content(out)
     assert actual.keys() == expected.keys(), sorted(actual.keys() ^ expected.keys())[:10]
     assert actual == expected, [name for name in actual if actual[name] != expected[name]][:10]
     return counts
-
-
-def assert_no_jobs(program: Program) -> None:
-    checks = {check["name"]: check for check in program.in_process_json("doctor")["checks"]}
-    assert checks["jobs"]["detail"] == "none", checks["jobs"]
-    assert checks["credits"]["state"] == "ok", checks["credits"]
 
 
 def main() -> None:
@@ -116,20 +84,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="batch-") as work:
         folder = Path(work)
         make_tree(folder / "pictures", options.pictures)
-        (folder / "undisturbed").mkdir()
-        undisturbed = Program(folder / "undisturbed")
         arguments = ("process", folder / "pictures", "--languages", LANGUAGES, "--out", folder / "expected", "--json")
-        images = json.loads(undisturbed(*arguments, timeout_s=FINISH_S).stdout)
+        images = json.loads(Program(folder)(*arguments, timeout_s=FINISH_S).stdout)
         done = sum(image["status"] == "completed" for image in images)
         assert done == options.pictures, Counter(image["status"] for image in images)
-        for with_server in (False, True):
-            try:
-                counts = run(folder, options, rng, with_server=with_server)
-            except AssertionError:
-                print(f"{'with' if with_server else 'without'} a server:", flush=True)
-                traceback.print_exc()
-                sys.exit(1)
-            print(f"{'with' if with_server else 'without'} a server: equal; {dict(counts)}", flush=True)
+        print(f"equal; {dict(run(folder, options, rng))}", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, exit_command
+from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, Refused, exit_command
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
+from imgproc_local.cli.output import echo_json, path_text, printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 if TYPE_CHECKING:
+    from imgproc_local.batch.request import BatchRequest
     from imgproc_local.cli.process.run import Run
 
 
@@ -85,76 +86,84 @@ def command(
     the old ones; with --only, the results of the other stages remain. Results that are found in FOLDER are not taken as
     input. Ctrl+C finishes the pictures in progress, and ends the command at once if it is pressed again.
 
-    The work costs credits of the account "default". After the command, also after Ctrl+C, the data folder
-    contains neither the pictures nor their jobs. If a server owns the data folder, that server does the work.
+    The work costs no credits, and nothing is stored in the data folder. The command also works beside a server.
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
-    from imgproc_local.cli.process.run import Run, RunOptions
+    from imgproc_local.cli.process.report import csv_bytes
+    from imgproc_local.cli.process.run import Run
+    from imgproc_local.system.files import write_atomically
 
     config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality, codec_threads=jobs)
     if csv_file is not None:
-        _require_writable_table(csv_file)
+        _require_own_table(csv_file)
     if archive_names and flat:
         raise click.UsageError("--archive-names needs the subfolders of FOLDER: leave out --flat.")
     request = request_for(flags, config, archive_names=archive_names)
-    settings = (("--quality", flags.quality), ("--effort", flags.effort))
-    changed_settings = tuple(flag for flag, value in settings if value is not None)
-    run = Run(config, RunOptions(paths, out, flat, watch, changed_settings), request)
-    run.find()
+    run = Run(config, request, paths, out, flat=flat, watch=watch)
+    if not (run.discovery.pictures or run.discovery.failed or watch):
+        _refuse_empty(run, request, paths)
     if dry_run:
-        _print_plan(run, as_json)
+        _print_plan(run, out, as_json)
         ctx.exit(EXIT_PROBLEM if run.discovery.failed else 0)
     try:
-        asyncio.run(run.process())
+        run.process()
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
-        exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=False)
-    _report(run, flags.convert_to, as_json, watch)
-    # a table of an earlier run is not emptied by a run that found no picture
-    is_written = csv_file is None or not run.outcomes or _write_csv(run, csv_file)
-    exit_command(ctx, run.exit_code if is_written else run.exit_code or EXIT_PROBLEM, run.has_unstopped_threads)
-
-
-def _require_writable_table(csv_file: Path) -> None:
-    """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
-    problem = None
-    if not csv_file.absolute().parent.is_dir():
-        problem = f"there is no folder {str(csv_file.parent)!r}: create it first."
-    elif csv_file.exists():
+        exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=True)
+    _report(run, out, flags.convert_to, as_json, is_already_printed=watch)
+    exit_code = run.exit_code
+    if csv_file is not None and run.outcomes:  # a table of an earlier run is not emptied by one that found no picture
         try:
-            problem = None if _is_table(csv_file) else "exists and is not a table of an earlier run"
+            write_atomically(csv_file, csv_bytes(run.outcomes))
         except OSError as error:
-            problem = f"exists and can't be read ({error.strerror})"
-        problem = f"{str(csv_file)!r} {problem}. Name a new file." if problem else None
-    if problem:
-        raise click.BadParameter(problem, param_hint="'--csv'")
+            click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
+            exit_code = exit_code or EXIT_PROBLEM
+    exit_command(ctx, exit_code, run.has_unstopped_threads)
 
 
-def _is_table(file: Path) -> bool:
-    """Whether a file begins like the tables of alt texts, or is empty. Raises: OSError."""
+def _require_own_table(csv_file: Path) -> None:
+    """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
     from imgproc_local.cli.process.report import csv_bytes
 
     head = csv_bytes([])
-    if not file.is_file():  # a pipe would be read until something is written into it
-        return False
-    with file.open("rb") as opened:
-        return opened.read(len(head)) in (head, b"")
+    try:
+        is_own = csv_file.absolute().parent.is_dir() and not csv_file.exists()
+        if csv_file.is_file():  # a pipe would be read until something is written into it
+            with csv_file.open("rb") as opened:
+                is_own = opened.read(len(head)) in (head, b"")
+    except OSError:
+        is_own = False
+    if not is_own:
+        raise click.BadParameter(
+            f"expected a new file in a folder that exists, or the table of an earlier run; received {str(csv_file)!r}.",
+            param_hint="'--csv'",
+        )
 
 
-def _print_plan(run: Run, as_json: bool) -> None:
-    from imgproc_local.cli.output import echo_json, path_text, printable
-    from imgproc_local.cli.process.report import entries, planned_entry, problems
+def _refuse_empty(run: Run, request: BatchRequest, paths: tuple[Path, ...]) -> NoReturn:
+    from imgproc_local.cli.process.report import problems
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    for line in problems([], run.discovery):
+        click.echo(line, err=True)
+    formats = ", ".join(FORMATS[each].name for each in request.accepted)
+    where = ", ".join(printable(path_text(path)) for path in paths)
+    raise Refused(f"Expected pictures ({formats}), but there are none in {where}.")
+
+
+def _print_plan(run: Run, out: Path, as_json: bool) -> None:
+    from imgproc_local.cli.process.report import entries, entry_without_results, problems
 
     pending, unchanged = run.plan()
     discovery = run.discovery
     if as_json:
-        rest = entries(unchanged, discovery.failed, discovery.skipped, run.config.status_set, run.out)
-        echo_json([*(planned_entry(picture.path) for picture in pending), *rest])
+        planned = [entry_without_results(picture.path, "pending") for picture in pending]
+        echo_json([*planned, *entries(unchanged, discovery, out)])
         return
     for picture in pending:
         click.echo(f"Would process: {printable(path_text(picture.path))}")
-    for line in problems([], discovery.failed, discovery.skipped):
+    for line in problems([], discovery):
         click.echo(line, err=True)
     click.echo(
         f"{len(pending):,} to process, {len(unchanged):,} unchanged since an earlier run,"
@@ -162,21 +171,19 @@ def _print_plan(run: Run, as_json: bool) -> None:
     )
 
 
-def _report(run: Run, convert_to: str, as_json: bool, is_already_printed: bool) -> None:
+def _report(run: Run, out: Path, convert_to: str, as_json: bool, is_already_printed: bool) -> None:
     """Print the results. With `is_already_printed`, the table of the pictures is left out."""
-    from imgproc_local.cli.output import echo_json
     from imgproc_local.cli.process.report import closing_line, entries, problems, summary
 
     discovery = run.discovery
     if as_json:
-        echo_json(entries(run.outcomes, discovery.failed, discovery.skipped, run.config.status_set, run.out))
+        echo_json(entries(run.outcomes, discovery, out))
     else:
-        for line in [] if is_already_printed else summary(run.outcomes, convert_to, run.out):
+        for line in [] if is_already_printed else summary(run.outcomes, convert_to, out):
             click.echo(line)
-    for line in problems(run.outcomes, discovery.failed, discovery.skipped):
+    for line in problems(run.outcomes, discovery):
         click.echo(line, err=True)
-    closing = closing_line(run.outcomes, len(discovery.failed), len(discovery.skipped))
-    click.echo(closing, err=as_json or not run.outcomes)
+    click.echo(closing_line(run.outcomes, discovery), err=as_json or not run.outcomes)
     if run.stop_reason is not None and run.is_unfinished:
         done = sum(outcome.done for outcome in run.outcomes)
         click.echo(
@@ -184,21 +191,3 @@ def _report(run: Run, convert_to: str, as_json: bool, is_already_printed: bool) 
             " command again: finished pictures are skipped.",
             err=True,
         )
-
-
-def _write_csv(run: Run, csv_file: Path) -> bool:
-    """Write the table of alt texts. If that fails, print why and return False."""
-    from imgproc_local.cli.output import path_text, printable
-    from imgproc_local.cli.process.report import csv_bytes
-    from imgproc_local.system.files import write_atomically
-
-    try:
-        write_atomically(csv_file, csv_bytes(run.outcomes))
-    except OSError as error:
-        click.echo(
-            f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}. Run the same command again"
-            " with another --csv: finished pictures are skipped.",
-            err=True,
-        )
-        return False
-    return True

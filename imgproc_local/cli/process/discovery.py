@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above
+from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above, is_folder
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.probe import detect, opened
-from imgproc_local.domain.errors import UnsupportedImage
+from imgproc_local.domain.errors import StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
@@ -31,8 +31,6 @@ OWN_RESULT = "It is a result of an earlier run."
 EDITED_RESULT = "It is at the path of a result that was edited. Rename it if it is an original."
 ARCHIVE_TARGET = "has the results of `archive`."
 DATA_FOLDER = "It is a data folder of this program: the pictures that it has stored there are left out."
-MAX_KNOWN_FILES = 200_000
-"""The most files whose check is remembered, so that the searches of a watched folder do not open each file again."""
 
 
 class RejectedFile(Struct, frozen=True):
@@ -138,10 +136,9 @@ class Finder:
         self._accepted = accepted
         self._excluded = {folder.resolve() for folder in (out, *exclude)}
         self._flat = flat
-        self._many_folders = sum(_is_folder(argument) for argument in arguments) > 1
+        self._many_folders = sum(is_folder(argument) for argument in arguments) > 1
         self.own_results = OwnResults()
         self.own_results.add_folder(out)
-        self._problems: dict[tuple[Path, int, int], str | None] = {}
 
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
@@ -151,29 +148,25 @@ class Finder:
         discovery = Discovery([], [], [])
         seen: set[Path] = set()
         # files first: a file that is both an argument and inside a folder counts as an argument
-        for argument in sorted(self._arguments, key=_is_folder):
-            is_folder = _is_folder(argument)
-            if is_folder and (target := archive_target_above(argument)) is not None:
+        for argument in sorted(self._arguments, key=is_folder):
+            is_in_folder = is_folder(argument)
+            if is_in_folder and (target := archive_target_above(argument)) is not None:
                 discovery.skipped.append(RejectedFile(argument, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
                 continue
-            if is_folder:
-                self._add_manifests_above(argument)
+            if is_in_folder:
+                real_folder = argument.resolve()
+                for above in (real_folder, *real_folder.parents):  # it may be a folder inside an output folder
+                    if (above / MANIFEST_FILE).is_file():
+                        self.own_results.add_folder(above)
             # the whole folder is listed first, because a manifest in it says which of the files are results
-            files = list(self._walk(argument, discovery)) if is_folder else [(argument, "")]
+            files = list(self._walk(argument, discovery)) if is_in_folder else [(argument, "")]
             for file, subfolder in files:
                 real = Path(os.path.realpath(file))  # `resolve` raises RuntimeError for a link to itself
                 if real in seen:
                     continue
                 seen.add(real)
-                self._sort_in(file, real, PurePosixPath(subfolder), is_folder, discovery)
+                self._sort_in(file, real, PurePosixPath(subfolder), is_in_folder, discovery)
         return discovery
-
-    def _add_manifests_above(self, folder: Path) -> None:
-        """The argument may be a folder inside an output folder."""
-        real = folder.resolve()
-        for parent in (real, *real.parents):
-            if (parent / MANIFEST_FILE).is_file():
-                self.own_results.add_folder(parent)
 
     def _walk(self, folder: Path, discovery: Discovery) -> Iterator[tuple[Path, str]]:
         """The files in `folder`, each with the subfolder of the output folder in which its results belong."""
@@ -208,48 +201,17 @@ class Finder:
         rejected = discovery.skipped if is_in_folder else discovery.failed
         try:
             status = file.stat()
-            is_file = stat.S_ISREG(status.st_mode)  # reading a pipe could block forever
-            of_earlier_run = self.own_results.reason(real, status.st_size) if is_file else None
-            problem = of_earlier_run or self._problem(file, status.st_size, status.st_mtime_ns)
+            if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
+                rejected.append(RejectedFile(file, "It is neither a file nor a folder."))
+            elif (of_earlier_run := self.own_results.reason(real, status.st_size)) is not None:
+                discovery.skipped.append(RejectedFile(file, of_earlier_run))
+            else:
+                with file.open("rb"), opened(file) as data:  # the first raises OSError
+                    detect(data, self._accepted)
+                discovery.pictures.append(Picture(file, subfolder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
             discovery.failed.append(RejectedFile(file, "No such file or folder."))
         except OSError as error:
             discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
-        else:
-            if of_earlier_run is not None:
-                discovery.skipped.append(RejectedFile(file, of_earlier_run))
-            elif problem is not None:
-                rejected.append(RejectedFile(file, problem))
-            else:
-                discovery.pictures.append(Picture(file, subfolder, status.st_size, status.st_mtime_ns))
-
-    def _problem(self, file: Path, size_bytes: int, modified_ns: int) -> str | None:
-        key = (file, size_bytes, modified_ns)
-        if key not in self._problems:
-            if len(self._problems) >= MAX_KNOWN_FILES:
-                self._problems.clear()
-            self._problems[key] = _find_problem(file, self._accepted)
-        return self._problems[key]
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a parent folder can't be read: `find` reports it when it reads the file
-        return False
-
-
-def _find_problem(file: Path, accepted: Sequence[Format]) -> str | None:
-    """Why `file` can't be processed; None if its first bytes are those of a supported picture. Raises: OSError."""
-    if not file.is_file():
-        # reading a pipe or a device could block forever
-        return "It is neither a file nor a folder."
-    with file.open("rb") as stream:
-        if not stream.read(1):
-            return "The file is empty."
-    try:
-        with opened(file) as data:
-            detect(data, accepted)
-    except UnsupportedImage as error:
-        return error.message
-    return None
+        except (UnsupportedImage, StageFailed) as error:
+            rejected.append(RejectedFile(file, error.message))

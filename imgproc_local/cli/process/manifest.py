@@ -11,9 +11,9 @@ A line that can't be read, such as a last line that a loss of power cut off, is 
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -23,8 +23,6 @@ from msgspec import structs
 from imgproc_local.batch.records import (
     HEADER,
     MANIFEST_FILE,
-    MAX_LINE_BYTES,
-    MAX_MANIFEST_BYTES,
     Record,
     stored_records,
 )
@@ -71,26 +69,26 @@ def read_manifest(folder: Path) -> dict[str, Record]:
 class Manifest:
     """The manifest of `folder`, for one run at a time. `records` has the current record of each source.
 
-    Opening it rewrites the file as `compact` does.
+    Opening it creates the folder if needed, and rewrites the file as `compact` does.
 
     Raises: Refused, if another run is writing to the folder; OSError.
     """
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / MANIFEST_FILE
-        self._lock: IO[bytes] = open_own_file(folder / LOCK_FILE, "ab")
-        try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            self._lock: IO[bytes] = opened.enter_context(open_own_file(folder / LOCK_FILE, "ab"))
             if not lock_within(self._lock, LOCK_WAIT_S):
                 raise Refused(
                     f"Another `imgproc-local process` is writing to {printable(path_text(folder))}. Wait for it, or"
                     " choose another folder with --out."
                 )
+            # before it is read, because this refuses what is no regular file
+            self._stream: IO[bytes] = opened.enter_context(open_own_file(self._file, "ab", buffering=0))
             self.records = read_manifest(folder)
-            self._size_bytes = self._write_all()
-            self._stream: IO[bytes] = open_own_file(self._file, "ab", buffering=0)
-        except BaseException:
-            self._lock.close()
-            raise
+            self.compact()
+            opened.pop_all()
 
     def append(self, record: Record) -> None:
         """Append `record` to the file and sync it to the disk. Blocks. Raises: OSError.
@@ -101,14 +99,7 @@ class Manifest:
             structs.replace(text, seo_alt_text="") if text.needs_text else text for text in record.translations
         )
         record = structs.replace(record, translations=texts)
-        line = _encode(record) + b"\n"
-        if len(line) > MAX_LINE_BYTES:
-            raise OSError(f"The record of {record.source} has {len(line)} bytes; at most {MAX_LINE_BYTES} are read.")
-        if self._size_bytes + len(line) > MAX_MANIFEST_BYTES:
-            # not final: `compact` drops records that were replaced, so the next run may have room
-            raise OSError(errno.EFBIG, f"its manifest would have more than {MAX_MANIFEST_BYTES:,} bytes")
-        self._size_bytes += len(line)
-        view = memoryview(line)
+        view = memoryview(_encode(record) + b"\n")
         while view:
             view = view[self._stream.write(view) :]
         os.fsync(self._stream.fileno())
@@ -117,24 +108,17 @@ class Manifest:
     def compact(self) -> None:
         """Rewrite the file with one record per source, sorted. Blocks. Raises: OSError, with the file unchanged."""
         self._stream.close()
+        lines = [HEADER, *(_encode(self.records[source]) for source in sorted(self.records)), b""]
         try:
-            self._size_bytes = self._write_all()
+            write_atomically(self._file, b"\n".join(lines))
         finally:
             self._stream = open_own_file(self._file, "ab", buffering=0)
 
     def close(self) -> None:
-        """Let another run write to the folder."""
+        """Compact the file, and let another run write to the folder. Blocks."""
+        try:
+            self.compact()
+        except OSError as error:
+            log.warning("The manifest could not be compacted (%s); the next run does it.", error.strerror)
         self._stream.close()
         self._lock.close()
-
-    def _write_all(self) -> int:
-        """Write the records, sorted, unless the file is equal already. Return its size in bytes."""
-        lines = [HEADER, *(_encode(self.records[source]) for source in sorted(self.records))]
-        content = b"\n".join(lines) + b"\n"
-        try:
-            unchanged = self._file.stat().st_size == len(content) and self._file.read_bytes() == content
-        except FileNotFoundError:
-            unchanged = False
-        if not unchanged:
-            write_atomically(self._file, content)
-        return len(content)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, structs
@@ -11,147 +13,177 @@ from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Manifest, source_key
-from imgproc_local.cli.process.results import Names, Results, StagedFile
-from imgproc_local.domain.job import Job
+from imgproc_local.cli.process.output_folder import OutputFolder, StagedFile
+from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import archive_name, is_archive_name
+from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
+
+FILES = ""
+"""In place of a language, for the names of files."""
 
 
 class Finished(Struct, frozen=True):
-    """A picture that was processed or interrupted, or could not be processed. Its results have no names yet.
+    """A picture that was processed. Its files, by kind, have no names yet, and those of its texts are not unique.
 
-    `base_names` are those of its texts by language, before numbers are added to make them unique.
+    `sha256` is empty if it could not be read. `interrupted` says that the run ended before the picture was done.
     """
 
     picture: Picture
     sha256: str = ""
-    job: Job | None = None
-    job_ids: tuple[str, ...] = ()
-    base_names: dict[str, str] = {}
-    optimized: StagedFile | None = None
-    converted: StagedFile | None = None
-    sidecar: StagedFile | None = None
+    files: dict[str, StagedFile] = {}
+    texts: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+    errors: tuple[tuple[str | None, str], ...] = ()
+    interrupted: bool = False
+
+
+class Outcome(Struct, frozen=True):
+    """The result of one picture.
+
+    `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither. `new`
+    is the record without the files that an earlier run made; None if this run made nothing. An error is a pair of the
+    failed stage, None for an error outside a stage, and a message. `interrupted` says that the run ended before the
+    picture was done: by Ctrl+C, or because temporary files or results could not be written.
+    """
+
+    picture: Path
+    record: Record | None = None
+    new: Record | None = None
     errors: tuple[tuple[str | None, str], ...] = ()
     interrupted: bool = False
 
     @property
-    def staged(self) -> list[StagedFile]:
-        return [staged for staged in (self.optimized, self.converted, self.sidecar) if staged is not None]
+    def needs_text(self) -> bool:
+        """Whether a person has to write one of the alt texts."""
+        return self.record is not None and self.record.needs_text
+
+    @property
+    def done(self) -> bool:
+        return self.record is not None and not self.errors
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the results of an earlier run are up to date. Those of a picture that failed since are not."""
+        return self.new is None and self.done
 
 
 class Publisher:
-    """Publishes the results of one picture after the other. Names are unique in the output folder."""
+    """Publishes the results of one picture after the other.
 
-    def __init__(self, out: Path, request: BatchRequest, results: Results, manifest: Manifest) -> None:
-        self._out = out
+    The names of files, and those of texts in each language, are unique in the output folder. They have no extension.
+    """
+
+    def __init__(self, folder: OutputFolder, request: BatchRequest, manifest: Manifest) -> None:
+        self._folder = folder
         self._request = request
-        self._results = results
         self._manifest = manifest
-        self._names = Names()
-        for record in manifest.records.values():
-            for language, name in _names_of(record):
-                self._names.take(language, name)
+        self._taken = {name for record in manifest.records.values() for name in _names_of(record)}
 
-    def publish(self, finished: Finished, job: Job) -> Record:
+    def publish(self, finished: Finished) -> Outcome:
         """Choose the names, store the record, then rename the files. Blocks. Raises: OSError.
 
         Earlier results of the picture are replaced. Those of the same content remain if nothing takes their place,
         because their stage failed or was not asked for; new files are then named after the earlier texts. After errors,
         the next run processes the picture again.
         """
-        source = source_key(finished.picture.path, self._out)
+        outcome = Outcome(finished.picture.path, errors=finished.errors)
+        source = source_key(finished.picture.path, self._folder.path)
         earlier = self._manifest.records.get(source)
         same = earlier if earlier is not None and earlier.sha256 == finished.sha256 else None
-        if earlier is not None and same is None and earlier.files and finished.errors and not finished.staged:
+        if earlier is not None and same is None and earlier.files and finished.errors and not finished.files:
             record = structs.replace(earlier, errors=finished.errors)
             self._manifest.append(record)
-            return record
+            return structs.replace(outcome, record=record)
         kept = self._kept(same, finished)
-        edited: tuple[str, ...] = ()
-        if earlier is not None:
-            replaced = [file for file in earlier.files if file not in kept.values()]
-            self._results.remove_own(replaced)
-            edited = self._results.existing((*earlier.edited, *(file.path for file in replaced)))
-            for language, name in _names_of(earlier):
-                self._names.release(language, name)
-        language, base = self._base_of_files(finished, job, same)
-        endings = [one.ending for one in finished.staged]
-        for name in self._names.free(base, language, Names.FILES):
-            if not self._results.is_free(finished.picture.subfolder, name, endings):
-                continue
-            record = self._record(finished, job, source, name)
-            files = [(staged, file.path) for staged, file in zip(finished.staged, record.files, strict=True)]
-            if same is not None:
-                texts = record.translations or same.translations
-                removed = tuple(sorted({*same.removed, *record.removed})) if kept else record.removed
-                record = structs.replace(record, translations=texts, removed=removed, **kept)
-            record = structs.replace(record, edited=edited)
-            self._manifest.append(record)
-            if self._results.publish(files):
-                for taken in _names_of(record):
-                    self._names.take(*taken)
-                return record
-        raise AssertionError("there is always another number")
-
-    def _base_of_files(self, finished: Finished, job: Job, same: Record | None) -> tuple[str, str]:
-        """The name of the files before numbers are added, after the language of the text that it is from."""
-        # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
-        if not job.translations and same is not None and same.translations:
-            language, earlier = same.translations[0].language_code, same.translations[0].seo_filename
-            if not self._request.archive_names or is_archive_name(earlier, finished.picture.key):
-                return language, earlier
-        language = job.translations[0].language_code if job.translations else Names.FILES
-        fallback = fallback_name(finished.picture.path, self._request.languages[0])
-        return language, self._base_name(finished, language, fallback)
-
-    def _kept(self, same: Record | None, finished: Finished) -> dict[str, ResultFile]:
-        """The results of an earlier run on the same content that remain, by their field of the record.
-
-        The user may have edited them. A sidecar is outdated by new texts.
-        """
-        if same is None:
-            return {}
-        results = (
-            ("optimized", finished.optimized, same.optimized),
-            ("converted", finished.converted, same.converted),
-            ("sidecar", finished.sidecar or finished.base_names, same.sidecar),
-        )
-        kept = {field: old for field, new, old in results if not new and old is not None}
-        return {field: old for field, old in kept.items() if self._results.are_present([old])}
-
-    def _base_name(self, finished: Finished, language: str, fallback: str) -> str:
-        """The name in a language before numbers are added; `fallback` if the picture has no text in that language."""
-        name = finished.base_names.get(language, fallback)
-        return archive_name(name, finished.picture.key) if self._request.archive_names else name
-
-    def _record(self, finished: Finished, job: Job, source: str, name: str) -> Record:
-        def file(staged: StagedFile | None) -> ResultFile | None:
-            if staged is None:
-                return None
-            path = PurePosixPath(finished.picture.subfolder, name + staged.ending)
-            return ResultFile(str(path), staged.sha256, staged.size_bytes, staged.format)
-
-        texts = []
-        for number, text in enumerate(job.translations):
-            base = self._base_name(finished, text.language_code, text.seo_filename)
-            unique = name if number == 0 else next(self._names.free(base, text.language_code))
-            texts.append(Translation(text.language_code, unique, text.seo_alt_text, text.source))
-        return Record(
+        record = Record(
             source=source,
             size_bytes=finished.picture.size_bytes,
             modified_ns=finished.picture.modified_ns,
             sha256=finished.sha256,
             options=self._request.options_hash,
-            optimized=file(finished.optimized),
-            converted=file(finished.converted),
-            sidecar=file(finished.sidecar),
-            translations=tuple(texts),
-            removed=job.removed,
+            removed=tuple(sorted({*same.removed, *finished.removed})) if same and kept else finished.removed,
+            edited=() if earlier is None else self._make_way(earlier, kept),
             errors=finished.errors,
         )
+        record = structs.replace(record, **kept)
+        record = self._stored_under_free_name(finished, record, same)
+        if finished.files or finished.texts:
+            outcome = structs.replace(outcome, new=structs.replace(record, **dict.fromkeys(kept)))
+        return structs.replace(outcome, record=record)
+
+    def _kept(self, same: Record | None, finished: Finished) -> dict[str, ResultFile]:
+        """The results of an earlier run on the same content that remain, by kind. The user may have edited them.
+
+        A sidecar is outdated by new texts.
+        """
+        replaced = {*finished.files, *(("sidecar",) if finished.texts else ())}
+        earlier = {kind: getattr(same, kind, None) for kind in ("optimized", "converted", "sidecar")}
+        return {
+            kind: file
+            for kind, file in earlier.items()
+            if file is not None and kind not in replaced and self._folder.has_all([file])
+        }
+
+    def _make_way(self, earlier: Record, kept: dict[str, ResultFile]) -> tuple[str, ...]:
+        """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
+        replaced = [file for file in earlier.files if file not in kept.values()]
+        self._folder.remove_own(replaced)
+        self._taken.difference_update(_names_of(earlier))
+        return self._folder.existing((*earlier.edited, *(file.path for file in replaced)))
+
+    def _stored_under_free_name(self, finished: Finished, record: Record, same: Record | None) -> Record:
+        """Store the record with the files and texts under the first name that is free, and rename the files."""
+        language, base = self._base_of_files(finished, same)
+        for name in self._free_names(base, language, FILES):
+            paths = {
+                kind: str(PurePosixPath(finished.picture.subfolder, name + file.ending))
+                for kind, file in finished.files.items()
+            }
+            if self._folder.existing(paths.values()):
+                continue
+            files = {
+                kind: ResultFile(path, file.sha256, file.size_bytes, file.format)
+                for (kind, path), file in zip(paths.items(), finished.files.values(), strict=True)
+            }
+            texts = self._named_texts(finished, name) or (() if same is None else same.translations)
+            named = structs.replace(record, translations=texts, **files)
+            self._manifest.append(named)
+            if self._folder.publish({paths[kind]: file.part for kind, file in finished.files.items()}):
+                self._taken.update(_names_of(named))
+                return named
+        raise AssertionError("there is always another number")
+
+    def _base_of_files(self, finished: Finished, same: Record | None) -> tuple[str, str]:
+        """The name of the files before numbers are added, after the language of the text that it is from."""
+        # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
+        if not finished.texts and same is not None and same.translations:
+            language, earlier = same.translations[0].language_code, same.translations[0].seo_filename
+            if not self._request.archive_names or is_archive_name(earlier, finished.picture.key):
+                return language, earlier
+        if finished.texts:
+            return finished.texts[0].language_code, self._base_name(finished, finished.texts[0].seo_filename)
+        return FILES, self._base_name(finished, fallback_name(finished.picture.path, self._request.languages[0]))
+
+    def _base_name(self, finished: Finished, name: str) -> str:
+        return archive_name(name, finished.picture.key) if self._request.archive_names else name
+
+    def _named_texts(self, finished: Finished, name_of_files: str) -> tuple[Translation, ...]:
+        """The texts with unique names; that of the first one is the name of the files."""
+        names = [name_of_files]
+        for text in finished.texts[1:]:
+            names.append(next(self._free_names(self._base_name(finished, text.seo_filename), text.language_code)))
+        return tuple(
+            structs.replace(text, seo_filename=name) for text, name in zip(finished.texts, names, strict=False)
+        )
+
+    def _free_names(self, base: str, *languages: str) -> Iterator[str]:
+        """`base`, `base-2`, `base-3` … without the names that are taken in any of the languages."""
+        for name in itertools.chain((base,), (numbered(base, number) for number in itertools.count(2))):
+            if not any((language, name) in self._taken for language in languages):
+                yield name
 
 
-def _names_of(record: Record) -> list[tuple[str, str]]:
-    """The names of the texts and files of a picture, as `Names` has them."""
-    of_texts = [(text.language_code, text.seo_filename) for text in record.translations]
-    return of_texts + [(Names.FILES, PurePosixPath(path).stem) for path in record.paths]
+def _names_of(record: Record) -> Iterator[tuple[str, str]]:
+    """The names of the texts and files of a picture, each after its language."""
+    yield from ((text.language_code, text.seo_filename) for text in record.translations)
+    yield from ((FILES, PurePosixPath(path).stem) for path in record.paths)

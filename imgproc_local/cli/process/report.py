@@ -6,137 +6,74 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
-from msgspec import Struct
-
-from imgproc_local.api.wire import StatusSet, TranslationBody, as_body, status_word
-from imgproc_local.batch.files import ResultFile, alt_rows
+from imgproc_local.api.wire import TranslationBody, as_body
+from imgproc_local.batch.files import alt_rows
 from imgproc_local.batch.files import csv_bytes as csv_of_rows
 from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import path_text, printable, size_text, table
-from imgproc_local.cli.process.batch import Outcome
-from imgproc_local.cli.process.discovery import OWN_RESULT, RejectedFile
+from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery
+from imgproc_local.cli.process.publishing import Outcome
 from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.job import Status
-from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
 
 
-class ErrorEntry(Struct, frozen=True):
-    """An error of one picture. `stage` is None for an error outside a stage."""
-
-    stage: str | None
-    message: str
-
-
-class ImageEntry(Struct, frozen=True):
-    """The API's fields of an image, with the paths of the original and of the written files.
-
-    If there are no results, the fields of the API are null, except `status` and `original_filename`, and `translations`
-    is empty. `status` is `unchanged` for a picture whose results an earlier run made, `skipped` for results of earlier
-    runs and other files in a folder, and `pending`, with `--dry-run`, for a picture that would be processed. `removed`
-    are the kinds of private data that the original holds and a result does not; never the data.
-    """
-
-    file: str
-    id: str | None
-    status: str
-    original_filename: str
-    original_size: int | None
-    optimized_size: int | None
-    converted_format: Literal["webp", "avif"] | None
-    converted_size: int | None
-    compression_percentage: int | None
-    translations: list[TranslationBody]
-    removed: list[Removed] | None
-    optimized_file: str | None
-    converted_file: str | None
-    errors: list[ErrorEntry]
-
-
-def entries(
-    outcomes: Sequence[Outcome],
-    failed: Sequence[RejectedFile],
-    skipped: Sequence[RejectedFile],
-    status_set: StatusSet,
-    out: Path,
-) -> list[ImageEntry]:
+def entries(outcomes: Sequence[Outcome], discovery: Discovery, out: Path) -> list[dict[str, Any]]:
     """One entry per file: first the outcomes, then the files that failed in the search, then the skipped ones.
 
     Of the outcomes, pictures that need a text come first.
     """
-    failed_word = status_word(Status.FAILED, status_set)
     return [
-        *(_entry(outcome, status_set, out) for outcome in _needing_text_first(outcomes)),
-        *(_without_results(one.path, failed_word, [ErrorEntry(None, one.reason)]) for one in failed),
-        *(_without_results(one.path, "skipped", [ErrorEntry(None, one.reason)]) for one in skipped),
+        *(_entry(outcome, out) for outcome in _needing_text_first(outcomes)),
+        *(entry_without_results(one.path, "failed", [(None, one.reason)]) for one in discovery.failed),
+        *(entry_without_results(one.path, "skipped", [(None, one.reason)]) for one in discovery.skipped),
     ]
 
 
-def planned_entry(picture: Path) -> ImageEntry:
-    """The entry of a picture that would be processed without `--dry-run`."""
-    return _without_results(picture, "pending", [])
+def entry_without_results(picture: Path, status: str, errors: Sequence[tuple[str | None, str]] = ()) -> dict[str, Any]:
+    """The API's fields of an image, with the paths of the original and of the written files.
+
+    `status` is a status of the API; `unchanged` for a picture whose results an earlier run made; `skipped` for results
+    of earlier runs and other files in a folder; `pending`, with `--dry-run`, for a picture that would be processed.
+    `removed` are the kinds of private data that the original holds and a result does not; never the data.
+    """
+    return {
+        "file": path_text(picture),
+        "status": status,
+        "original_filename": path_text(Path(picture.name)),
+        "original_size": None,
+        "optimized_size": None,
+        "converted_format": None,
+        "converted_size": None,
+        "compression_percentage": None,
+        "translations": [],
+        "removed": None,
+        "optimized_file": None,
+        "converted_file": None,
+        "errors": [{"stage": stage, "message": message} for stage, message in errors],
+    }
 
 
-def _entry(outcome: Outcome, status_set: StatusSet, out: Path) -> ImageEntry:
-    failed_word = status_word(Status.FAILED, status_set)
-    errors = [ErrorEntry(stage, message) for stage, message in outcome.errors]
+def _entry(outcome: Outcome, out: Path) -> dict[str, Any]:
+    status = "unchanged" if outcome.unchanged else "completed" if outcome.done else "failed"
+    entry = entry_without_results(outcome.picture, status, outcome.errors)
     record = outcome.record
     if record is None:
-        return _without_results(outcome.picture, failed_word, errors)
-    converted_format: Literal["webp", "avif"] | None = None
-    if record.converted is not None:
-        converted_format = "avif" if record.converted.format == "avif" else "webp"
-    word = "unchanged" if outcome.unchanged else status_word(Status.COMPLETED, status_set)
-    return ImageEntry(
-        file=path_text(outcome.picture),
-        id=outcome.image_id,
-        status=word if outcome.done else failed_word,
-        original_filename=path_text(Path(outcome.picture.name)),
-        original_size=record.size_bytes,
-        optimized_size=_size(record.optimized),
-        converted_format=converted_format,
-        converted_size=_size(record.converted),
-        compression_percentage=(
-            compression_percentage(record.size_bytes, record.optimized.size_bytes) if record.optimized else None
-        ),
-        translations=[as_body(translation, TranslationBody) for translation in record.translations],
-        removed=list(record.removed),
-        optimized_file=_path(record.optimized, out),
-        converted_file=_path(record.converted, out),
-        errors=errors,
-    )
-
-
-def _without_results(picture: Path, status: str, errors: list[ErrorEntry]) -> ImageEntry:
-    return ImageEntry(
-        file=path_text(picture),
-        id=None,
-        status=status,
-        original_filename=path_text(Path(picture.name)),
-        original_size=None,
-        optimized_size=None,
-        converted_format=None,
-        converted_size=None,
-        compression_percentage=None,
-        translations=[],
-        removed=None,
-        optimized_file=None,
-        converted_file=None,
-        errors=errors,
-    )
-
-
-def _size(file: ResultFile | None) -> int | None:
-    return None if file is None else file.size_bytes
-
-
-def _path(file: ResultFile | None, out: Path) -> str | None:
-    return None if file is None else path_text(out / file.path)
+        return entry
+    for kind, file in (("optimized", record.optimized), ("converted", record.converted)):
+        if file is not None:
+            entry |= {f"{kind}_size": file.size_bytes, f"{kind}_file": path_text(out / file.path)}
+    return entry | {
+        "original_size": record.size_bytes,
+        "converted_format": record.converted.format if record.converted else None,
+        "compression_percentage": compression_percentage(*_sizes([record])) if record.optimized else None,
+        "translations": [as_body(translation, TranslationBody) for translation in record.translations],
+        "removed": record.removed,
+    }
 
 
 # ---- for spreadsheets ----
@@ -153,8 +90,6 @@ def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
 
 
 # ---- for people ----
-
-_FORMAT_NAMES = {"webp": "WebP", "avif": "AVIF"}
 
 
 def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
@@ -185,45 +120,40 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
         yield _totals(new, out)
     needing = sum(record.needs_text for record in records)
     if needing:
-        need, their, are = ("needs", "its", "It is") if needing == 1 else ("need", "their", "They are")
         yield (
-            f"{_picture_count(needing)} {need} an alt text from you: nothing but {their} kind and date is known."
-            f" {are} listed first."
+            f"{_picture_count(needing)} listed first, in need of an alt text from you: nothing but kind and date is"
+            " known."
         )
-    larger = sum(
-        record.converted.size_bytes > record.optimized.size_bytes
-        for record in new
-        if record.converted is not None and record.optimized is not None
-    )
+    both = [(record.converted, record.optimized) for record in new if record.converted and record.optimized]
+    larger = sum(converted.size_bytes > optimized.size_bytes for converted, optimized in both)
     if larger:
-        are, them = ("is", "it") if larger == 1 else ("are", "them")
-        yield (
-            f"{_picture_count(larger)} {are} larger as {_FORMAT_NAMES[converted_to]} than optimized:"
-            f" use the optimized file for {them}."
-        )
+        yield f"{_picture_count(larger)} larger as {converted_to.upper()} than optimized: use the optimized file there."
 
 
 def _totals(records: Sequence[Record], out: Path) -> str:
     if not any(record.files for record in records):
         return f"{_picture_count(len(records))} described."
     written = f"{_picture_count(sum(bool(record.files) for record in records))} written to {printable(path_text(out))}"
-    optimized = [(record.size_bytes, record.optimized.size_bytes) for record in records if record.optimized is not None]
-    if not optimized:
+    before, after = _sizes(records)
+    if not before:
         return f"{written}."
-    before, after = (sum(sizes) for sizes in zip(*optimized, strict=True))
-    return (
-        f"{written}: {size_text(before)} before, {size_text(after)} after,"
-        f" {compression_percentage(before, after)} % saved."
-    )
+    percentage = compression_percentage(before, after)
+    return f"{written}: {size_text(before)} before, {size_text(after)} after, {percentage} % saved."
 
 
-def closing_line(outcomes: Sequence[Outcome], failed: int, skipped: int) -> str:
+def _sizes(records: Sequence[Record]) -> tuple[int, int]:
+    """The bytes of the originals that were optimized, and of their optimized files."""
+    optimized = [(record.size_bytes, record.optimized.size_bytes) for record in records if record.optimized is not None]
+    return sum(before for before, _ in optimized), sum(after for _, after in optimized)
+
+
+def closing_line(outcomes: Sequence[Outcome], discovery: Discovery) -> str:
     """How many pictures are done, unchanged and failed, how many files were skipped, how many pictures need a text."""
     unchanged = sum(outcome.unchanged for outcome in outcomes)
     done = sum(outcome.done for outcome in outcomes) - unchanged
-    failures = failed + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
+    failures = len(discovery.failed) + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
     needing = sum(outcome.needs_text for outcome in outcomes)
-    counts = [f"{done:,} done", f"{failures:,} failed", f"{skipped:,} skipped"]
+    counts = [f"{done:,} done", f"{failures:,} failed", f"{len(discovery.skipped):,} skipped"]
     if unchanged:
         counts.insert(1, f"{unchanged:,} unchanged since an earlier run")
     if needing:
@@ -240,27 +170,19 @@ def _label(text: Translation) -> str:
 
 
 def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
-    before, optimized, converted = record.size_bytes, record.optimized, record.converted
+    # the path of the first file, or the name for it if none was written
+    names = [*(file.path for file in record.files), *(text.seo_filename for text in record.translations), "-"]
     return (
         printable(path_text(picture)),
-        printable(_new_name(record)),
-        size_text(before),
-        size_text(optimized.size_bytes) if optimized else "-",
-        f"{compression_percentage(before, optimized.size_bytes)} %" if optimized else "-",
-        size_text(converted.size_bytes) if converted else "-",
+        printable(names[0]),
+        size_text(record.size_bytes),
+        size_text(record.optimized.size_bytes) if record.optimized else "-",
+        f"{compression_percentage(*_sizes([record]))} %" if record.optimized else "-",
+        size_text(record.converted.size_bytes) if record.converted else "-",
     )
 
 
-def _new_name(record: Record) -> str:
-    """The path of the first file, or the name for it if none was written; "-" without both."""
-    if record.files:
-        return record.files[0].path
-    return record.translations[0].seo_filename if record.translations else "-"
-
-
-def problems(
-    outcomes: Sequence[Outcome], failed: Sequence[RejectedFile], skipped: Sequence[RejectedFile]
-) -> Iterator[str]:
+def problems(outcomes: Sequence[Outcome], discovery: Discovery) -> Iterator[str]:
     """The lines for failed and for skipped files, with the reason of each.
 
     Several results of earlier runs are only counted.
@@ -271,10 +193,10 @@ def problems(
         for stage, message in outcome.errors:
             where = f"{stage}: " if stage else ""
             yield f"Failed: {printable(path_text(outcome.picture))}: {where}{printable(message)}"
-    for one in failed:
+    for one in discovery.failed:
         yield f"Failed: {printable(path_text(one.path))}: {printable(one.reason)}"
-    results = sum(one.reason == OWN_RESULT for one in skipped)
-    listed = [one for one in skipped if one.reason != OWN_RESULT or results == 1]
+    results = sum(one.reason == OWN_RESULT for one in discovery.skipped)
+    listed = [one for one in discovery.skipped if one.reason != OWN_RESULT or results == 1]
     for one in listed[:MAX_SKIPPED_LISTED]:
         yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
     if len(listed) > MAX_SKIPPED_LISTED:

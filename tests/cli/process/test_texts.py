@@ -35,7 +35,7 @@ def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, t
     assert [Path(row.split("  ")[0]).name for row in rows] == order
     labels = [line for line in shown.splitlines() if line.startswith("    ")]
     assert labels[:4] == ["    ja (needs text)", "    en (needs text)"] * 2
-    assert "2 pictures need an alt text from you: nothing but their kind and date is known." in shown
+    assert "2 pictures listed first, in need of an alt text from you: nothing but kind and date is known." in shown
     beginnings = {re.match(r"    [a-z]{2} \([a-z ]+\) +", label)[0] for label in labels[4:]}
     assert {len(beginning) for beginning in beginnings} == {len("    ja (needs text)  ")}, beginnings
     assert {beginning.strip() for beginning in beginnings} > {"en (embedded)"}
@@ -55,7 +55,7 @@ def test_an_unchanged_picture_is_listed_until_it_has_a_text(program: Program, tm
         assert head.startswith("FILE")
         assert row.startswith(str(source / "IMG_1.jpg"))
         assert label.startswith("    en (needs text)")
-        assert "1 picture needs an alt text from you: nothing but its kind and date is known." in shown
+        assert "1 picture listed first, in need of an alt text from you: nothing but kind and date is known." in shown
     assert str(source / "A.jpg") in first
     assert str(source / "A.jpg") not in again
     assert "written to" not in again, "the totals are those of this run"

@@ -13,7 +13,7 @@ from PIL import Image
 
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import read_manifest
-from imgproc_local.cli.process.watch import SETTLED_S, CompletePictures
+from imgproc_local.cli.process.run import SETTLED_S, CompletePictures
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
 from tests.codecs.pictures import jpeg_with_metadata
@@ -32,7 +32,7 @@ def test_only_files_that_have_not_changed_for_a_while_are_complete() -> None:
     assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == []
     now = SETTLED_S
     assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
-    complete_pictures.mark_failed(picture("a", 1))
+    complete_pictures.failed.add(picture("a", 1))
     now = 2 * SETTLED_S
     assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
     assert complete_pictures.among([picture("a", 3)]) == []
