@@ -188,7 +188,6 @@ def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
     found = wait_finished(site, ids)
     assert found.pop(ids[0]) == "failed"
     assert set(found.values()) == {"done"}
-    notice(admin, "could not process 1 image")
     assert "broken" in failures(admin)
     admin.picture("poisonous")
     jobs, _ = jobs_and_balance(service)

@@ -11,10 +11,6 @@ namespace WP_CLI\Utils {
 		};
 	}
 
-	function format_items( $format, $items, $fields ) {
-		echo $format . ' ' . wp_json_encode( $items ) . "\n";
-	}
-
 	function wp_clear_object_cache() {
 		wp_cache_flush();
 	}

@@ -39,5 +39,4 @@ function imgproc_local_uninstall_site() {
 	delete_transient( Imgproc_Local_Settings::KNOWN );
 }
 
-delete_metadata( 'user', 0, 'imgproc_local_dismissed_failed', '', true );
 Imgproc_Local_Worker::on_sites( true, 'imgproc_local_uninstall_site' );

@@ -1,5 +1,5 @@
 /**
- * The progress of the queue, on the bulk page and above the media library, and the controls of the bulk page.
+ * The progress of the queue and the controls of the bulk page.
  *
  * While images wait, the state of the queue is read every few seconds. The bar counts from the moment the queue was
  * first seen at work in this tab, because the server counts all images that were ever processed.
@@ -69,18 +69,14 @@
 		const total = finished + failed + queue.waiting + queue.running;
 		const tenths = total ? Math.floor( ( 10 * ( finished + failed ) ) / total ) : 0;
 		const text = progressText( finished, failed, total );
-		if ( form ) {
-			form.querySelector( '[type="submit"]' ).disabled = adding;
-		}
+		form.querySelector( '[type="submit"]' ).disabled = adding;
 		box.hidden = 0 === total && ! failure;
 		box.classList.toggle( 'notice-warning', '' !== message );
 		box.classList.toggle( 'notice-info', '' === message );
 		box.querySelector( '#imgproc-local-progress-text' ).textContent = text;
 		box.querySelector( 'progress' ).max = Math.max( 1, total );
 		box.querySelector( 'progress' ).value = finished + failed;
-		box.querySelectorAll( 'button' ).forEach( ( button ) => {
-			button.disabled = ! isActive() || stopRequested;
-		} );
+		box.querySelector( 'button' ).disabled = ! isActive() || stopRequested;
 		box.querySelector( '.imgproc-local-pause' ).hidden = ! message;
 		box.querySelector( '.imgproc-local-pause span' ).textContent = message;
 		if ( message && message !== spoken.message ) {
@@ -179,26 +175,10 @@
 		render();
 	}
 
-	if ( ! box ) {
-		return; // The plugin has no key yet.
-	}
-	box.querySelectorAll( 'button' ).forEach( ( button ) => button.addEventListener( 'click', stop ) );
-	if ( form ) {
-		form.addEventListener( 'submit', ( event ) => {
-			event.preventDefault();
-			addAll( new FormData( form ).get( 'filter' ) );
-		} );
-	}
-	// The library's script added images: the queue may have begun to work.
-	document.addEventListener( 'imgproc-local-added', ( event ) => {
-		update( event.detail );
-		poll();
-	} );
-	// The notice on failed images returns only when more have failed.
-	document.addEventListener( 'click', ( event ) => {
-		if ( event.target.closest( '.imgproc-local-failed .notice-dismiss' ) ) {
-			apiFetch( { path: '/wp/v2/users/me', method: 'POST', data: { meta: { imgproc_local_dismissed_failed: queue.failed } } } );
-		}
+	box.querySelector( 'button' ).addEventListener( 'click', stop );
+	form.addEventListener( 'submit', ( event ) => {
+		event.preventDefault();
+		addAll( new FormData( form ).get( 'filter' ) );
 	} );
 	start = isActive() ? readStart() : null;
 	render();

@@ -243,7 +243,6 @@
 				const answer = await request( '/queue', { ids: page.map( ( model ) => model.id ) } );
 				added += answer.added;
 				page.forEach( ( model ) => model.set( 'imgprocLocal', { kind: 'waiting', label: __( 'Waiting', 'imgproc-local' ) } ) );
-				document.dispatchEvent( new window.CustomEvent( 'imgproc-local-added', { detail: answer.queue } ) );
 			}
 			/* translators: %s: Number of images. */
 			a11y.speak( sprintf( _n( '%s image was added.', '%s images were added.', added, 'imgproc-local' ), added ) );

@@ -10,7 +10,7 @@
 defined( 'ABSPATH' ) || exit;
 
 /**
- * Shows the bulk page and answers its requests; prints what is wrong now, and the progress above the media library.
+ * Shows the bulk page and answers its requests; prints what is wrong now.
  */
 final class Imgproc_Local_Bulk {
 
@@ -20,32 +20,14 @@ final class Imgproc_Local_Bulk {
 	const CAPABILITY = 'edit_others_posts';
 
 	/**
-	 * User meta: how many failed images there were when the user dismissed the notice on them.
-	 */
-	const DISMISSED = 'imgproc_local_dismissed_failed';
-
-	/**
 	 * Registers the hooks.
 	 */
 	public static function init(): void {
-		add_action( 'init', array( __CLASS__, 'register_dismissed' ) );
 		add_action( 'admin_menu', array( __CLASS__, 'add_page' ) );
 		add_action( 'rest_api_init', array( __CLASS__, 'register_routes' ) );
 		add_action( 'admin_enqueue_scripts', array( __CLASS__, 'enqueue' ) );
 		add_action( 'admin_notices', array( __CLASS__, 'print_notices' ) );
 		add_filter( 'removable_query_args', array( __CLASS__, 'removable_query_args' ) );
-	}
-
-	/**
-	 * Lets the script store in the user’s meta that a notice was dismissed.
-	 */
-	public static function register_dismissed(): void {
-		$meta = array(
-			'type'         => 'integer',
-			'single'       => true,
-			'show_in_rest' => array( 'schema' => array( 'context' => array( 'edit' ) ) ),
-		);
-		register_meta( 'user', self::DISMISSED, $meta );
 	}
 
 	/**
@@ -56,12 +38,12 @@ final class Imgproc_Local_Bulk {
 	}
 
 	/**
-	 * Loads the script on the page and on the media library, where it shows the progress of the queue.
+	 * Loads the script of the page.
 	 *
 	 * @param string $hook The current admin page.
 	 */
 	public static function enqueue( string $hook ): void {
-		if ( in_array( $hook, array( 'upload.php', 'media_page_imgproc-local-bulk' ), true ) && current_user_can( 'upload_files' ) ) {
+		if ( 'media_page_imgproc-local-bulk' === $hook ) {
 			imgproc_local_enqueue( 'bulk', array(), self::queue() );
 		}
 	}
@@ -99,33 +81,20 @@ final class Imgproc_Local_Bulk {
 				<p class="description"><?php esc_html_e( 'Alt texts written by people are never replaced. Every image that is processed takes credits of the service. You can leave this page as soon as all images were added; they are finished in the background.', 'imgproc-local' ); ?></p>
 				<p><button type="submit" class="button button-primary"><?php esc_html_e( 'Start', 'imgproc-local' ); ?></button></p>
 			</form>
-			<?php self::print_progress( 'inline' ); ?>
-			<p><a href="<?php echo esc_url( self::failed_url() ); ?>"><?php esc_html_e( 'List the images that failed, with the reasons', 'imgproc-local' ); ?></a></p>
-		</div>
-		<?php
-	}
-
-	/**
-	 * Prints the progress, the button that stops the queue, and why it is paused. The script shows it while images wait.
-	 *
-	 * @param string $place Empty for WordPress to move it below the heading of the page, or inline.
-	 */
-	private static function print_progress( string $place = '' ): void {
-		?>
-		<div class="notice notice-info imgproc-local-progress <?php echo esc_attr( $place ); ?>" hidden>
-			<p><strong>Imgproc Local:</strong> <span id="imgproc-local-progress-text"></span></p>
-			<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
-			<?php if ( current_user_can( self::CAPABILITY ) ) : ?>
+			<div class="notice notice-info inline imgproc-local-progress" hidden>
+				<p><span id="imgproc-local-progress-text"></span></p>
+				<progress aria-labelledby="imgproc-local-progress-text" max="1" value="0"></progress>
 				<button type="button" class="button"><?php esc_html_e( 'Stop', 'imgproc-local' ); ?></button>
-			<?php endif; ?>
-			<p class="imgproc-local-pause" hidden><span></span> <?php echo wp_kses_post( Imgproc_Local_Settings::link() ); ?></p>
+				<p class="imgproc-local-pause" hidden><span></span> <?php echo wp_kses_post( Imgproc_Local_Settings::link() ); ?></p>
+			</div>
+			<p><a href="<?php echo esc_url( admin_url( 'upload.php?mode=list&' . Imgproc_Local_Library::FILTER . '=failed' ) ); ?>"><?php esc_html_e( 'List the images that failed, with the reasons', 'imgproc-local' ); ?></a></p>
 		</div>
 		<?php
 	}
 
 	/**
-	 * Prints the notices of the current screen: that the setup is incomplete, why the queue is paused, what was added to
-	 * it, and how many images failed. The media library and the bulk page show a pause with their progress instead.
+	 * Prints the notices of the current screen: that the setup is incomplete, why the queue is paused, and what was added to
+	 * it. The bulk page shows a pause with its progress instead.
 	 */
 	public static function print_notices(): void {
 		$screen = get_current_screen();
@@ -138,29 +107,14 @@ final class Imgproc_Local_Bulk {
 			}
 			return;
 		}
-		$queue = self::queue();
-		if ( in_array( $screen->id, array( 'dashboard', 'media', 'attachment', 'plugins', 'settings_page_imgproc-local' ), true ) && '' !== $queue['pause'] ) {
-			self::print_notice( 'warning', 'Imgproc Local: ' . $queue['pause'], Imgproc_Local_Settings::link() );
+		$pause = self::queue()['pause'];
+		if ( '' !== $pause && in_array( $screen->id, array( 'dashboard', 'media', 'upload', 'attachment', 'plugins', 'settings_page_imgproc-local' ), true ) ) {
+			self::print_notice( 'warning', 'Imgproc Local: ' . $pause, Imgproc_Local_Settings::link() );
 		}
-		if ( 'upload' !== $screen->id ) {
-			return;
-		}
-		self::print_progress();
-		if ( isset( $_GET['imgproc_local_added'] ) ) { // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
+		if ( 'upload' === $screen->id && isset( $_GET['imgproc_local_added'] ) ) { // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
 			$added = absint( $_GET['imgproc_local_added'] ); // phpcs:ignore WordPress.Security.NonceVerification.Recommended -- Only a number is shown.
 			/* translators: %s: Number of images. */
 			self::print_notice( 'success is-dismissible', sprintf( _n( '%s image was added to the queue of Imgproc Local.', '%s images were added to the queue of Imgproc Local.', $added, 'imgproc-local' ), number_format_i18n( $added ) ) );
-		}
-		// Once dismissed, the notice returns only when more have failed than now.
-		$user      = get_current_user_id();
-		$dismissed = (int) get_user_meta( $user, self::DISMISSED, true );
-		if ( $queue['failed'] < $dismissed ) {
-			update_user_meta( $user, self::DISMISSED, $queue['failed'] );
-		} elseif ( $queue['failed'] > $dismissed ) {
-			/* translators: %s: Number of images. */
-			$text = sprintf( _n( 'Imgproc Local could not process %s image.', 'Imgproc Local could not process %s images.', $queue['failed'], 'imgproc-local' ), number_format_i18n( $queue['failed'] ) );
-			$link = sprintf( '<a href="%s">%s</a>', esc_url( self::failed_url() ), esc_html__( 'List them with the reasons', 'imgproc-local' ) );
-			self::print_notice( 'error is-dismissible imgproc-local-failed', $text, $link );
 		}
 	}
 
@@ -183,15 +137,6 @@ final class Imgproc_Local_Bulk {
 	 */
 	public static function removable_query_args( array $names ): array {
 		return array_merge( $names, array( 'imgproc_local_added' ) );
-	}
-
-	/**
-	 * Returns the address of the list of images that failed, in the media library.
-	 *
-	 * @return string
-	 */
-	private static function failed_url(): string {
-		return admin_url( 'upload.php?mode=list&' . Imgproc_Local_Library::FILTER . '=failed' );
 	}
 
 	/**

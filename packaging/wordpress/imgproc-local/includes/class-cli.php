@@ -115,31 +115,15 @@ final class Imgproc_Local_CLI {
 
 	/**
 	 * Shows the state of the queue.
-	 *
-	 * ## OPTIONS
-	 *
-	 * [--format=<format>]
-	 * : How to print it.
-	 * ---
-	 * default: table
-	 * options:
-	 *   - table
-	 *   - csv
-	 *   - json
-	 *   - yaml
-	 * ---
-	 *
-	 * @param string[] $arguments None.
-	 * @param array    $options   Options of the command.
 	 */
-	public function status( $arguments, $options ) {
+	public function status() {
 		$status = Imgproc_Local_Queue::status();
-		$more   = array(
-			'needs_text' => Imgproc_Local_Library::count( 'needs_text' ),
-			'paused'     => Imgproc_Local_Bulk::pause_message( $status ),
-		);
-		$row    = array_diff_key( $status, array( 'pause' => null ) ) + $more;
-		WP_CLI\Utils\format_items( $options['format'] ?? 'table', array( $row ), array_keys( $row ) );
+
+		$status['needs_text'] = Imgproc_Local_Library::count( 'needs_text' );
+		$status['pause']      = Imgproc_Local_Bulk::pause_message( $status );
+		foreach ( $status as $name => $value ) {
+			WP_CLI::log( "$name: $value" );
+		}
 	}
 
 	/**

@@ -46,7 +46,6 @@ final class Imgproc_Local_Library {
 	 */
 	public static function init(): void {
 		add_filter( 'manage_media_columns', array( __CLASS__, 'add_columns' ) );
-		add_filter( 'manage_upload_sortable_columns', array( __CLASS__, 'sortable_columns' ) );
 		add_action( 'manage_media_custom_column', array( __CLASS__, 'print_column' ), 10, 2 );
 		add_action( 'restrict_manage_posts', array( __CLASS__, 'print_filter' ) );
 		add_action( 'pre_get_posts', array( __CLASS__, 'filter_query' ) );
@@ -208,16 +207,6 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Makes the list sortable by the bytes saved; the first click sorts the largest first.
-	 *
-	 * @param array $columns Query variables by the name of the column.
-	 * @return array
-	 */
-	public static function sortable_columns( array $columns ): array {
-		return $columns + array( 'imgproc_local_saved' => array( 'imgproc_local_saved', true ) );
-	}
-
-	/**
 	 * Prints the plugin's cells of a row.
 	 *
 	 * @param string $column The name of the column.
@@ -265,34 +254,16 @@ final class Imgproc_Local_Library {
 	}
 
 	/**
-	 * Applies the filter to the list, the grid and the media modal, and the order by the bytes saved to the list.
+	 * Applies the filter to the list, the grid and the media modal.
 	 *
 	 * @param WP_Query $query A query.
 	 */
 	public static function filter_query( WP_Query $query ): void {
 		$is_list = is_admin() && $query->is_main_query();
-		if ( 'attachment' !== $query->get( 'post_type' ) || ! ( $is_list || doing_action( 'wp_ajax_query-attachments' ) ) ) {
-			return;
-		}
-		$meta = (array) $query->get( 'meta_query' );
-		if ( '' !== self::requested_filter() ) {
-			$meta[] = self::meta_query( self::requested_filter() );
+		if ( 'attachment' === $query->get( 'post_type' ) && ( $is_list || doing_action( 'wp_ajax_query-attachments' ) ) && '' !== self::requested_filter() ) {
+			$query->set( 'meta_query', array_filter( array_merge( (array) $query->get( 'meta_query' ), array( self::meta_query( self::requested_filter() ) ) ) ) );
 			$query->set( 'post_mime_type', $query->get( 'post_mime_type' ) ? $query->get( 'post_mime_type' ) : 'image' );
 		}
-		if ( $is_list && 'imgproc_local_saved' === $query->get( 'orderby' ) ) {
-			// Attachments that were not processed stay in the list. Order by the NOT EXISTS clause: WordPress restricts only that clause’s join to this meta key.
-			$saved  = array( 'key' => Imgproc_Local_Queue::META_SAVED );
-			$unset  = array(
-				'type'    => 'NUMERIC',
-				'compare' => 'NOT EXISTS',
-			);
-			$meta[] = array(
-				'relation'            => 'OR',
-				'imgproc_local_saved' => $saved + $unset,
-				0                     => $saved + array( 'compare' => 'EXISTS' ),
-			);
-		}
-		$query->set( 'meta_query', array_filter( $meta ) );
 	}
 
 	/**

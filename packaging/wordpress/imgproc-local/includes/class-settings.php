@@ -354,13 +354,7 @@ final class Imgproc_Local_Settings {
 		foreach ( Imgproc_Local_Files::FORMATS as $format ) {
 			printf( '<option value="%s"%s>%s</option>', esc_attr( $format ), selected( self::get( 'format' ), $format, false ), 'webp' === $format ? 'WebP' : 'AVIF' );
 		}
-		echo '</select><p class="description">' . esc_html__( 'Sent to browsers that accept it, where it is smaller. A cache of whole pages has to respect “Vary: Accept”.', 'imgproc-local' );
-		if ( ! Imgproc_Local_Files::can_write( 'webp' ) ) {
-			echo ' ' . esc_html__( 'PHP on this server can’t write WebP, so that only images in full size are sent in the modern format.', 'imgproc-local' );
-		} elseif ( ! Imgproc_Local_Files::can_write( 'avif' ) ) {
-			echo ' ' . esc_html__( 'WordPress on this server can’t write AVIF: with AVIF, the smaller sizes of an image are WebP.', 'imgproc-local' );
-		}
-		echo '</p>';
+		echo '</select><p class="description">' . esc_html__( 'Sent to browsers that accept it, where it is smaller. A cache of whole pages has to respect “Vary: Accept”.', 'imgproc-local' ) . '</p>';
 	}
 
 	/**
