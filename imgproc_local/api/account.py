@@ -5,33 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response
-from litestar.params import FromPath
 
+from imgproc_local.api import wire
 from imgproc_local.api.auth import caller
 from imgproc_local.api.operations import PREFER, delete, get
-from imgproc_local.api.requests import (
-    FORMAT,
-    Field,
-    integer,
-    preference_applied,
-    read_query,
-    read_wait_s,
-    ulid,
-    words,
-)
-from imgproc_local.api.wire import (
-    INCLUDE,
-    AffordBody,
-    Balance,
-    BalanceBody,
-    JobBody,
-    JobsBody,
-    ProjectsBody,
-    job_body,
-    jobs_body,
-    status_word,
-    status_words,
-)
+from imgproc_local.api.requests import FORMAT, Field, integer, preference_applied, read_query, read_wait_s, ulid, words
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -46,7 +24,7 @@ PARTS = Field(
     "more parts of a job to send, separated by commas: removed, details",
     {"type": "string", "pattern": "^ *(removed|details) *(, *(removed|details) *)*$"},
 )
-STATUS = words("status", "only jobs of this status; several are repeated or separated by commas", status_words("A"))
+STATUS = words("status", "only jobs of this status; several are separated by commas", wire.status_words("A"))
 PROJECT_ID = ulid("project_id", "only jobs of this project")
 # filters that can only be switched on are words, because some clients send the boolean as 1
 NEEDS_TEXT = words("needs_text", "only jobs with an alt text that a person has to write", ["true"])
@@ -63,42 +41,35 @@ BATCH_IMAGES = integer("images", "number of images", 1, MAX_IMAGES, required=Tru
 BATCH_LANGUAGES = integer("languages", "alt-text languages per image", 1, MAX_LANGUAGES, default=1)
 
 
-@get(
-    "/jobs/{job_id:str}",
-    "jobs",
-    "A job and its results",
-    JobBody,
-    query=[PARTS],
-    headers=[PREFER],
-)
-async def get_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Response[JobBody]:
+@get("/jobs/{job_id:str}", "jobs", wire.JobBody, query=[PARTS], headers=[PREFER])
+async def get_job(request: Request[Any, Any, Any]) -> Response[wire.JobBody]:
+    """A job and its results."""
     services, account_id = caller(request)
+    job_id = request.path_params["job_id"].lower()
     wait_s = read_wait_s(request.headers)
     parameters = read_query(request)
-    include = parameters.words(PARTS.name, INCLUDE)
+    include = parameters.words(PARTS.name, wire.INCLUDE)
     parameters.require_valid()
     if wait_s is None:
-        job = await services.jobs.get(job_id.lower(), account_id)
+        job = await services.jobs.get(job_id, account_id)
     else:
-        job = await services.engine.wait(job_id.lower(), wait_s, account_id)
-    return Response(job_body(job, services.config.status_set, include), headers=preference_applied(wait_s))
+        job = await services.engine.wait(job_id, wait_s, account_id)
+    return Response(wire.job_body(job, services.config.status_set, include), headers=preference_applied(wait_s))
 
 
-@get(
-    "/jobs",
-    "jobs",
-    "The account's jobs, newest first (local addition)",
-    JobsBody,
-    query=[STATUS, PROJECT_ID, NEEDS_TEXT, LANGUAGE_MISSING, LARGER, PARTS, CURSOR, LIMIT],
-)
-async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
+LIST_PARAMETERS = [STATUS, PROJECT_ID, NEEDS_TEXT, LANGUAGE_MISSING, LARGER, PARTS, CURSOR, LIMIT]
+
+
+@get("/jobs", "jobs", wire.JobsBody, query=LIST_PARAMETERS)
+async def list_jobs(request: Request[Any, Any, Any]) -> Response[wire.JobsBody]:
+    """The account's jobs, newest first (local addition)."""
     services, account_id = caller(request)
     parameters, status_set = read_query(request), services.config.status_set
-    include = parameters.words(PARTS.name, INCLUDE)
+    include = parameters.words(PARTS.name, wire.INCLUDE)
     limit = parameters.read(LIMIT) or DEFAULT_PAGE_SIZE
-    wanted = parameters.words(STATUS.name, status_words(status_set))
+    wanted = parameters.words(STATUS.name, wire.status_words(status_set))
     filters = JobFilters(
-        statuses=tuple(status for status in Status if status_word(status, status_set) in wanted) or None,
+        statuses=tuple(status for status in Status if wire.status_word(status, status_set) in wanted) or None,
         project_id=parameters.read(PROJECT_ID),
         needs_text=bool(parameters.read(NEEDS_TEXT)),
         language_missing=parameters.read(LANGUAGE_MISSING),
@@ -110,37 +81,35 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[JobsBody]:
     has_more = len(jobs) > limit  # one more than `limit` was read
     jobs = jobs[:limit]
     return Response(
-        jobs_body(jobs, jobs[-1].id if has_more else None, status_set, include),
+        wire.jobs_body(jobs, jobs[-1].id if has_more else None, status_set, include),
         headers={"X-Total-Count": str(await services.jobs.count(account_id))},
     )
 
 
-@delete("/jobs/{job_id:str}", "jobs", "Cancel a job and delete it with its files (local addition)", None, status=204)
-async def delete_job(request: Request[Any, Any, Any], job_id: FromPath[str]) -> None:
+@delete("/jobs/{job_id:str}", "jobs", None, status=204)
+async def delete_job(request: Request[Any, Any, Any]) -> None:
+    """Cancel a job and delete it with its files (local addition)."""
     services, account_id = caller(request)
-    await services.engine.delete(job_id.lower(), account_id)
+    await services.engine.delete(request.path_params["job_id"].lower(), account_id)
 
 
-@get("/projects", "account", "The account's projects by name (local addition)", ProjectsBody)
-async def list_projects(request: Request[Any, Any, Any]) -> ProjectsBody:
+@get("/projects", "account", wire.ProjectsBody)
+async def list_projects(request: Request[Any, Any, Any]) -> wire.ProjectsBody:
+    """The account's projects by name (local addition)."""
     services, account_id = caller(request)
-    return ProjectsBody(list(await services.jobs.projects(account_id)))
+    return wire.ProjectsBody(await services.jobs.projects(account_id))
 
 
-@get("/credits/balance", "account", "The credit balance", BalanceBody)
-async def balance(request: Request[Any, Any, Any]) -> BalanceBody:
+@get("/credits/balance", "account", wire.BalanceBody)
+async def balance(request: Request[Any, Any, Any]) -> wire.BalanceBody:
+    """The credit balance."""
     services, account_id = caller(request)
-    return BalanceBody(Balance(await services.store.credits.balance(account_id)))
+    return wire.BalanceBody(wire.Balance(await services.store.credits.balance(account_id)))
 
 
-@get(
-    "/credits/afford",
-    "account",
-    "Whether the full pipeline is affordable for a batch",
-    AffordBody,
-    query=[BATCH_IMAGES, BATCH_LANGUAGES, FORMAT],
-)
-async def afford(request: Request[Any, Any, Any]) -> AffordBody:
+@get("/credits/afford", "account", wire.AffordBody, query=[BATCH_IMAGES, BATCH_LANGUAGES, FORMAT])
+async def afford(request: Request[Any, Any, Any]) -> wire.AffordBody:
+    """Whether the full pipeline is affordable for a batch: required, balance and shortfall, in credits."""
     services, account_id = caller(request)
     parameters = read_query(request)
     images = parameters.read(BATCH_IMAGES)
@@ -148,7 +117,7 @@ async def afford(request: Request[Any, Any, Any]) -> AffordBody:
     parameters.read(FORMAT)  # every format has the same price
     parameters.require_valid()
     current = await services.store.credits.balance(account_id)
-    return AffordBody(services.engine.affordability(images, languages, current))
+    return wire.AffordBody(services.engine.affordability(images, languages, current))
 
 
 HANDLERS = [get_job, list_jobs, delete_job, list_projects, balance, afford]

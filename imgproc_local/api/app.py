@@ -26,7 +26,7 @@ from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message,
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from imgproc_local.api import errors, openapi, service
-from imgproc_local.api.auth import TRUSTED_PROXY, RateLimiter, add_rate_limit_headers, refuse_trailing_slash
+from imgproc_local.api.auth import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash
 from imgproc_local.api.uploads import Uploads
 from imgproc_local.api.wire import ErrorBody
 from imgproc_local.compose import Services
@@ -70,7 +70,7 @@ def make_app(
         ),
         guards=[refuse_trailing_slash],
         exception_handlers=errors.HANDLERS,
-        before_send=[add_rate_limit_headers, errors.complete_allow],
+        before_send=[errors.complete_allow],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=None,  # `read_form` and `read_json` limit the bodies that they read
@@ -108,7 +108,7 @@ class Entry:
 
         async def send_observed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *headers, *cors]
+                message["headers"] = [*message["headers"], *headers, *cors, *scope["state"].get(RATE_HEADERS, ())]
                 self._observe(scope, message["status"])
             await send(message)
 

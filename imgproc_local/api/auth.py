@@ -14,7 +14,6 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.exceptions import NotFoundException
 from litestar.handlers import BaseRouteHandler
-from litestar.types import Message, Scope
 from msgspec import Struct
 
 from imgproc_local.compose import Services
@@ -22,8 +21,8 @@ from imgproc_local.domain.errors import RateLimited, Unauthenticated
 from imgproc_local.storage.accounts import ApiKey
 
 WINDOW_S = 60.0
-STATE_KEY = "imgproc_rate_limit"
-"""The key in `scope["state"]` under which `require_key` stores the RateLimitResult of a request."""
+RATE_HEADERS = "imgproc_rate_headers"
+"""The key in `scope["state"]` under which `require_key` stores headers of the response."""
 TRUSTED_PROXY = "imgproc_trusted_proxy"
 """Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
 UNLIMITED_REMAINING = 1_000_000
@@ -82,7 +81,11 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     limiter: RateLimiter = connection.app.state.rate_limiter
     result = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
-    connection.scope["state"][STATE_KEY] = result
+    remaining = result.remaining if limit > 0 else UNLIMITED_REMAINING
+    connection.scope["state"][RATE_HEADERS] = [
+        (b"x-ratelimit-limit", b"%d" % result.limit),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+    ]
     if not result.allowed:
         raise RateLimited(result.retry_after_s)
 
@@ -99,21 +102,6 @@ def _sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     if not secret:
         raise Unauthenticated
     return secret
-
-
-async def add_rate_limit_headers(message: Message, scope: Scope) -> None:
-    """A `before_send` hook that adds the X-RateLimit headers to each authenticated response."""
-    if message["type"] != "http.response.start":
-        return
-    result: RateLimitResult | None = scope.get("state", {}).get(STATE_KEY)
-    if result is None:
-        return
-    remaining = result.remaining if result.limit else UNLIMITED_REMAINING
-    message["headers"] = [
-        *message["headers"],
-        (b"x-ratelimit-limit", str(result.limit).encode()),
-        (b"x-ratelimit-remaining", str(remaining).encode()),
-    ]
 
 
 def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Services:

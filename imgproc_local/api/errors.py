@@ -11,38 +11,29 @@ from litestar.exceptions import HTTPException
 from litestar.types import Message, Scope
 from msgspec import Struct
 
-from imgproc_local.api.wire import (
-    ERROR_CODE_HEADER,
-    ErrorBody,
-    ExportIncompleteBody,
-    InsufficientCreditsBody,
-    NotReadyBody,
-    RateLimitBody,
-    ValidationErrorBody,
-    as_body,
-)
+from imgproc_local.api import wire
 from imgproc_local.domain import errors
 
 log = logging.getLogger(__name__)
 
 TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]] = {
-    errors.InvalidRequest: (422, ValidationErrorBody, {}),
-    errors.UploadTooLarge: (413, ErrorBody, {}),
-    errors.UploadTimedOut: (408, ErrorBody, {"Connection": "close"}),
-    errors.Unauthenticated: (401, ErrorBody, {"WWW-Authenticate": "Bearer"}),
-    errors.RateLimited: (429, RateLimitBody, {}),
-    errors.InsufficientCredits: (402, InsufficientCreditsBody, {}),
-    errors.NotFound: (404, ErrorBody, {}),
-    errors.FileNotReady: (404, NotReadyBody, {}),
-    errors.NoSuchVersion: (409, ErrorBody, {}),
-    errors.OriginalRemoved: (409, ErrorBody, {}),
-    errors.IdempotencyConflict: (409, ErrorBody, {}),
-    errors.ExportIncomplete: (409, ExportIncompleteBody, {}),
-    errors.QueueFull: (503, ErrorBody, {}),
-    errors.TooManyStreams: (503, ErrorBody, {}),
-    errors.TooManyExports: (503, ErrorBody, {}),
-    errors.ServiceStopping: (503, ErrorBody, {"Connection": "close"}),
-    errors.StorageFailed: (503, ErrorBody, {"Retry-After": "30"}),
+    errors.InvalidRequest: (422, wire.ValidationErrorBody, {}),
+    errors.UploadTooLarge: (413, wire.ErrorBody, {}),
+    errors.UploadTimedOut: (408, wire.ErrorBody, {"Connection": "close"}),
+    errors.Unauthenticated: (401, wire.ErrorBody, {"WWW-Authenticate": "Bearer"}),
+    errors.RateLimited: (429, wire.RateLimitBody, {}),
+    errors.InsufficientCredits: (402, wire.InsufficientCreditsBody, {}),
+    errors.NotFound: (404, wire.ErrorBody, {}),
+    errors.FileNotReady: (404, wire.NotReadyBody, {}),
+    errors.NoSuchVersion: (409, wire.ErrorBody, {}),
+    errors.OriginalRemoved: (409, wire.ErrorBody, {}),
+    errors.IdempotencyConflict: (409, wire.ErrorBody, {}),
+    errors.ExportIncomplete: (409, wire.ExportIncompleteBody, {}),
+    errors.QueueFull: (503, wire.ErrorBody, {}),
+    errors.TooManyStreams: (503, wire.ErrorBody, {}),
+    errors.TooManyExports: (503, wire.ErrorBody, {}),
+    errors.ServiceStopping: (503, wire.ErrorBody, {"Connection": "close"}),
+    errors.StorageFailed: (503, wire.ErrorBody, {"Retry-After": "30"}),
 }
 """The status, body and headers of each error. One that has `retry_after_s` is sent with `Retry-After` too."""
 
@@ -58,16 +49,16 @@ def service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -
     if isinstance(error, errors.StorageFailed):
         log.error("%s", error.message)
     status, body, headers = row
-    headers = {ERROR_CODE_HEADER: error.code, **headers}
+    headers = {wire.ERROR_CODE_HEADER: error.code, **headers}
     if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
         headers["Retry-After"] = str(retry_after_s)
-    content = _incomplete(error) if isinstance(error, errors.ExportIncomplete) else as_body(error, body)
+    content = _incomplete(error) if isinstance(error, errors.ExportIncomplete) else wire.as_body(error, body)
     return Response(content, status_code=status, headers=headers)
 
 
-def _incomplete(error: errors.ExportIncomplete) -> ExportIncompleteBody:
+def _incomplete(error: errors.ExportIncomplete) -> wire.ExportIncompleteBody:
     needs_text, missing = error.problems.needs_text, error.problems.missing
-    return ExportIncompleteBody(
+    return wire.ExportIncompleteBody(
         error.message,
         len(needs_text),
         needs_text[:MAX_LISTED_PROBLEMS],
@@ -99,7 +90,7 @@ def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Respons
     if error.status_code >= 500:
         return unexpected(request, error)
     message = HTTP_MESSAGES.get(error.status_code, error.detail)
-    return Response(ErrorBody(message), status_code=error.status_code, headers=error.headers)
+    return Response(wire.ErrorBody(message), status_code=error.status_code, headers=error.headers)
 
 
 def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
@@ -111,7 +102,7 @@ def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> R
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     """The response to an error that nothing else handles. Only the log says what it was."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return Response(ErrorBody("Server Error"), status_code=500)
+    return Response(wire.ErrorBody("Server Error"), status_code=500)
 
 
 HANDLERS: dict[int | type[Exception], Callable[..., Response[Any]]] = {

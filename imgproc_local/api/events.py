@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from litestar import Request
 from litestar.enums import HttpMethod
-from litestar.params import FromPath
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, caller, services_of
@@ -45,25 +44,18 @@ PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
 
 
-@get(
-    "/jobs/{job_id:str}/events",
-    "jobs",
-    "Server-Sent Events of a job, one per change, until it is final (local addition)",
-    {"text/event-stream": {"schema": StatusEvent}},
-)
-async def job_events(request: Request[Any, Any, Any], job_id: FromPath[str]) -> Stream:
+@get("/jobs/{job_id:str}/events", "jobs", {"text/event-stream": {"schema": StatusEvent}})
+async def job_events(request: Request[Any, Any, Any]) -> Stream:
+    """Server-Sent Events of a job, one per change, until it is final (local addition)."""
     services, account_id = caller(request)
-    await services.jobs.get(job_id.lower(), account_id)
-    return _stream(request, _job_events(services, job_id.lower(), account_id))
+    job_id = request.path_params["job_id"].lower()
+    await services.jobs.get(job_id, account_id)
+    return _stream(request, _job_events(services, job_id, account_id))
 
 
-@get(
-    "/events",
-    "jobs",
-    "Server-Sent Events of all jobs of the account: a snapshot and totals, then every change (local addition)",
-    {"text/event-stream": {"schema": AccountEvent}},
-)
+@get("/events", "jobs", {"text/event-stream": {"schema": AccountEvent}})
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
+    """Server-Sent Events of all jobs of the account: a snapshot and totals, then every change (local addition)."""
     return _stream(request, _account_events(*caller(request)))
 
 

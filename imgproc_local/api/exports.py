@@ -15,7 +15,7 @@ from litestar.types import Receive, Send
 
 from imgproc_local.api.auth import caller
 from imgproc_local.api.images import content_disposition
-from imgproc_local.api.operations import file_content, post
+from imgproc_local.api.operations import file_content, json_content, post
 from imgproc_local.api.requests import ULID, read_json
 from imgproc_local.api.wire import ExportPreview, ExportPreviewBody
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
@@ -32,18 +32,16 @@ ARCHIVE_STEM = "images"
 """The name, without extension, of an archive that does not have the images of exactly one project."""
 
 
-@post(
-    "/exports",
-    "exports",
-    "A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition)",
-    file_content("application/zip") | {"application/json": {"schema": ExportPreviewBody}},
-    body=ExportFields,
-    is_body_required=False,
-    raises=[NotFound, ExportIncomplete],
-    description="The archive is sent while it is made. The same request for the same data gives the same bytes. With"
-    " dry_run, the answer is what the archive would contain, as JSON.",
-)
+CONTENT = file_content("application/zip") | json_content(ExportPreviewBody)
+
+
+@post("/exports", "exports", CONTENT, body=ExportFields, is_body_required=False, raises=[NotFound, ExportIncomplete])
 async def export(request: Request[Any, Any, Any]) -> Response[Any]:
+    """A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition).
+
+    The archive is sent while it is made. The same request for the same data gives the same bytes. With dry_run, the
+    answer is what the archive would contain, as JSON.
+    """
     services, account_id = caller(request)
     fields = await read_export_fields(request)
     if fields.dry_run:

@@ -13,9 +13,9 @@ from urllib.parse import quote
 from litestar import Request, Response
 from litestar.datastructures import ETag
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
 from litestar.response import File
 
+from imgproc_local.api import wire
 from imgproc_local.api.auth import authenticated_key, caller, services_of
 from imgproc_local.api.operations import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, file_content, get, post
 from imgproc_local.api.requests import (
@@ -26,7 +26,7 @@ from imgproc_local.api.requests import (
     read_wait_s,
 )
 from imgproc_local.api.uploads import read_form
-from imgproc_local.api.wire import DispatchBody, StatusSet, dispatch_body, status_word
+from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
@@ -49,15 +49,15 @@ def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
     @post(
         f"/images/{operation.value}",
         "images",
-        summary,
-        DispatchBody,
+        wire.DispatchBody,
         status=202,
         headers=[PREFER, IDEMPOTENCY_KEY],
         body=operation,
         operationId=operation.value,
+        summary=summary,
         description=f"The type is detected from the bytes; accepted: {', '.join(ACCEPTED_FORMATS[operation])}.",
     )
-    async def upload(request: Request[Any, Any, Any]) -> Response[DispatchBody]:
+    async def upload(request: Request[Any, Any, Any]) -> Response[wire.DispatchBody]:
         return await _dispatch(request, operation)
 
     return upload
@@ -69,19 +69,19 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
     @get(
         f"/images/{{image_id:str}}/{variant}",
         "images",
-        summary,
         file_content("image/*"),
         headers=[IF_NONE_MATCH],
         raises=[FileNotReady],
         operationId=variant,
+        summary=summary,
     )
-    async def download(request: Request[Any, Any, Any], image_id: FromPath[str]) -> File | Response[None]:
-        return await _file_of_image(request, image_id, variant)
+    async def download(request: Request[Any, Any, Any]) -> File | Response[None]:
+        return await _file_of_image(request, variant)
 
     return download
 
 
-async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[DispatchBody]:
+async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[wire.DispatchBody]:
     """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
     services, key = services_of(request), authenticated_key(request)
     idempotency_key = read_idempotency_key(request.headers)
@@ -105,28 +105,31 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
     if wait_s is not None:
         status = (await services.engine.wait(job.id, wait_s)).status
     return Response(
-        dispatch_body(job, status, services.config.status_set, ignored_fields(form)),
+        wire.dispatch_body(job, status, services.config.status_set, ignored_fields(form)),
         status_code=202,
         headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
     )
 
 
+async def job_of_image(request: Request[Any, Any, Any]) -> tuple[Services, Job]:
+    """The services, and the job of the image that the path names. Raises: NotFound, also for that of other accounts."""
+    services, account_id = caller(request)
+    return services, await services.jobs.by_image(request.path_params["image_id"].lower(), account_id)
+
+
 @get(
     "/images/{image_id:str}/thumbnail",
     "images",
-    "The upload as WebP of at most 512 pixels on each side (local addition)",
     file_content("image/webp"),
     headers=[IF_NONE_MATCH],
     raises=[InvalidRequest],
 )
-async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) -> Response[bytes | None]:
-    """The thumbnail of an image of the account. It never changes, so browsers need not ask again.
+async def thumbnail(request: Request[Any, Any, Any]) -> Response[bytes | None]:
+    """The upload as WebP of at most 512 pixels on each side (local addition).
 
-    Raises: NotFound, also for an upload that was removed; BrokenImage, if no thumbnail can be made of it; and
-    ServiceStopping.
+    It never changes, so it need not be requested again.
     """
-    services, account_id = caller(request)
-    job = await services.jobs.by_image(image_id.lower(), account_id)
+    services, job = await job_of_image(request)
     etag = f'"{job.original.sha256}-thumbnail"'
     headers = {"ETag": etag, "Cache-Control": "private, max-age=31536000, immutable"}
     if is_current(request, etag):
@@ -134,15 +137,14 @@ async def thumbnail(request: Request[Any, Any, Any], image_id: FromPath[str]) ->
     return Response(await services.thumbnails.get(job), media_type="image/webp", headers=headers)
 
 
-async def _file_of_image(request: Request[Any, Any, Any], image_id: str, variant: Variant) -> File | Response[None]:
+async def _file_of_image(request: Request[Any, Any, Any], variant: Variant) -> File | Response[None]:
     """The file of an image of the account. Its SHA-256 is its entity tag, because the content never changes.
 
     Raises: FileNotReady, if its stage is not done; NotFound, also if the file was removed or is damaged.
     """
     from imgproc_local.codecs.picture.formats import FORMATS
 
-    services, account_id = caller(request)
-    job = await services.jobs.by_image(image_id.lower(), account_id)
+    services, job = await job_of_image(request)
     file = {"original": job.original, "optimized": job.optimized, "converted": job.converted}[variant]
     if file is None:
         raise FileNotReady(_not_ready(job, variant, services.config.status_set))
@@ -183,7 +185,7 @@ def _suffix(file: StoredFile, job: Job) -> str:
     return f".{FORMATS[file.format].extensions[0]}"
 
 
-def _not_ready(job: Job, variant: Variant, status_set: StatusSet) -> str:
+def _not_ready(job: Job, variant: Variant, status_set: wire.StatusSet) -> str:
     """The message for a file that does not exist: what has to happen first, or why it never will."""
     stage, task = STAGES[variant]
     record = next((record for record in job.stages if record.name is stage), None)
@@ -192,7 +194,7 @@ def _not_ready(job: Job, variant: Variant, status_set: StatusSet) -> str:
     elif record.state is StageState.FAILED:
         why = f"the {task} job must be completed, but it has failed. {record.error}"
     else:
-        why = f"the {task} job must be completed first. The job's status is {status_word(job.status, status_set)}."
+        why = f"the {task} job must be completed first. The job's status is {wire.status_word(job.status, status_set)}."
     return f"The {variant} file is not available: {why}"
 
 

@@ -8,6 +8,7 @@ the default.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -21,7 +22,7 @@ from msgspec import Struct
 from imgproc_local import __version__
 from imgproc_local.api import account, events, exports, images, service, translations, wire
 from imgproc_local.api.auth import services_of
-from imgproc_local.api.operations import FILE, PATH_PARAMETERS, get
+from imgproc_local.api.operations import FILE, PATH_PARAMETERS, get, json_content
 from imgproc_local.api.requests import FIELDS_OF, TEXT_FIELDS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -53,8 +54,9 @@ UPLOAD_FIELDS: dict[str, Any] = {
 }
 
 
-@get("/openapi.json", "service", "This document", {"application/json": {"schema": {"type": "object"}}}, guard=None)
+@get("/openapi.json", "service", json_content({"type": "object"}), guard=None)
 async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """This document."""
     return Response(build(services_of(request).config.status_set), media_type="application/json")
 
 
@@ -78,7 +80,9 @@ def _paths() -> dict[str, Any]:
         path = re.sub(r"{(\w+):str}", lambda match: f"{{{PATH_PARAMETERS[match[1]].name}}}", path)
         method = next(str(method).lower() for method in sorted(handler.http_methods) if method != "HEAD")
         item = paths.setdefault(path, {"servers": [{"url": "/"}]} if handler in OUTSIDE else {})
-        item[method] = {"operationId": handler.handler_name, **handler.opt["operation"]}
+        summary, _, description = inspect.cleandoc(handler.fn.__doc__ or "").partition("\n\n")
+        texts = {"summary": " ".join(summary.split()), "description": " ".join(description.split())}
+        item[method] = {"operationId": handler.handler_name, **texts, **handler.opt["operation"]}
     return paths
 
 

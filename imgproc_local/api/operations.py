@@ -1,7 +1,7 @@
 """How handlers describe themselves for the OpenAPI document: the `opt` of each holds its Operation Object.
 
-The identifier of an operation, its method and path are those of its handler. “Local addition” marks operations that the
-published interface does not have (README.md).
+The identifier of an operation, its method, path and summary are those of its handler: the docstring of a handler is
+published. “Local addition” marks operations that the published interface does not have (README.md).
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ def endpoint(
     method: HttpMethod,
     path: str,
     tag: str,
-    summary: str,
     answer: type[Struct] | Content | None,
     *,
     status: int = 200,
@@ -80,7 +79,6 @@ def endpoint(
     raised = [*raises, *([errors.NotFound] if in_path else []), *([errors.InvalidRequest] if query else [])]
     described: dict[str, Any] = {
         "tags": [tag],
-        "summary": summary,
         "parameters": [
             {"name": field.name, "in": place, "required": field.required, "description": field.description}
             | {"schema": field.schema}

@@ -26,8 +26,9 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.engine.stage import BOUNDS_S, StageDurations
 
 
-@get("/languages", "service", "The languages that texts can be written in", LanguagesBody, guard=None)
+@get("/languages", "service", LanguagesBody, guard=None)
 async def languages() -> LanguagesBody:
+    """The languages that texts can be written in."""
     return LanguagesBody(list(LANGUAGES.values()))
 
 
@@ -65,15 +66,9 @@ async def _test_write(services: Services) -> None:
         raise StorageFailed(f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds.") from None
 
 
-@get(
-    "/healthz",
-    "service",
-    "Whether the service works (local addition, outside /api/v1)",
-    HealthBody,
-    raises=[StorageFailed],
-    guard=None,
-)
+@get("/healthz", "service", HealthBody, raises=[StorageFailed], guard=None)
 async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | ErrorBody]:
+    """Whether the service works (local addition, outside /api/v1)."""
     services = services_of(request)
     if (problem := services.engine.problem) is not None:
         return Response(ErrorBody(problem), status_code=503)
@@ -109,13 +104,15 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
 @get(
     "/metrics",
     "service",
-    "Counts and states for Prometheus (local addition, outside /api/v1)",
     {"text/plain": {"schema": {"type": "string"}}},
-    description="A client on the service's machine needs no key.",
     security=[{}, {"bearer": []}, {"apiKey": []}],
     guard=require_loopback_or_key,
 )
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
+    """Counts and states for Prometheus (local addition, outside /api/v1).
+
+    A client on the service's machine needs no key.
+    """
     services = services_of(request)
     counts: Counter[tuple[str, str, int]] = request.app.state.request_counts
     queue_depths = await services.jobs.queue_depths()

@@ -6,10 +6,9 @@ import asyncio
 from typing import Any
 
 from litestar import Request, Response
-from litestar.params import FromPath
 from msgspec import UNSET
 
-from imgproc_local.api.auth import caller
+from imgproc_local.api.images import job_of_image
 from imgproc_local.api.operations import PREFER, patch, post
 from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
@@ -25,72 +24,53 @@ PATH = "/images/{image_id:str}/translations/{language_code:str}"
 EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
 
 
-@patch(PATH, TAG, "Edit an alt text or file name by hand (local addition)", EditedTranslationBody, body=TranslationEdit)
-async def edit_translation(
-    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
-) -> EditedTranslationBody:
-    texts, job, text = await _find(request, image_id, language_code)
+@patch(PATH, TAG, EditedTranslationBody, body=TranslationEdit)
+async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
+    """Edit an alt text or file name by hand (local addition)."""
+    texts, job, text = await _find(request)
     requested = await read_json(request, TranslationEdit, EXPECTED)
     alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
     return _body(await texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug), text)
 
 
-@post(
-    f"{PATH}/undo",
-    TAG,
-    "Restore the version before a change (local addition)",
-    EditedTranslationBody,
-    raises=[NoSuchVersion],
-)
-async def undo_translation(
-    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
-) -> EditedTranslationBody:
-    texts, job, text = await _find(request, image_id, language_code)
+@post(f"{PATH}/undo", TAG, EditedTranslationBody, raises=[NoSuchVersion])
+async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
+    """Restore the version before a change (local addition)."""
+    texts, job, text = await _find(request)
     return _body(await texts.undo(job.id, text.language_code), text)
 
 
-@post(
-    f"{PATH}/redo",
-    TAG,
-    "Repeat a change that was undone (local addition)",
-    EditedTranslationBody,
-    raises=[NoSuchVersion],
-)
-async def redo_translation(
-    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
-) -> EditedTranslationBody:
-    texts, job, text = await _find(request, image_id, language_code)
+@post(f"{PATH}/redo", TAG, EditedTranslationBody, raises=[NoSuchVersion])
+async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
+    """Repeat a change that was undone (local addition)."""
+    texts, job, text = await _find(request)
     return _body(await texts.redo(job.id, text.language_code), text)
 
 
-@post(
-    f"{PATH}/regenerate",
-    TAG,
-    "Have one text written anew (local addition)",
-    EditedTranslationBody,
-    status=202,
-    headers=[PREFER],
-    raises=[InsufficientCredits, OriginalRemoved],
-    description="It costs as much as analyze for one language. The credits are given back if it fails.",
-)
-async def regenerate_translation(
-    request: Request[Any, Any, Any], image_id: FromPath[str], language_code: FromPath[str]
-) -> Response[EditedTranslationBody]:
+REGENERATION_ERRORS = [InsufficientCredits, OriginalRemoved]
+
+
+@post(f"{PATH}/regenerate", TAG, EditedTranslationBody, status=202, headers=[PREFER], raises=REGENERATION_ERRORS)
+async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[EditedTranslationBody]:
+    """Have one text written anew (local addition).
+
+    It costs as much as analyze for one language. The credits are given back if it fails.
+    """
     wait_s = read_wait_s(request.headers)
-    texts, job, text = await _find(request, image_id, language_code)
+    texts, job, text = await _find(request)
     job = await texts.regenerate(job.id, text.language_code, timeout_s=wait_s or 0)
     return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
 
 
-async def _find(request: Request[Any, Any, Any], image_id: str, language_code: str) -> tuple[Texts, Job, Translation]:
+async def _find(request: Request[Any, Any, Any]) -> tuple[Texts, Job, Translation]:
     """What changes texts, the job of the image, and its text in the language. Raises: NotFound."""
-    services, account_id = caller(request)
-    job = await services.jobs.by_image(image_id.lower(), account_id)
+    services, job = await job_of_image(request)
+    code = request.path_params["language_code"]
     for text in job.translations:
-        if text.language_code == language_code.lower():
+        if text.language_code == code.lower():
             return services.engine.texts, job, text
     written = ", ".join(text.language_code for text in job.translations) or "none"
-    raise NotFound(f"This image has no text in {language_code[:40]!r}; it has texts in: {written}.")
+    raise NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
 
 
 def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[str | None, str | None]:
