@@ -13,18 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 from litestar import Request, Response, post
-from litestar.datastructures import State
 from litestar.enums import HttpMethod
-from litestar.params import FromPath
-from msgspec import Struct
 
-from imgproc_local.api.exports import (
-    ArchiveResponse,
-    archive_stem,
-    preview,
-    read_export_fields,
-)
-from imgproc_local.compose import Services
+from imgproc_local.api.auth import services_of
+from imgproc_local.api.exports import ArchiveResponse, archive_stem, preview, read_export_fields
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
@@ -34,28 +26,15 @@ from imgproc_local.web.guard import get
 MAX_TICKETS = 16
 """At most this many downloads can be started; for a new one, the oldest ticket is deleted."""
 TICKET_VALID_S = 600
-STATE_KEY = "export_tickets"
 
-
-class Ticket(Struct, frozen=True):
-    """A download that can be started, even more than once, until `expires_s` of the monotonic clock."""
-
-    request: ExportFields
-    expires_s: float
-
-
-class Download(Struct, frozen=True):
-    url: str
-
-
-class DownloadBody(Struct, frozen=True):
-    data: Download
+Tickets = dict[str, tuple[ExportFields, float]]
+"""Downloads that can be started, even more than once, until an instant of the monotonic clock."""
 
 
 @post("/local/exports")
 async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
     """The address of an archive; with `dry_run`, what it would contain."""
-    services: Services = request.app.state.services
+    services = services_of(request)
     fields = await read_export_fields(request)
     account_id = await services.store.keys.account_id()
     plan = await services.exporter.plan(account_id, fields)
@@ -63,30 +42,29 @@ async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
         return preview(plan)
     require_complete(fields, plan)
     services.exporter.require_room(account_id)
-    tickets = _tickets(request.app.state)
+    tickets = _tickets(request)
     ticket_id = secrets.token_urlsafe(16)
     while len(tickets) >= MAX_TICKETS:
         del tickets[next(iter(tickets))]
-    tickets[ticket_id] = Ticket(fields, time.monotonic() + TICKET_VALID_S)
+    tickets[ticket_id] = fields, time.monotonic() + TICKET_VALID_S
     name = quote(download_name(archive_stem(plan), ".zip"), safe="")
-    return Response(DownloadBody(Download(f"/local/exports/{ticket_id}/{name}")), status_code=201)
+    return Response({"data": {"url": f"/local/exports/{ticket_id}/{name}"}}, status_code=201)
 
 
 @get("/local/exports/{ticket_id:str}/{name:str}")
-async def download(request: Request[Any, Any, Any], ticket_id: FromPath[str]) -> Response[Any]:
+async def download(request: Request[Any, Any, Any]) -> Response[Any]:
     """The archive. Its name in the address is for the browser, and is not compared."""
-    services: Services = request.app.state.services
-    ticket = _tickets(request.app.state).get(ticket_id)
-    if ticket is None or ticket.expires_s < time.monotonic():
+    services = services_of(request)
+    fields, expires_s = _tickets(request).get(request.path_params["ticket_id"], (ExportFields(), 0.0))
+    if expires_s < time.monotonic():
         raise NotFound("This download has expired. Begin it again on the local page.")
     if request.method == HttpMethod.HEAD:
         return Response(b"", media_type="application/zip", status_code=200)
-    export = await services.exporter.open(await services.store.keys.account_id(), ticket.request)
-    return ArchiveResponse(export)
+    return ArchiveResponse(await services.exporter.open(await services.store.keys.account_id(), fields))
 
 
-def _tickets(state: State) -> dict[str, Ticket]:
-    tickets: dict[str, Ticket] = state.setdefault(STATE_KEY, {})
+def _tickets(request: Request[Any, Any, Any]) -> Tickets:
+    tickets: Tickets = request.app.state.setdefault("export_tickets", {})
     return tickets
 
 

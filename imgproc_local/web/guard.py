@@ -22,8 +22,7 @@ from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 
-from imgproc_local.api.auth import TRUSTED_PROXY
-from imgproc_local.compose import Services
+from imgproc_local.api.auth import TRUSTED_PROXY, services_of
 from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
 from imgproc_local.storage.sessions import PageSession
 
@@ -44,9 +43,8 @@ def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
     """
     if connection.scope["scheme"] == "https" or connection.scope["state"].get(TRUSTED_PROXY):
         return
-    services: Services = connection.app.state.services
     host = connection.headers.get("host", "")
-    if not is_own_host(host, services.config.host):
+    if not is_own_host(host, services_of(connection).config.host):
         raise PermissionDeniedException(
             f"Expected the address that `imgproc-local serve` printed as Host, received {host[:80]!r}."
         )
@@ -63,9 +61,8 @@ def is_own_host(host: str, configured: str) -> bool:
 
 async def session_of(connection: Connection) -> PageSession | None:
     """The session whose secret the request has."""
-    services: Services = connection.app.state.services
     _, _, secret = connection.headers.get("authorization", "").partition(" ")
-    return await services.store.sessions.by_secret(secret)
+    return await services_of(connection).store.sessions.by_secret(secret)
 
 
 async def require_session(connection: Connection, _: BaseRouteHandler) -> None:

@@ -7,7 +7,6 @@ Security Policy enforces that, and a test checks the files.
 from __future__ import annotations
 
 import hashlib
-import re
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -15,8 +14,8 @@ from typing import Any
 from litestar import Request, Response, Router
 from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
-from litestar.params import FromPath
 
+from imgproc_local.api.images import is_current
 from imgproc_local.web import exports, local, models
 from imgproc_local.web.guard import get, require_own_host, require_session
 
@@ -44,25 +43,17 @@ SECURITY_HEADERS = {
 
 _NO_STORE = [ResponseHeader(name="Cache-Control", value="no-store")]
 
-SCRIPTS = [
-    "add-pictures", "app", "compare", "copy", "detail", "export", "format", "list", "messages", "observable",
-    "order", "pictures", "preact", "progress", "service", "store", "text-editor", "texts", "toolbar", "upload",
-    "view-access", "view-models", "view-parts",
-]  # fmt: skip
-STATIC = {
-    "locked.html": "text/html",
-    "style.css": "text/css",
-    "panels.css": "text/css",
-    "icon.svg": "image/svg+xml",
-    **{f"{name}.js": "text/javascript" for name in SCRIPTS},
-}
-"""The files in `static/` that are served by name, with their media types. Litestar adds the charset to text."""
+MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+"""The media type of each kind of file in `static/` that is served. Litestar adds the charset to text."""
+FOLDER = resources.files(__package__).joinpath("static")
+STATIC = {file.name for file in FOLDER.iterdir() if file.name.rpartition(".")[2] in MEDIA_TYPES} - {"index.html"}
+"""The files that are served by name."""
 
 
 @cache
 def _file(name: str) -> tuple[bytes, str]:
     """The content of a file in `static/` and its entity tag."""
-    content = resources.files(__package__).joinpath("static", name).read_bytes()
+    content = FOLDER.joinpath(name).read_bytes()
     return content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
@@ -73,17 +64,19 @@ def index() -> Response[bytes]:
 
 
 @get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
-async def static(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes | None]:
+async def static(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     """A file of the page. Browsers revalidate it each time, so that a new version of the program is used at once.
 
     The connection is closed after it: a browser opens six for the files of a page, and would keep them open idle.
     """
+    name = request.path_params["name"]
     if name not in STATIC:
         raise NotFoundException
     content, etag = _file(name)
-    if etag in re.findall(r'"[^"]*"', request.headers.get("if-none-match", "")):
-        return Response(None, status_code=304, headers={"ETag": etag, "Connection": "close"})
-    return Response(content, media_type=STATIC[name], headers={"ETag": etag, "Connection": "close"})
+    headers = {"ETag": etag, "Connection": "close"}
+    if is_current(request, etag):
+        return Response(None, status_code=304, headers=headers)
+    return Response(content, media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 HANDLERS = [
