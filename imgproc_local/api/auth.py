@@ -93,15 +93,13 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
 def _sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     """The key in the headers. `Authorization` takes precedence over `X-API-Key`, even if its key is not valid."""
     authorization = connection.headers.get("authorization")
+    secret = connection.headers.get("x-api-key", "")
     if authorization is not None:
         scheme, _, secret = authorization.strip().partition(" ")
-        if scheme.lower() == "bearer" and secret.strip():
-            return secret.strip()
+        secret = secret if scheme.lower() == "bearer" else ""
+    if not secret.strip():
         raise Unauthenticated
-    secret = connection.headers.get("x-api-key", "").strip()
-    if not secret:
-        raise Unauthenticated
-    return secret
+    return secret.strip()
 
 
 def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Services:

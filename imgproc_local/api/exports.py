@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from litestar import Request, Response
-from litestar.datastructures import Cookie
-from litestar.response.base import ASGIResponse
-from litestar.types import Receive, Send
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from imgproc_local.api.auth import caller
 from imgproc_local.api.images import content_disposition
@@ -101,43 +100,28 @@ class ArchiveResponse(Response[None]):
         super().__init__(None, headers=headers, media_type="application/zip", status_code=200)
         self._export = export
 
-    def to_asgi_response(
-        self,
-        *_: Any,
-        cookies: Iterable[Cookie] | None = None,
-        headers: Mapping[str, str] | None = None,
-        **__: Any,
-    ) -> ASGIResponse:
-        return _ArchiveSender(self._export, {**(headers or {}), **self.headers}, cookies)
+    def to_asgi_response(  # type: ignore[override] # Litestar calls it like every ASGI application
+        self, *_: Any, headers: Mapping[str, str] | None = None, **__: Any
+    ) -> ASGIApp:
+        named = {**(headers or {}), **self.headers, "Content-Type": "application/zip"}
+        encoded = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in named.items()]
+        return partial(self._send_archive, encoded)
 
-
-class _ArchiveSender(ASGIResponse):
-    _should_set_content_length = False
-
-    def __init__(self, export: Export, headers: dict[str, str], cookies: Iterable[Cookie] | None) -> None:
-        super().__init__(headers=headers, cookies=cookies, media_type="application/zip", status_code=200)
-        self._export = export
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._export.close()
-
-    async def send_body(self, send: Send, receive: Receive) -> None:
+    async def _send_archive(self, headers: list[tuple[bytes, bytes]], _: Scope, receive: Receive, send: Send) -> None:
         async def send_piece(piece: bytes) -> None:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
         watch = asyncio.create_task(_stop_on_disconnect(self._export, receive))
         try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._export.write(send_piece)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
         except ExportBroken as broken:
             # the server closes the connection, because the message that ends the body is not sent
             log.warning("An export was broken off. %s", broken)
-        else:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             watch.cancel()
+            await self._export.close()
 
 
 async def _stop_on_disconnect(export: Export, receive: Receive) -> None:

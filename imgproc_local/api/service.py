@@ -161,10 +161,6 @@ def _histogram_samples(durations: StageDurations) -> Iterator[Sample]:
 def _metric(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> str:
     lines = [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
     for suffix, labels, value in samples:
-        pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+        pairs = ",".join(f'{label}="{text}"' for label, text in labels.items())
         lines.append(f"{name}{suffix}{{{pairs}}} {value:.15g}" if pairs else f"{name}{suffix} {value:.15g}")
     return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
