@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME
+from imgproc_local.archive.manifest import PARTS_FOLDER, REPORT_NAME, TABLE_NAME, TEXTS_NAME
 from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
 from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
 from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
-from imgproc_local.system.files import is_disk_full
 
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
-WRITE_TEST = f"{STATE_FOLDER}.write-test"
-"""Beside the state folder, which marks a target even if it is empty."""
 
 
 def locations(source: str, target: str) -> tuple[str, str, str | None]:
@@ -23,9 +19,7 @@ def locations(source: str, target: str) -> tuple[str, str, str | None]:
 
     Raises: InvalidRequest, if one of them can't be used, or if SOURCE has the results of an earlier run; OSError.
     """
-    require_location("SOURCE", source)
-    require_location("TARGET", target)
-    source, target = absolute(source), absolute(target)
+    source, target = absolute("SOURCE", source), absolute("TARGET", target)
     if not is_url(source) and not Path(source).is_dir():
         raise refusal("source", f"Expected a folder or a URL as SOURCE, but there is no folder {source}.")
     key = inside_source(source, target)
@@ -46,22 +40,22 @@ def refusal(argument: str, message: str) -> InvalidRequest:
     return InvalidRequest({argument: [message]})
 
 
-def absolute(location: str) -> str:
-    """The location as workers need it: an absolute path, or a URL without a slash at its end."""
+def absolute(name: str, location: str) -> str:
+    """The location as workers need it: an absolute path, or a URL without a slash at its end.
+
+    `name` is that of the argument. Raises: InvalidRequest, if the location is empty or a misspelt URL.
+    """
+    if not location or MISSPELT_URL.match(location):
+        raise refusal(
+            name.lower(),
+            f"Expected a folder, or a URL such as s3://BUCKET/PATH, as {name}, received “{location}”. Write ./ before"
+            " the name of a folder that looks like a URL.",
+        )
     location = location.removeprefix("file://")
     if is_url(location):
         protocol, _, rest = location.rstrip("/").partition("://")
         return f"{protocol.lower()}://{rest}"
     return str(Path(location).expanduser().absolute())
-
-
-def require_location(name: str, location: str) -> None:
-    """Raises: InvalidRequest, if a location is empty or a misspelt URL. `name` is that of the argument."""
-    if not location:
-        raise refusal(name.lower(), f"Expected a folder or a URL as {name}, but it is empty.")
-    if MISSPELT_URL.match(location):
-        expected = f"Expected a folder or a URL such as s3://BUCKET/PATH as {name}"
-        raise refusal(name.lower(), f"{expected}, received {location}. Write ./{location} if it is a folder.")
 
 
 def inside_source(source: str, target: str) -> str | None:
@@ -98,24 +92,9 @@ def open_store(location: str) -> Store:
         ) from error
 
 
-def open_target(target: str) -> Store:
-    """The store of the target. Raises: InvalidRequest, if nothing can be stored in it; as `open_store`."""
-    store = open_store(target)
-    try:
-        store.put(WRITE_TEST, Path(os.devnull))
-        store.remove(WRITE_TEST)
-    except (OSError, NotImplementedError) as error:
-        if isinstance(error, OSError) and (is_disk_full(error) or isinstance(error, PermissionError)):
-            raise
-        reason = getattr(error, "strerror", "") or str(error) or "it is read-only"
-        message = f"TARGET {target} can't be written ({reason}). Name a folder or an object store."
-        raise refusal("target", message) from error
-    return store
-
-
 def require_no_tables(store: Store, target: str) -> None:
     """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
-    taken = [name for name in (TABLE_NAME, TEXTS_NAME) if store.exists(name)]
+    taken = [name for name in (TABLE_NAME, TEXTS_NAME, REPORT_NAME) if store.exists(name)]
     if taken:
         raise refusal(
             "target",

@@ -12,11 +12,11 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from imgproc_local.archive.manifest import FailureKind, PendingPicture, Problem, Row, with_earlier_results
+from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, with_earlier_results
 from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.batch.files import (
     SIDECAR_ENDING,
@@ -36,6 +36,7 @@ from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
 from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
 from imgproc_local.engine.results import TextsWork, write_texts
+from imgproc_local.engine.stage import Output
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
 
@@ -54,10 +55,6 @@ class Tools(Struct, frozen=True):
     folder: Path
 
 
-RESULT_FIELDS = ("optimized", "converted", "sidecar")
-"""The fields of a row that name a result, and the kinds of results."""
-
-
 class _Failed(Exception):
     """The picture has no results. The arguments are the outcome, the kind of the failure, and why."""
 
@@ -71,32 +68,28 @@ class _LocalFile(Struct, frozen=True):
     format: Format | None = None
 
 
-def process_picture(tools: Tools, pending: PendingPicture, earlier: Row | None) -> Row:
-    """Write the results of a picture to the target, and return its row. Results of the row `earlier` are replaced.
+def process_picture(tools: Tools, pending: PendingPicture) -> Row:
+    """Write the results of a picture to the target in place of those of an earlier run, and return its row.
 
     Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. This says
         nothing about the picture, so it is not recorded as failed.
     """
     began_s = time.monotonic()
     picture = pending.picture
-    row = Row(
-        source=encodable_text(picture.key),
-        version=picture.version,
-        size_bytes=picture.size_bytes,
-        options=tools.request.options_hash,
-        outcome="done",
-    )
+    row = new_row(picture, tools.request.options_hash)
     try:
         with _fetched(tools, picture) as (staged, sha256, info):
             row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=info.format)
-            results = {} if pending.described is None else {StageName.ANALYZE: pending.described}
-            wanted = [stage for stage in StageName if stage not in results]
-            results |= _run_stages(tools, picture, staged, info, wanted)
-            row = _write(tools, picture, earlier, _with_stages(row, results), results, staged, info)
+            described = [] if pending.described is None else [pending.described]
+            wanted = [stage for stage in StageName if not (described and stage is StageName.ANALYZE)]
+            results = described + _run_stages(tools, picture, staged, info, wanted)
+            with _target_errors():
+                row = _write(tools, pending, _with_stages(row, results), results, staged)
     except _Failed as failed:
         outcome, kind, message = failed.args
         row = structs.replace(row, outcome=outcome, failure=kind, problems=(Problem(None, message),))
-        row = with_earlier_results(row, earlier)
+        with _target_errors():
+            row = with_earlier_results(row, pending.earlier, tools.target)
     return structs.replace(row, total_s=time.monotonic() - began_s)
 
 
@@ -104,12 +97,12 @@ def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
     """The result of the analyze stage. Raises: StorageFailed, if the disk of the temporary files is full."""
     try:
         with _fetched(tools, picture) as (staged, _, info):
-            return _run_stages(tools, picture, staged, info, [StageName.ANALYZE])[StageName.ANALYZE]
+            return _run_stages(tools, picture, staged, info, [StageName.ANALYZE])[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
         return StageResult(StageName.ANALYZE, None, failed.args[2], 0.0)
 
 
-# ---- reading ----
+# ---- reading and the stages ----
 
 
 @contextmanager
@@ -122,14 +115,14 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
     with tempfile.TemporaryDirectory(dir=tools.folder) as folder:
         staged = Path(folder, "source")
         try:
-            if picture.size_bytes > tools.config.max_upload_bytes:
-                max_bytes = max_local_bytes(tools.source.read(picture.key, HEAD_BYTES), tools.config.max_upload_bytes)
-                if picture.size_bytes > max_bytes:
-                    message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
-                    raise _Failed("failed", "picture", message)
+            max_bytes = tools.config.max_upload_bytes
+            if picture.size_bytes > max_bytes:
+                with tools.source.open(picture.key) as file:
+                    max_bytes = max_local_bytes(file.read(HEAD_BYTES), max_bytes)
+            if picture.size_bytes > max_bytes:
+                message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
+                raise _Failed("failed", "picture", message)
             sha256 = tools.source.fetch(picture.key, staged)
-        except FileNotFoundError:
-            raise _Failed("failed", "source", "It was deleted after it had been listed.") from None
         except OSError as error:
             if is_disk_full(error):
                 raise StorageFailed("The disk for temporary files of a worker is full.") from error
@@ -147,137 +140,74 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
         yield staged, sha256, info
 
 
-# ---- the stages ----
-
-
 def _run_stages(
     tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo, wanted: Collection[StageName]
-) -> dict[StageName, StageResult]:
+) -> list[StageResult]:
     name = PurePosixPath(picture.key).name
     plans = tools.request.plans
-    results = (result for plan in plans for result in run_stages(tools.direct, plan, staged, name, info, wanted))
-    return {result.stage: result for result in results}
+    return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, info, wanted)]
 
 
-def _with_stages(row: Row, results: dict[StageName, StageResult]) -> Row:
+def _with_stages(row: Row, results: list[StageResult]) -> Row:
     """The row with what the stages report: their durations and errors, and the private data that was removed."""
-    outputs = [result.output for result in results.values() if result.output is not None]
-    problems = tuple(Problem(stage.value, result.error) for stage, result in results.items() if result.output is None)
-    return structs.replace(
-        row,
-        problems=problems,
-        removed=tuple(sorted({kind for output in outputs for kind in output.removed})),
-        **{f"{stage.value}_s": result.duration_s for stage, result in results.items()},
-    )
+    problems = tuple(Problem(result.stage.value, result.error) for result in results if result.output is None)
+    removed = {kind for result in results if result.output is not None for kind in result.output.removed}
+    durations: dict[str, Any] = {f"{result.stage.value}_s": result.duration_s for result in results}
+    return structs.replace(row, problems=problems, removed=tuple(sorted(removed)), **durations)
 
 
 # ---- writing ----
 
 
-def _write(
-    tools: Tools,
-    picture: SourceObject,
-    earlier: Row | None,
-    row: Row,
-    results: dict[StageName, StageResult],
-    staged: Path,
-    info: ImageInfo,
-) -> Row:
+def _write(tools: Tools, pending: PendingPicture, row: Row, results: list[StageResult], staged: Path) -> Row:
     """Write the results to the target in place of earlier ones, and return the row with them.
 
     Earlier results remain if the picture failed without any new file, and if no new file takes their place. Raises:
-    StorageFailed.
+    OSError of the target; StorageFailed.
     """
-    key = PurePosixPath(picture.key)
-    analyzed = results[StageName.ANALYZE].output if StageName.ANALYZE in results else None
-    texts = analyzed.texts if analyzed is not None else ()
+    key, earlier = pending.picture.key, pending.earlier
     same = earlier if earlier is not None and earlier.sha256 == row.sha256 else None
-    if same is not None and same.translations and not texts:
-        name = same.translations[0].seo_filename
-    else:
-        chosen = texts[0].seo_filename if texts else fallback_name(key, tools.request.languages[0])
-        name = archive_name(chosen, picture.key)
-    files, text_problems = _local_files(tools, key, results, texts, staged, info)
-    problems = [*row.problems, *text_problems]
-    failure: FailureKind = "picture" if problems else ""
-    if problems and not files:
-        return with_earlier_results(structs.replace(row, outcome="failed", failure=failure), earlier)
+    outputs = {result.stage: result.output for result in results if result.output is not None}
+    texts = outputs[StageName.ANALYZE].texts if StageName.ANALYZE in outputs else ()
+    files, problems = _local_files(tools, row, outputs, staged)
+    row = structs.replace(row, problems=(*row.problems, *problems))
+    if row.problems:
+        row = structs.replace(row, outcome="failed", failure="picture")
+        if not files:
+            return with_earlier_results(row, earlier, tools.target)
     # a sidecar is outdated by new texts
-    new = {*(file.kind for file in files), *(("sidecar",) if texts else ())}
-    with _target_errors():
-        kept = _kept(tools.target, same, new)
-        _remove_results(tools.target, earlier, kept)
-        written: dict[str, ResultFile] = {}
-        for result in files:
-            path = str(key.parent / (name + result.ending))
-            sha256 = hash_file(result.file)
-            if tools.target.create(path, result.file) or tools.target.sha256(path) == sha256:
-                size_bytes = result.file.stat().st_size
-                written[result.kind] = ResultFile(encodable_text(path), sha256, size_bytes, result.format)
-            else:
-                message = (
-                    f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command"
-                    " again."
-                )
-                problems.append(Problem(None, message))
-                failure = failure or "target"
-    removed, translations = row.removed, row.translations
-    if same is not None:
-        translations = same.translations
-        removed = tuple(sorted({*same.removed, *removed})) if kept else removed
+    replaced = {*(file.kind for file in files), *(("sidecar",) if texts else ())}
+    row = with_earlier_results(row, same, tools.target, replaced)
+    if earlier is not None:
+        _remove_results(tools.target, earlier, row.files)
     if texts:
-        translations = tuple(_recorded(text, picture.key) for text in texts)
-    return structs.replace(
-        row,
-        outcome="failed" if failure else "done",
-        failure=failure,
-        problems=tuple(problems),
-        translations=translations,
-        removed=removed,
-        **{field: (written | kept).get(field) for field in RESULT_FIELDS},
-    )
-
-
-def _kept(target: Store, same: Row | None, new: Collection[str]) -> dict[str, ResultFile]:
-    """The results of an earlier run on the same content that remain, by their field: no `new` one replaces them.
-
-    The user may have edited them. Raises: OSError.
-    """
-    results = {field: getattr(same, field, None) for field in RESULT_FIELDS if field not in new}
-    return {field: file for field, file in results.items() if file is not None and target.exists(file.path)}
-
-
-def _remove_results(target: Store, earlier: Row | None, kept: dict[str, ResultFile]) -> None:
-    """Delete results of an earlier run, except those that are kept or were edited since. Raises: OSError."""
-    for file in earlier.files if earlier is not None else ():
-        with suppress(FileNotFoundError):
-            if file not in kept.values() and target.sha256(file.path) == file.sha256:
-                target.remove(file.path)
+        row = structs.replace(row, translations=tuple(_recorded(text, key) for text in texts))
+    if row.translations:
+        name = row.translations[0].seo_filename
+    else:
+        name = archive_name(fallback_name(PurePosixPath(key), tools.request.languages[0]), key)
+    for file in files:
+        row = _with_written(tools.target, row, file, str(PurePosixPath(key).with_name(name + file.ending)))
+    return row
 
 
 def _local_files(
-    tools: Tools,
-    key: PurePosixPath,
-    results: dict[StageName, StageResult],
-    texts: tuple[Translation, ...],
-    staged: Path,
-    info: ImageInfo,
+    tools: Tools, row: Row, outputs: dict[StageName, Output], staged: Path
 ) -> tuple[list[_LocalFile], list[Problem]]:
-    """The results as local files, and why some have no texts."""
+    """The results as local files, and why some have no texts. A result may be the original, in the file `staged`."""
+    assert row.format is not None
+    picture = PurePosixPath(row.source)
+    texts = outputs[StageName.ANALYZE].texts if StageName.ANALYZE in outputs else ()
     files: list[_LocalFile] = []
     problems: list[Problem] = []
-    ending = optimized_ending(key, info.format)
-    for stage in (StageName.OPTIMIZE, StageName.CONVERT):
-        output = results[stage].output if stage in results else None
-        if output is None:
-            continue
-        file = staged if output.path is None else Path(output.path).rename(staged.with_name(stage.value))
-        result_format = output.format or info.format
-        if stage is StageName.OPTIMIZE:
-            ending = optimized_ending(key, result_format)
-            files.append(_LocalFile("optimized", file, ending, result_format))
-        else:
-            files.append(_LocalFile("converted", file, converted_ending(result_format, ending), result_format))
+    ending = optimized_ending(picture, row.format)
+    if optimized := outputs.get(StageName.OPTIMIZE):
+        file = staged if optimized.path is None else Path(optimized.path).rename(staged.with_name("optimized"))
+        ending = optimized_ending(picture, optimized.format or row.format)
+        files.append(_LocalFile("optimized", file, ending, optimized.format or row.format))
+    if (converted := outputs.get(StageName.CONVERT)) and converted.path is not None and converted.format is not None:
+        file = Path(converted.path).rename(staged.with_name("converted"))
+        files.append(_LocalFile("converted", file, converted_ending(converted.format, ending), converted.format))
     if tools.request.write_metadata and texts:
         for number, result in enumerate(files):
             try:
@@ -304,6 +234,25 @@ def _recorded(text: Translation, key: str) -> Translation:
     """A text as the manifest has it: with the file name of an archive, and empty if a person has to write it."""
     alt_text = "" if text.needs_text else text.seo_alt_text
     return structs.replace(text, seo_filename=archive_name(text.seo_filename, key), seo_alt_text=alt_text)
+
+
+def _remove_results(target: Store, earlier: Row, remaining: Collection[ResultFile]) -> None:
+    """Delete results of an earlier run, except those that remain or were edited since. Raises: OSError."""
+    for file in earlier.files:
+        with suppress(FileNotFoundError):
+            if file not in remaining and target.sha256(file.path) == file.sha256:
+                target.remove(file.path)
+
+
+def _with_written(target: Store, row: Row, result: _LocalFile, path: str) -> Row:
+    """The row after a result was written; with a problem if the path is taken by another file. Raises: OSError."""
+    sha256 = hash_file(result.file)
+    if target.create(path, result.file) or target.sha256(path) == sha256:
+        file: Any = ResultFile(encodable_text(path), sha256, result.file.stat().st_size, result.format)
+        return structs.replace(row, **{result.kind: file})
+    message = f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command again."
+    problems = (*row.problems, Problem(None, message))
+    return structs.replace(row, outcome="failed", failure=row.failure or "target", problems=problems)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import os
 import secrets
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -29,20 +29,18 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 8 * 1024 * 1024
 """The bytes of one read, and of one request for a part of an object."""
-MAX_FETCHES = 3
-"""Attempts to fetch a picture that is replaced while it is read."""
 UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
 """The folder of results that are being written. A worker that is killed leaves such files behind."""
-BOTOCORE_ATTEMPTS = 2
-"""The attempts of botocore for a call. s3fs makes 5 calls, so a store that always throttles gets 10 requests."""
 S3_OPTIONS: dict[str, Any] = {
     "use_listings_cache": False,
-    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": BOTOCORE_ATTEMPTS}},
+    # s3fs makes 5 calls, so a store that always throttles gets 10 requests
+    "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 2}},
 }
 UPLOAD_PART_BYTES = 16 * 1024 * 1024
 """The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
 ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
 """The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
+MODIFIED_FIELDS = ("LastModified", "last_modified", "mtime")
 CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
@@ -61,10 +59,6 @@ class SourceObject(Struct, frozen=True):
     version: str
 
 
-def ignore(_: str) -> None:
-    """The default `on_results` of `Store.objects`: reports nothing."""
-
-
 class Store(ABC):
     """The objects below one root, by key. Every call blocks.
 
@@ -72,11 +66,10 @@ class Store(ABC):
     """
 
     @abstractmethod
-    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+    def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
         """The objects without hidden ones, those below the key `exclude`, and results of earlier runs.
 
-        `on_results` is called with the key of each folder in which results are left out. One folder is listed
-        at a time.
+        A warning names each folder in which results are left out. One folder is listed at a time.
         """
 
     @abstractmethod
@@ -97,12 +90,7 @@ class Store(ABC):
 
     @abstractmethod
     def remove(self, key: str) -> None:
-        """Delete an object, if it exists."""
-
-    def read(self, key: str, size: int = -1) -> bytes:
-        """The content of an object, or its first `size` bytes."""
-        with self.open(key) as file:
-            return file.read(size)
+        """Delete an object. Raises: FileNotFoundError, if a local one does not exist."""
 
     def exists(self, key: str) -> bool:
         """Whether there is an object of this key."""
@@ -118,19 +106,15 @@ class Store(ABC):
             return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it needs `readinto` only
 
     def fetch(self, key: str, file: Path) -> str:
-        """Copy an object to a local file, and return the SHA-256 of its content."""
-        for attempt in range(1, MAX_FETCHES + 1):
-            digest = hashlib.sha256()
-            try:
-                with self.open(key) as source, file.open("wb") as target:
-                    while chunk := source.read(READ_BYTES):
-                        digest.update(chunk)
-                        target.write(chunk)
-                break
-            except OSError as error:
-                # s3fs sends the ETag with each request, so that no two versions are mixed
-                if attempt == MAX_FETCHES or type(error).__name__ != "FileExpired":
-                    raise
+        """Copy an object to a local file, and return the SHA-256 of its content.
+
+        s3fs sends the ETag with each request, so that two versions are never mixed.
+        """
+        digest = hashlib.sha256()
+        with self.open(key) as source, file.open("wb") as target:
+            while chunk := source.read(READ_BYTES):
+                digest.update(chunk)
+                target.write(chunk)
         return digest.hexdigest()
 
 
@@ -140,7 +124,7 @@ class LocalStore(Store):
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+    def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
         results: set[str] = set()
         for parent in self._root.resolve().parents:
             results |= _process_results(parent)
@@ -148,11 +132,11 @@ class LocalStore(Store):
             prefix = Path(folder).relative_to(self._root)
             if STATE_FOLDER in folders:
                 folders.clear()
-                on_results(prefix.as_posix())
+                _log_results(prefix.as_posix())
                 continue
             if MANIFEST_FILE in names:
                 results |= _process_results(Path(folder))
-                on_results(prefix.as_posix())
+                _log_results(prefix.as_posix())
             folders[:] = sorted(
                 name for name in folders if not name.startswith(".") and (prefix / name).as_posix() != exclude
             )
@@ -162,8 +146,6 @@ class LocalStore(Store):
                     continue
                 try:
                     status = path.stat()
-                except FileNotFoundError:  # deleted since it was listed, or a link to nothing
-                    continue
                 except OSError as error:
                     _log_unreadable(error)
                     continue
@@ -177,7 +159,7 @@ class LocalStore(Store):
     def create(self, key: str, file: Path) -> bool:
         target = path_inside(self._root, key)
         try:
-            with self._copied(file, UNFINISHED_FOLDER) as copy:
+            with self._copied(file) as copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 rename_to_new(copy, target)
         except FileExistsError:
@@ -186,7 +168,8 @@ class LocalStore(Store):
 
     def put(self, key: str, file: Path) -> None:
         target = path_inside(self._root, key)
-        with self._copied(file, str(PurePosixPath(key).parent)) as copy:
+        with self._copied(file) as copy:
+            target.parent.mkdir(parents=True, exist_ok=True)
             copy.replace(target)
         fsync_folder(target.parent)
 
@@ -195,15 +178,15 @@ class LocalStore(Store):
             names = sorted(entry.name for entry in os.scandir(self._root / folder) if entry.is_file())
         except FileNotFoundError:
             return []
-        return [f"{folder}/{name}" for name in names if not name.startswith(".")]
+        return [f"{folder}/{name}" for name in names]
 
     def remove(self, key: str) -> None:
-        path_inside(self._root, key).unlink(missing_ok=True)
+        path_inside(self._root, key).unlink()
 
     @contextmanager
-    def _copied(self, file: Path, folder: str) -> Iterator[Path]:
-        """A hidden copy of `file` in a folder below the root. It is deleted unless the block renames it."""
-        copy = path_inside(self._root, f"{folder}/.{secrets.token_hex(8)}.part")
+    def _copied(self, file: Path) -> Iterator[Path]:
+        """A copy of `file` in the hidden folder. It is deleted unless the block renames it."""
+        copy = path_inside(self._root, f"{UNFINISHED_FOLDER}/{secrets.token_hex(8)}")
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             with file.open("rb") as content, copy.open("xb") as output:
@@ -230,6 +213,11 @@ def _log_unreadable(error: OSError) -> None:
     log.warning("%s can't be read (%s). Pictures there are not in the archive.", error.filename, error.strerror)
 
 
+def _log_results(folder: str) -> None:
+    where = "SOURCE itself" if folder == "." else folder
+    log.warning("Results of an earlier run in %s are not processed again.", where)
+
+
 class ObjectStore(Store):
     """The objects below `url`."""
 
@@ -242,7 +230,7 @@ class ObjectStore(Store):
             self._fs, root = fsspec.url_to_fs(url, **S3_OPTIONS if self._is_s3 else {})
         self._root = root.rstrip("/")
 
-    def objects(self, exclude: str | None = None, on_results: Callable[[str], None] = ignore) -> Iterator[SourceObject]:
+    def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
         walk = self._fs.walk(self._root, detail=True, on_error="raise")
         while True:
             with _os_errors():
@@ -253,7 +241,7 @@ class ObjectStore(Store):
             folders, files = found[1:]
             if STATE_FOLDER in folders:
                 folders.clear()
-                on_results(prefix.rstrip("/") or ".")
+                _log_results(prefix.rstrip("/") or ".")
                 continue
             for name in [name for name in folders if name.startswith(".") or prefix + name == exclude]:
                 del folders[name]
@@ -293,11 +281,8 @@ class ObjectStore(Store):
         return sorted(entry["name"][len(self._root) + 1 :] for entry in entries if entry["type"] == "file")
 
     def remove(self, key: str) -> None:
-        try:
-            with _os_errors():
-                self._fs.rm_file(self._path(key))
-        except FileNotFoundError:
-            return
+        with _os_errors():
+            self._fs.rm_file(self._path(key))
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}"
@@ -321,8 +306,8 @@ def _os_errors() -> Iterator[None]:
 
 
 def _version(details: dict[str, Any]) -> str:
-    for field in ETAG_FIELDS:
-        if details.get(field):
-            return str(details[field]).strip('"')
-    modified = details.get("LastModified") or details.get("last_modified") or details.get("mtime") or ""
+    """The ETag of an object, or a hash of its content; without one, its size and modification time."""
+    if tag := next(filter(None, map(details.get, ETAG_FIELDS)), None):
+        return str(tag).strip('"')
+    modified = next(filter(None, map(details.get, MODIFIED_FIELDS)), "")
     return f"{details.get('size')}-{modified}"

@@ -14,13 +14,12 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.archive.location import open_store
-from imgproc_local.archive.manifest import PendingPicture, Row, earlier_row
 from imgproc_local.archive.picture import Tools, describe_picture, process_picture
-from imgproc_local.archive.stores import SourceObject
+from imgproc_local.archive.row import PendingPicture, Row
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
-from imgproc_local.domain.errors import SettingInvalid, StorageFailed
+from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES
 from imgproc_local.engine.direct import StageResult
@@ -63,28 +62,22 @@ def shared_settings(config: Config) -> dict[str, Any]:
 def process(spec: RunSpec, pending: PendingPicture) -> Row:
     """Process a picture, and return its row. A process must run one task at a time: `--nthreads 1`.
 
-    Raises: SettingInvalid; StorageFailed, if the disk or the target is full, or the row of an earlier run can't be
-        read.
+    Raises: SettingInvalid; StorageFailed, if the disk or the target is full.
     """
     tools = _tools(spec)
     if pending.described is None and spec.model:
         _require_model(spec, tools)
-    try:
-        # it is read here, so that the scheduler need not hold it
-        earlier = earlier_row(tools.target, pending)
-    except OSError as error:
-        raise StorageFailed(f"The manifest of an earlier run can't be read ({error.strerror or error}).") from error
-    return process_picture(tools, pending, earlier)
+    return process_picture(tools, pending)
 
 
-def describe(spec: RunSpec, picture: SourceObject) -> StageResult:
+def describe(spec: RunSpec, pending: PendingPicture) -> StageResult:
     """The result of the analyze stage, on a worker that has the resource `cluster.VISION`.
 
     Raises: SettingInvalid; StorageFailed.
     """
     tools = _tools(spec)
     _require_model(spec, tools)
-    return describe_picture(tools, picture)
+    return describe_picture(tools, pending.picture)
 
 
 def _require_model(spec: RunSpec, tools: Tools) -> None:

@@ -25,9 +25,9 @@ from pathlib import Path
 
 from distributed import Client, Worker
 
-from imgproc_local.archive import client as archive_client
-from imgproc_local.archive.client import Submitter
-from imgproc_local.archive.manifest import PendingPicture, Row
+from imgproc_local.archive import run as archive_run
+from imgproc_local.archive.row import PendingPicture, Row
+from imgproc_local.archive.run import Submitter
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec
 from imgproc_local.batch.request import BatchRequest
@@ -41,7 +41,6 @@ START_S = 120
 SPAWN = multiprocessing.get_context("spawn")
 SCHEDULER_SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
-    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "false",
     "DASK_LOGGING__DISTRIBUTED": "error",
 }
@@ -99,7 +98,7 @@ def sleep(spec: RunSpec, pending: PendingPicture) -> Row:
 
 def measure(most: int, task_s: float) -> float:
     """Print the efficiency of 1, 2, 4 … workers, and return the last."""
-    archive_client.process = sleep  # type: ignore[assignment] # the same signature, another function
+    archive_run.process = sleep  # type: ignore[assignment] # the same signature, another function
     efficiency = 0.0
     running: list[BaseProcess] = []
     counts = [count for count in (1 << power for power in range(20)) if count <= most]
@@ -132,8 +131,8 @@ def measure(most: int, task_s: float) -> float:
 def run_tasks(client: Client, folder: Path, tasks: int, task_s: float) -> None:
     spec = RunSpec("/source", str(folder), BatchRequest((), ("en",), str(task_s)), {})
     objects = (SourceObject(f"museum/IMG_{number:07d}.jpg", 1, "1") for number in range(tasks))
-    submitter = Submitter(client, spec, LocalStore(folder), vision_workers=0)
-    done = list(submitter.rows((PendingPicture(each) for each in objects), threading.Event()))
+    submitter = Submitter(client, spec, LocalStore(folder), threading.Event())
+    done = list(submitter.rows(PendingPicture(each) for each in objects))
     if len(done) != tasks:
         raise SystemExit(f"Expected {tasks} results, but there are {len(done)}.")
 

@@ -2,9 +2,10 @@
 
 `python -m tests.ordeals.archive [--pictures 300] [--poisonous 10] [--kills 20] [--losses 3] [--seed N]`
 
-At random moments a worker process of Dask, its scheduler or the client is killed; a killed client is started again with
-the same command. Afterwards every poisonous picture is recorded as failed, every other picture has one result, and
-texts and files are those of an undisturbed run on the same folder without the poisonous pictures. Linux only.
+At random moments a worker process of Dask, its scheduler or the client is killed. A killed client, and one that has
+lost its scheduler, is started again with the same command. Afterwards every poisonous picture is recorded as failed,
+every other picture has one result, and texts and files are those of an undisturbed run on the same folder without the
+poisonous pictures. Linux only.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from imgproc_local.archive import worker
 
 process_picture = worker.process_picture
 
-def deadly(tools, pending, earlier):
+def deadly(tools, pending):
     if "poison" in pending.picture.key:
         os.kill(os.getpid(), signal.SIGKILL)
-    return process_picture(tools, pending, earlier)
+    return process_picture(tools, pending)
 
 worker.process_picture = deadly
 """
@@ -130,22 +131,19 @@ def disturbed(archive: Archive, kills: int, losses: int, rng: random.Random) -> 
                 raise SystemExit(f"The command ended with {running.returncode}:\n{archive.output.read_text()[-6000:]}")
             return killed
         clusters, workers = cluster_and_workers(running.pid)
-        if to_kill[0] == "client":
-            running.send_signal(signal.SIGKILL)
-            running.wait()
+        victims = {"client": [running.pid], "scheduler": clusters, "worker": workers}[to_kill[0]]
+        if not victims or (to_kill[0] != "client" and archive.result_count() == begun_with):
+            continue  # a run ends if its cluster does not start
+        try:
+            os.kill(rng.choice(victims), signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        if to_kill[0] != "worker":
+            running.wait(60)
             while any(processes.command_line(pid) for pid in (*clusters, *workers)):
                 time.sleep(0.1)  # they may still write results
             begun_with = archive.result_count()
             running = archive.start()
-        elif archive.result_count() == begun_with:
-            continue  # a run ends if its first cluster does not start
-        elif victims := (clusters if to_kill[0] == "scheduler" else workers):
-            try:
-                os.kill(rng.choice(victims), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        else:
-            continue
         killed.append(to_kill.pop(0))
 
 

@@ -90,9 +90,7 @@ def test_the_results_are_those_of_process(
     assert sorted(files) == sorted([*processed.files, *BOOKKEEPING])
     assert [name for name in processed.files if files[name] != processed.files[name]] == []
     assert texts(target / "alt.csv") == processed.texts
-    report = files["report.html"].decode()
-    assert report.count("data:image/webp;base64,") == 12, "six samples, each before and after"
-    assert "No vision model is in use" in report
+    assert "The run used no vision model." in files["report.html"].decode()
 
 
 def test_results_that_nothing_replaces_and_those_that_were_edited_remain(program: Program, tmp_path: Path) -> None:

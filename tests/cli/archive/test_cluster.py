@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import os
 import signal
-import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -19,8 +18,6 @@ from tests.support import processes
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
-
-NEVER = threading.Event()
 
 
 def open_ports() -> set[int]:
@@ -51,7 +48,7 @@ def require_closed_ports() -> None:
 
 @pytest.mark.skipif("sys.platform != 'linux'")
 def test_no_port_of_the_local_cluster_lets_another_client_in_also_after_a_worker_was_killed() -> None:
-    with local_cluster(1, 0, {}) as (address, security), connected(address, 60, NEVER, security) as client:
+    with local_cluster(1, 0, {}) as (address, security), connected(address, security) as client:
         require_closed_ports()
         ((worker, pid),) = client.run(os.getpid).items()
         os.kill(pid, signal.SIGKILL)

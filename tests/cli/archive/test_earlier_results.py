@@ -18,8 +18,8 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 
-def listed(store: Store, reported: list[str]) -> list[str]:
-    return [each.key for each in store.objects("excluded", reported.append)]
+def listed(store: Store) -> list[str]:
+    return [each.key for each in store.objects("excluded")]
 
 
 def write(folder: Path, *names: str) -> None:
@@ -37,7 +37,9 @@ def record(folder: Path, *results: str) -> None:
     manifest.close()
 
 
-def test_results_of_process_are_left_out_of_a_folder_that_has_originals_too(tmp_path: Path) -> None:
+def test_results_of_process_are_left_out_of_a_folder_that_has_originals_too(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     source = tmp_path / "source"
     write(
         source, "one.jpg", "web/two.jpg", "web/edited.jpg", "web/stone.jpg", "web/wing/stone.webp", "web/wing/old.jpg"
@@ -45,15 +47,14 @@ def test_results_of_process_are_left_out_of_a_folder_that_has_originals_too(tmp_
     record(source / "web", "stone.jpg", "wing/stone.webp")
     with (source / "web" / MANIFEST_FILE).open("ab") as manifest:
         manifest.write(b'{"source": "cut off')
-    reported: list[str] = []
-    assert listed(LocalStore(source), reported) == ["one.jpg", "web/two.jpg", "web/wing/old.jpg"]
-    assert reported == ["web"]
+    assert listed(LocalStore(source)) == ["one.jpg", "web/two.jpg", "web/wing/old.jpg"]
+    assert caplog.messages == ["Results of an earlier run in web are not processed again."]
 
 
 def test_results_of_process_are_known_in_a_source_inside_their_output_folder(tmp_path: Path) -> None:
     write(tmp_path / "out", "wing/stone.webp", "wing/old.jpg")
     record(tmp_path / "out", "wing/stone.webp")
-    assert listed(LocalStore(tmp_path / "out" / "wing"), []) == ["old.jpg"]
+    assert listed(LocalStore(tmp_path / "out" / "wing")) == ["old.jpg"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="creates links")
@@ -61,19 +62,20 @@ def test_a_link_to_a_result_is_one(tmp_path: Path) -> None:
     write(tmp_path, "web/stone.webp")
     record(tmp_path / "web", "stone.webp")
     (tmp_path / "web" / "link.webp").symlink_to("stone.webp")
-    assert listed(LocalStore(tmp_path), []) == []
+    assert listed(LocalStore(tmp_path)) == []
 
 
 @pytest.mark.parametrize("is_url", [False, True], ids=["folder", "object store"])
-def test_targets_of_other_runs_are_left_out_as_a_whole(tmp_path: Path, is_url: bool) -> None:
+def test_targets_of_other_runs_are_left_out_as_a_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_url: bool
+) -> None:
     write(tmp_path, "a.jpg", "wing/web/stone.webp", "wing/web/deeper/b.webp", "wing/web/alt.csv", "wing/webcam.jpg")
     for target in ("wing/web", "excluded"):
         write(tmp_path, f"{target}/{STATE_FOLDER}/parts/000001-0.parquet", f"{target}/c.webp")
-    reported: list[str] = []
     # the store of a folder by its URL, which `archive` itself opens as a folder
     store: Store = ObjectStore(f"file://{tmp_path}") if is_url else LocalStore(tmp_path)
-    assert listed(store, reported) == ["a.jpg", "wing/webcam.jpg"]
-    assert reported == ["wing/web"]
+    assert listed(store) == ["a.jpg", "wing/webcam.jpg"]
+    assert caplog.messages == ["Results of an earlier run in wing/web are not processed again."]
 
 
 @pytest.mark.parametrize("source", ["target", "target/wing"])

@@ -27,7 +27,7 @@ def test_entries_that_are_no_readable_files_do_not_end_the_listing(
     (tmp_path / ".hidden.jpg").write_bytes(b"hidden")
     listed = [each.key for each in LocalStore(tmp_path).objects()]
     assert listed == ["linked.jpg", "wing/stone.jpg"]
-    assert caplog.text.count("can't be read") == caplog.text.count("circle.jpg") == 1
+    assert caplog.text.count("can't be read") == 2, "a link to nothing, and one to itself"
 
 
 def test_parts_that_lead_out_of_the_target_are_not_read(program: Program, tmp_path: Path) -> None:
@@ -36,12 +36,12 @@ def test_parts_that_lead_out_of_the_target_are_not_read(program: Program, tmp_pa
     home, state = tmp_path / "home", tmp_path / "target" / STATE_FOLDER
     for folder in (home, state, tmp_path / "source"):
         folder.mkdir(parents=True)
-    (home / "known.cfg").write_text("known")
+    (home / "00000001-00000000.jsonl.gz").write_text("known")
     (state / "parts").symlink_to(home)
     ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
     assert ended.exit_code == 2
     assert "leads out of the folder" in ended.stderr
-    assert [path.name for path in home.iterdir()] == ["known.cfg"]
+    assert [path.name for path in home.iterdir()] == ["00000001-00000000.jsonl.gz"]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_parts_that_lead_out_of_the_target_are_not_read(program: Program, tmp_pa
         lambda store, file: store.create("wing/new.jpg", file),
         lambda store, file: store.create("new.jpg", file),  # written in the hidden folder first
         lambda store, file: store.put("wing/known.cfg", file),
-        lambda store, _: store.read("wing/known.cfg"),
+        lambda store, _: store.open("wing/known.cfg"),
         lambda store, file: store.remove("wing/known.cfg"),
     ],
 )
@@ -65,6 +65,7 @@ def test_links_in_a_target_do_not_lead_out_of_it(tmp_path: Path, change: Callabl
     store = LocalStore(tmp_path / "target")
     with pytest.raises(PermissionError, match="leads out of the folder"):
         change(store, tmp_path / "file")
+    (tmp_path / "real" / STATE_FOLDER).unlink()
     store.put("alt.csv", tmp_path / "file")
     assert (tmp_path / "real" / "alt.csv").is_file()
     assert [(path.name, path.read_text()) for path in (tmp_path / "home").iterdir()] == [("known.cfg", "known")]
@@ -74,10 +75,9 @@ def test_pipes_and_devices_do_not_block(tmp_path: Path, caplog: pytest.LogCaptur
     os.mkfifo(tmp_path / "report.html")
     (tmp_path / "part.parquet").symlink_to("/dev/zero")
     store = LocalStore(tmp_path)
-    for read in (store.read, store.sha256, lambda key: store.fetch(key, tmp_path / "copy")):
-        for key in ("report.html", "part.parquet"):
-            with pytest.raises(PermissionError, match="is not a regular file"):
-                read(key)
+    for key in ("report.html", "part.parquet"):
+        with pytest.raises(PermissionError, match="is not a regular file"):
+            store.fetch(key, tmp_path / "copy")
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / MANIFEST_FILE)
     assert list(store.objects()) == []

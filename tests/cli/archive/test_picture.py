@@ -11,10 +11,9 @@ from msgspec import structs
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-from imgproc_local.archive.client import killed_row
-from imgproc_local.archive.manifest import PendingPicture, Problem, Row, opened_manifest
 from imgproc_local.archive.picture import Tools, process_picture
-from imgproc_local.archive.run import Counts
+from imgproc_local.archive.row import PendingPicture, Problem, Row
+from imgproc_local.archive.run import killed_row
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.config import load
@@ -65,7 +64,7 @@ class Bench:
 
     def process(self, key: str = KEY, earlier: Row | None = None) -> Row:
         size_bytes = (self.source / key).stat().st_size if (self.source / key).exists() else 1
-        return process_picture(self.tools, PendingPicture(SourceObject(key, size_bytes, "1")), earlier)
+        return process_picture(self.tools, PendingPicture(SourceObject(key, size_bytes, "1"), earlier))
 
     def files(self) -> dict[str, bytes]:
         shown = (file for file in self.target.rglob("*") if file.is_file())
@@ -178,9 +177,6 @@ def test_a_webp_that_can_no_longer_be_optimized_retains_both_results(bench: Benc
     row = bench.process(key, earlier)
     assert (row.outcome, row.files) == ("failed", earlier.files)
     assert len(bench.files()) == 2
-    counts = Counts()
-    counts.add(row)
-    assert (counts.failed, counts.before_bytes) == (1, 0), "this run saved nothing"
 
 
 def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:
@@ -231,17 +227,10 @@ def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> 
 def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(
     bench: Bench, name: str
 ) -> None:
-    target, picture = bench.tools.target, SourceObject(KEY, 1, "2")
     earlier = bench.process()
-    with opened_manifest(target) as manifest:
-        manifest.add(structs.replace(earlier, source="other.jpg"))
-        manifest.add(earlier)
-    (bench.target / f"{name}.webp").write_bytes(b"written by a worker before it was killed")
-    pending = PendingPicture(picture, manifest.parts[0])
-    row = killed_row("two", pending, target)
+    (bench.target / f"{name}.webp").unlink()
+    pending = PendingPicture(SourceObject(KEY, 1, "2"), earlier)
+    row = killed_row("two", pending, bench.tools.target)
     assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
     assert (row.optimized, row.converted) == (earlier.optimized, None)
     assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
-    (bench.target / f"{name}.jpg").unlink()
-    assert killed_row("two", pending, target).files == ()
-    assert killed_row("two", PendingPicture(picture), target).files == ()

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec import structs
 
+pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
+import pyarrow.parquet as pq
+
 from imgproc_local.archive import manifest as manifest_module
-from imgproc_local.archive.manifest import (
-    PARTS_FOLDER,
-    TABLE_NAME,
-    TEXTS_NAME,
-    PendingPicture,
-    Problem,
-    Row,
-    opened_manifest,
-    read_part,
-    table_rows,
-)
+from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME, opened_manifest
+from imgproc_local.archive.row import PendingPicture, Row
+from imgproc_local.archive.run import Counts, _pending
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
 
-PART_ROWS = 10
-
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_module, "PART_ROWS", PART_ROWS)
+    monkeypatch.setattr(manifest_module, "PART_ROWS", 10)
 
 
 @pytest.fixture
@@ -42,10 +37,10 @@ def target(tmp_path: Path) -> LocalStore:
     return LocalStore(tmp_path)
 
 
-def row(source: str, options: str = "one", outcome: str = "done", version: str = "1") -> Row:
+def row(source: str, options: str = "one", outcome: str = "done") -> Row:
     file = ResultFile(f"{source}.webp", "00", 7, Format.WEBP)
     text = Translation("en", source, f"A text of {source}", TextSource.FACTS)
-    done = Row(source=source, version=version, size_bytes=9, options=options, outcome="done")
+    done = Row(source=source, version="1", size_bytes=9, options=options, outcome="done")
     return structs.replace(done, outcome=outcome, optimized=file, translations=(text,))
 
 
@@ -63,18 +58,18 @@ def finish(target: LocalStore, rows: Sequence[Row] = ()) -> None:
             manifest.add(each)
         manifest.flush()
         if not manifest.is_finished:
-            for _ in manifest.write_tables():
-                pass
-            manifest.write_report(b"")
-            manifest.remove_merged()
+            manifest.finish(lambda _: b"")
 
 
-def table(target: LocalStore) -> list[Row]:
-    return table_rows(read_part(target, TABLE_NAME))
+def table(folder: Path) -> list[tuple[str, str]]:
+    """The sources of `archive.parquet` with their options."""
+    return [(each["source"], each["options"]) for each in pq.read_table(folder / TABLE_NAME).to_pylist()]
 
 
-def parts(target: LocalStore) -> list[list[Row]]:
-    return [table_rows(read_part(target, part)) for part in target.keys(PARTS_FOLDER)]
+def parts(folder: Path) -> list[list[str]]:
+    """The sources of the rows of each part."""
+    files = sorted((folder / PARTS_FOLDER).iterdir())
+    return [[json.loads(line)["source"] for line in gzip.decompress(file.read_bytes()).splitlines()] for file in files]
 
 
 def names(count: int) -> list[str]:
@@ -82,31 +77,15 @@ def names(count: int) -> list[str]:
     return [f"{number * 7 % count:03}/é.jpg" for number in range(count)]
 
 
-def test_the_tables_are_sorted_and_parts_are_merged(target: LocalStore) -> None:
+def test_the_tables_are_sorted_and_one_part_remains(target: LocalStore, tmp_path: Path) -> None:
     for start in range(0, 36, 3):
         add(target, [row(name) for name in names(36)[start : start + 3]])
-    assert len(parts(target)) == 12
+    assert len(parts(tmp_path)) == 12
     finish(target)
-    assert [each.source for each in table(target)] == sorted(names(36))
-    lines = list(csv.reader(io.StringIO(target.read(TEXTS_NAME).decode("utf-8-sig"))))
+    assert [source for source, _ in table(tmp_path)] == sorted(names(36))
+    lines = list(csv.reader(io.StringIO((tmp_path / TEXTS_NAME).read_text("utf-8-sig"))))
     assert [line[1] for line in lines] == ["original_file", *sorted(names(36))]
-    assert [len(part) for part in parts(target)] == [10, 10, 10, 6]
-    assert [each for part in parts(target) for each in part] == table(target)
-
-
-def test_the_row_of_the_last_run_is_in_the_tables(target: LocalStore) -> None:
-    finish(target, [row("a.jpg"), row("b.jpg")])
-    finish(target, [row("a.jpg", "two"), row("b.jpg", outcome="failed")])
-    assert [(each.source, each.options, each.outcome) for each in table(target)] == [
-        ("a.jpg", "two", "done"),
-        ("b.jpg", "one", "done"),
-    ]
-
-
-def test_the_last_failure_of_a_picture_is_in_the_tables(target: LocalStore) -> None:
-    for message in ("The target is full.", "It can't be read."):
-        finish(target, [structs.replace(row("a.jpg", outcome="failed"), problems=(Problem(None, message),))])
-    assert table(target)[0].problems == (Problem(None, "It can't be read."),)
+    assert parts(tmp_path) == [sorted(names(36))]
 
 
 class Killed(BaseException):
@@ -134,7 +113,7 @@ class KillingStore(LocalStore):
         super().remove(key)
 
 
-@pytest.mark.parametrize("last", range(10))  # 3 merged parts, 2 tables, the report, and 4 parts that these replace
+@pytest.mark.parametrize("last", range(7))  # one part, 2 tables, the report, and 3 parts that the first one replaces
 def test_a_run_continues_after_it_was_killed_between_two_steps(tmp_path: Path, last: int) -> None:
     target = LocalStore(tmp_path)
     finish(target, [row(name) for name in names(24)[:20]])
@@ -143,44 +122,57 @@ def test_a_run_continues_after_it_was_killed_between_two_steps(tmp_path: Path, l
     with pytest.raises(Killed):
         finish(KillingStore(tmp_path, last))
     finish(target)
-    expected = sorted((name, "two" if name == names(24)[0] else "one") for name in names(24))
-    assert [(each.source, each.options) for each in table(target)] == expected
-    assert [(each.source, each.options) for part in parts(target) for each in part] == expected
+    assert table(tmp_path) == sorted((name, "two" if name == names(24)[0] else "one") for name in names(24))
+    assert parts(tmp_path) == [sorted(names(24))]
 
 
 def test_nothing_is_written_where_nothing_has_changed(target: LocalStore, tmp_path: Path) -> None:
     finish(target, [row(name) for name in names(24)])
     finish(KillingStore(tmp_path, 0))
-    target.remove(TEXTS_NAME)
+    (tmp_path / TEXTS_NAME).unlink()
     finish(target)
-    assert target.read(TEXTS_NAME)
+    assert (tmp_path / TEXTS_NAME).exists()
 
 
 def test_rows_are_stored_when_there_are_enough_or_it_is_time(
-    target: LocalStore, monkeypatch: pytest.MonkeyPatch
+    target: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened_manifest(target) as manifest:
         for name in names(24):
             manifest.add(row(name))
-        assert [len(part) for part in parts(target)] == [10, 10]
+        assert [len(part) for part in parts(tmp_path)] == [10, 10]
         monkeypatch.setattr(manifest_module, "FLUSH_S", 0.0)
         manifest.flush()
         manifest.add(row("later.jpg"))
-        assert [len(part) for part in parts(target)] == [10, 10, 4, 1]
+        assert [len(part) for part in parts(tmp_path)] == [10, 10, 4, 1]
 
 
-def test_changed_and_failed_pictures_are_processed_once_in_a_run(target: LocalStore) -> None:
-    add(target, [row("same.jpg"), row("changed.jpg"), row("failed.jpg", outcome="failed")])
-    (part,) = target.keys(PARTS_FOLDER)
-    pictures = {name: SourceObject(f"{name}.jpg", 9, "1") for name in ("same", "failed", "new")}
-    pictures["changed"] = SourceObject("changed.jpg", 9, "2")
+def test_rows_are_stored_also_if_the_run_fails(target: LocalStore, tmp_path: Path) -> None:
+    with pytest.raises(Killed), opened_manifest(target) as manifest:
+        manifest.add(row("a.jpg"))
+        raise Killed
+    assert parts(tmp_path) == [["a.jpg"]]
+
+
+def test_new_changed_and_failed_pictures_are_processed(target: LocalStore) -> None:
+    rows = {name: row(name) for name in ("changed.jpg", "same.jpg")}
+    rows["failed.jpg"] = row("failed.jpg", outcome="failed")
+    add(target, list(rows.values()))
+    objects = [SourceObject(name, 9, "2" if name == "changed.jpg" else "1") for name in (*rows, "new.jpg")]
+    counts = Counts()
     with opened_manifest(target) as manifest:
-        assert {name: manifest.state_of(picture, "one") for name, picture in pictures.items()} == {
-            "same": "unchanged",
-            "failed": PendingPicture(pictures["failed"], part),
-            "new": PendingPicture(pictures["new"]),
-            "changed": PendingPicture(pictures["changed"], part),
-        }
-        assert manifest.state_of(pictures["same"], "two") == PendingPicture(pictures["same"], part)
-        manifest.add(row("failed.jpg", outcome="failed"))
-        assert manifest.state_of(pictures["failed"], "one") == "processed"
+        pending = list(_pending(iter(objects), manifest, "one", counts))
+        assert pending == [PendingPicture(each, rows.get(each.key)) for each in objects if each.key != "same.jpg"]
+        assert (counts.unchanged, counts.saw_all) == (1, True)
+        assert len(list(_pending(iter(objects), manifest, "two", counts))) == 4, "all, with other options"
+
+
+def test_parts_of_other_versions_lack_fields_and_have_more(target: LocalStore, tmp_path: Path) -> None:
+    add(target, [row("a.jpg")])
+    (part,) = (tmp_path / PARTS_FOLDER).iterdir()
+    content = json.loads(gzip.decompress(part.read_bytes()))
+    del content["format"]
+    part.write_bytes(gzip.compress(json.dumps({**content, "cpu_s": 0.5}).encode()))
+    (tmp_path / PARTS_FOLDER / "000001-ab-0000001.parquet").write_bytes(b"of a version that is older")
+    with opened_manifest(target) as manifest:
+        assert manifest.row("a.jpg") == row("a.jpg")
