@@ -77,23 +77,15 @@ def command(
     try:
         from imgproc_local.archive.run import Arguments, run_archive
         from imgproc_local.cli.archive.report import report_page
-
+    except ModuleNotFoundError as error:
+        raise Refused(f"{HOW_TO_INSTALL} ({error.name} is missing)") from error
+    try:
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
         stop = threading.Event()
         progress = ArchiveProgress(sys.stderr)
         with progress.shown(), _interruptible(stop):
             request = request_for(flags, config, archive_names=True)
             counts = run_archive(arguments, request, config, progress.update, stop, report_page)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in (
-            "distributed",
-            "dask",
-            "fsspec",
-            "jinja2",
-            "pyarrow",
-        ):
-            raise
-        raise Refused(HOW_TO_INSTALL) from error
     except OSError as error:
         if is_disk_full(error) or isinstance(error, PermissionError):  # reported in the same way for every command
             raise
@@ -104,10 +96,7 @@ def command(
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)
-    for line in _failure_lines(counts):
-        click.echo(line, err=True)
-    for line in _closing_lines(counts, target):
-        click.echo(line)
+    _print_result(counts, target)
     if stop.is_set():
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)
@@ -135,19 +124,16 @@ def _interruptible(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _failure_lines(counts: Counts) -> Iterator[str]:
+def _print_result(counts: Counts, target: str) -> None:
     for key, reason in counts.failed_pictures:
-        yield printable(f"Failed: {key}: {reason}")
+        click.echo(printable(f"Failed: {key}: {reason}"), err=True)
     if counts.failed > len(counts.failed_pictures):
-        yield f"{counts.failed - len(counts.failed_pictures):,} more pictures failed; see report.html."
-
-
-def _closing_lines(counts: Counts, target: str) -> Iterator[str]:
-    yield (
+        click.echo("For the other pictures that failed, see report.html.", err=True)
+    click.echo(
         f"{counts.done:,} done, {counts.unchanged:,} unchanged since an earlier run, {counts.failed:,} failed,"
         f" {counts.skipped:,} skipped."
     )
     if counts.needing_text:
-        yield f"Pictures of this run in need of a text: {counts.needing_text:,}."
+        click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:
-        yield printable(f"The results, report.html, alt.csv and archive.parquet are in {target}.")
+        click.echo(printable(f"The results, report.html, alt.csv and archive.parquet are in {target}."))
