@@ -1,6 +1,6 @@
 """Scripts without spaces between words, which are segmented and romanised with a dictionary: Japanese, Chinese, Thai.
 
-A dictionary is a gzip file of UTF-8 lines, which `build/dictionaries.py` generates:
+A dictionary is a gzip file of UTF-8 lines (its sources: `data/LICENCES.txt`):
 
     one line with a character per word class, which says how its words are written: `<` as one word with the word
         before them, `>` as one word with the word after them, `.` as words of their own
