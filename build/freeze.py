@@ -10,9 +10,7 @@ DIR (`dist/` by default):
     imgproc-local.SHA256SUMS        checksums of every file above; check with `sha256sum -c` in DIR
 
 Intermediate files are in a work folder outside the repository (--work, by default below the user's cache folder): one
-virtual environment per lock and interpreter, reused by later runs. With --reuse-llama-cpp, the environment gets the
-llama.cpp of the interpreter that runs this script, instead of compiling it for two to four minutes, if it has the
-locked version and no instruction newer than AVX2; the tests use this.
+virtual environment per lock and interpreter, reused by later runs.
 
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
 commit, names and hashes have a fixed order, and the project's own compiled code contains no path of the build. Builds
@@ -35,7 +33,6 @@ import sysconfig
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,7 +58,7 @@ class Unbuildable(Exception):
 def main() -> None:
     arguments = _arguments()
     try:
-        freeze(arguments.out.resolve(), arguments.work.resolve(), reuse_llama_cpp=arguments.reuse_llama_cpp)
+        freeze(arguments.out.resolve(), arguments.work.resolve())
     except Unbuildable as error:
         raise SystemExit(f"freeze: {error}") from None
 
@@ -70,7 +67,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", metavar="DIR", help="output folder  [dist/]")
     parser.add_argument("--work", type=Path, default=_work_folder(), metavar="DIR", help="work folder  [%(default)s]")
-    parser.add_argument("--reuse-llama-cpp", action="store_true", help="take this interpreter's, if it is portable")
     return parser.parse_args()
 
 
@@ -84,13 +80,13 @@ def _work_folder() -> Path:
     return caches / "imgproc-local-freeze"
 
 
-def freeze(out: Path, work: Path, *, reuse_llama_cpp: bool = False) -> None:
+def freeze(out: Path, work: Path) -> None:
     """Build both programs, their bill of materials and their licences into `out`. Raises: Unbuildable."""
     _check_interpreter()
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
     print(f"Work folder: {work}", flush=True)
-    python = _environment(work, reuse_llama_cpp=reuse_llama_cpp)
+    python = _environment(work)
     with _scratch(work) as scratch:
         site = _installed_project(python, scratch)
         built = _pyinstaller(python, scratch, site)
@@ -109,26 +105,21 @@ def _check_interpreter() -> None:
 # ---- environment ----
 
 
-def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
+def _environment(work: Path) -> Path:
     """The interpreter of a virtual environment with the locked packages, created if there is none."""
-    reused = _portable_llama_cpp() if reuse_llama_cpp else None
-    origin = "reused" if reused else CMAKE_ARGS
-    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), origin.encode(), LLAMA_CPP.read_bytes())
+    compilation = CMAKE_ARGS.encode() + LLAMA_CPP.read_bytes()
+    facts = (LOCK.read_bytes(), sys.version.encode(), sys.base_prefix.encode(), compilation)
     folder = work / f"venv-{hashlib.sha256(b'|'.join(facts)).hexdigest()[:16]}"
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        compiling = "" if reused else " Compiling llama.cpp takes two to four minutes on two cores."
-        print(f"Installing the locked packages.{compiling}", flush=True)
+        print("Installing the locked packages. Compiling llama.cpp takes two to four minutes on two cores.", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
-            if reused:
-                _copy_package(reused, new)
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
-            compilation = hashlib.sha256(CMAKE_ARGS.encode() + LLAMA_CPP.read_bytes())
-            cache = str(work / f"pip-{compilation.hexdigest()[:16]}")
+            cache = str(work / f"pip-{hashlib.sha256(compilation).hexdigest()[:16]}")
             settings = f"{CMAKE_ARGS} {shlex.quote(f'-DCMAKE_PROJECT_llama_cpp_INCLUDE={LLAMA_CPP.as_posix()}')}"
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=settings)
             (scratch / "venv" / "complete").touch()
@@ -137,35 +128,6 @@ def _environment(work: Path, *, reuse_llama_cpp: bool = False) -> Path:
                 # its scripts would look for the interpreter in the old folder, so `python -m` is used instead of them
                 (scratch / "venv").rename(folder)
     return python
-
-
-def _portable_llama_cpp() -> Distribution | None:
-    """The llama.cpp of this interpreter; None, with the reason printed, if it may not become part of the program."""
-    try:
-        installed = distribution("llama-cpp-python")
-    except PackageNotFoundError:
-        print("llama.cpp is not reused: this interpreter has none.", flush=True)
-        return None
-    if f"llama-cpp-python=={installed.version} " not in LOCK.read_text(encoding="utf-8"):
-        print(f"llama.cpp is not reused: the lock names another version than {installed.version}.", flush=True)
-        return None
-    libraries = installed.locate_file("llama_cpp/lib")
-    examined = subprocess.run([sys.executable, BUILD / "objects.py", libraries], capture_output=True, check=False)
-    if sys.platform != "linux" or examined.returncode:
-        print("llama.cpp is not reused: build/objects.py does not find it portable.", flush=True)
-        return None
-    return installed
-
-
-def _copy_package(installed: Distribution, python: Path) -> None:
-    """Copy the files of a package into the environment of `python`, so that pip finds it installed."""
-    command = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('platlib'))"]
-    target = Path(subprocess.check_output(command, text=True).strip())
-    for file in installed.files or ():
-        source = Path(str(installed.locate_file(file)))
-        if ".." not in file.parts and source.is_file():
-            (target / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / file)
 
 
 def _installed_project(python: Path, scratch: Path) -> Path:

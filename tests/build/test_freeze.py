@@ -36,16 +36,6 @@ def test_llama_cpp_is_compiled_for_every_processor_and_not_taken_from_the_users_
     assert Path(environment["PIP_CACHE_DIR"]).is_relative_to(tmp_path)
 
 
-def test_a_llama_cpp_of_another_version_than_the_locked_one_is_not_reused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lock = tmp_path / "other.lock"
-    lock.write_text("llama-cpp-python==0.0.1 \\\n")
-    monkeypatch.setattr(freeze, "LOCK", lock)
-    assert freeze._portable_llama_cpp() is None
-    assert "the lock names another version" in capsys.readouterr().out
-
-
 def test_an_older_python_is_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 10, 9))
     with pytest.raises(freeze.Unbuildable, match=r"3\.11 or newer"):
@@ -67,7 +57,7 @@ def test_a_step_that_fails_is_named() -> None:
 def test_freeze_needs_only_the_standard_library() -> None:
     script = ROOT / "build" / "freeze.py"
     output = subprocess.check_output([sys.executable, "-I", "-S", script, "--help"], text=True)
-    assert "--reuse-llama-cpp" in output
+    assert "--work" in output
 
 
 def test_the_spec_excludes_nothing_that_the_program_imports() -> None:

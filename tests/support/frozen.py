@@ -23,7 +23,7 @@ SOURCES = (
     "README.md",
 )
 BUILD_TIMEOUT_S = 1200
-"""The first build also compiles llama.cpp, for two to four minutes, if that of the tests can't be reused."""
+"""The first build on a machine also compiles llama.cpp, for two to four minutes."""
 
 
 def one_folder() -> Path:
@@ -39,7 +39,7 @@ def one_file() -> Path:
 def freeze(out: Path) -> None:
     """Run build/freeze.py with `out` as its output folder."""
     done = subprocess.run(
-        [sys.executable, ROOT / "build" / "freeze.py", "--out", out, "--reuse-llama-cpp"],
+        [sys.executable, ROOT / "build" / "freeze.py", "--out", out],
         capture_output=True,
         text=True,
         timeout=BUILD_TIMEOUT_S,
