@@ -92,7 +92,7 @@ def freeze(out: Path, work: Path) -> None:
         built = _pyinstaller(python, scratch, site)
         _run([python, BUILD / "sbom.py", scratch / "contents.json", site, built, NAME])
         _move_results(built, out)
-    _print_sizes(out)
+    print(f"The programs are in {out}.")
 
 
 def _check_interpreter() -> None:
@@ -182,14 +182,6 @@ def _move_results(built: Path, out: Path) -> None:
         files = sorted(target.rglob("*")) if target.is_dir() else [target]
         checksums += [f"{_sha256(file)}  {file.relative_to(out).as_posix()}\n" for file in files if file.is_file()]
     (out / f"{NAME}.SHA256SUMS").write_text("".join(checksums), encoding="utf-8")
-
-
-def _print_sizes(out: Path) -> None:
-    for result in (out / NAME, out / ONE_FILE, out / f"{ONE_FILE}.exe"):
-        if result.exists():
-            files = [result] if result.is_file() else [*result.rglob("*")]
-            size_bytes = sum(file.stat().st_size for file in files if file.is_file() and not file.is_symlink())
-            print(f"{result}: {size_bytes / 1e6:.1f} MB")
 
 
 def _sha256(file: Path) -> str:
