@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from imgproc_local.system.piped_child import ChildEnded, PipedChild
-from tests.faults.server_process import ROOT, clean_environment, make_key, serving
+from tests.faults.server_process import ROOT, clean_environment, command_line, make_key, serving
 from tests.support import pictures
 
 FILTERED = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
@@ -40,19 +40,24 @@ tcp, udp = socket.socket(), socket.socket(type=socket.SOCK_DGRAM)
 """
 
 
-def sealed(script: str, *, without_filter: bool = False) -> None:
-    """Run `script` in a process that is sealed; it has the names of `BEFORE`."""
-    unfiltered = "air_gap.block_sockets = lambda: None\n" if without_filter else ""
+def python(script: str, **environment: str) -> None:
+    """Run `script` in a process of its own; it has the names of `BEFORE`. It must not fail."""
     done = subprocess.run(
-        [sys.executable, "-c", f"{BEFORE}{unfiltered}air_gap.enable()\n{script}"],
+        [sys.executable, "-c", BEFORE + script],
         cwd=ROOT,
-        env=clean_environment(),
+        env=clean_environment() | environment,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def sealed(script: str, *, without_filter: bool = False) -> None:
+    """Run `script` in a process that is sealed."""
+    unfiltered = "air_gap.block_sockets = lambda: None\n" if without_filter else ""
+    python(f"{unfiltered}air_gap.enable()\n{script}")
 
 
 ATTEMPTS = (
@@ -102,31 +107,26 @@ def test_no_library_gets_a_socket_or_a_connection() -> None:
 
 @only_filtered
 def test_earlier_threads_and_child_processes_are_restricted_too() -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{BEFORE}\ngo, held = threading.Event(), []\n"
-            "def work():\n    go.wait()\n    held.append(ctypes.CDLL(None).socket(2, 1, 0))\n"
-            "thread = threading.Thread(target=work)\nthread.start()\nair_gap.enable()\ngo.set()\nthread.join()\n"
-            "assert held == [-1]\n"
-            "child = [sys.executable, '-c', 'import ctypes; print(ctypes.CDLL(None).socket(2, 1, 0))']\n"
-            "assert subprocess.run(child, capture_output=True, text=True).stdout.strip() == '-1'\n",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    python(
+        "go, held = threading.Event(), []\n"
+        "def work():\n    go.wait()\n    held.append(ctypes.CDLL(None).socket(2, 1, 0))\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nair_gap.enable()\ngo.set()\nthread.join()\n"
+        "assert held == [-1]\n"
+        "child = [sys.executable, '-c', 'import ctypes; print(ctypes.CDLL(None).socket(2, 1, 0))']\n"
+        "assert subprocess.run(child, capture_output=True, text=True).stdout.strip() == '-1'\n"
     )
-    assert done.returncode == 0, done.stderr
 
 
 def test_an_open_listener_event_loops_files_and_child_processes_still_work(tmp_path: Path) -> None:
     own_file = tmp_path / "own"
     own_file.touch()
+    client = (
+        "import socket, sys, time\ntime.sleep(0.5)\n"
+        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=20)\n"
+        "s.sendall(b'hi')\nprint(s.recv(2).decode())\n"
+    )
     script = (
-        "import asyncio\n"
+        f"import asyncio\nCLIENT = {client!r}\n"
         "client = subprocess.Popen([sys.executable, '-c', CLIENT, str(listener.getsockname()[1])], stdout=-1)\n"
         "air_gap.enable()\nlistener.settimeout(20)\nconnection, _ = listener.accept()\n"
         "assert connection.recv(2) == b'hi'\nconnection.sendall(b'yo')\n"
@@ -137,26 +137,11 @@ def test_an_open_listener_event_loops_files_and_child_processes_still_work(tmp_p
         "os.chmod(os.environ['OWN_FILE'], 0o600)\nos.utime(os.environ['OWN_FILE'])\n"
         "assert subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n"
     )
-    client = (
-        "import socket, sys, time\ntime.sleep(0.5)\n"
-        "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=20)\n"
-        "s.sendall(b'hi')\nprint(s.recv(2).decode())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", f"CLIENT = {client!r}\n{BEFORE}{script}"],
-        cwd=ROOT,
-        env=clean_environment() | {"OWN_FILE": str(own_file)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    python(script, OWN_FILE=str(own_file))
 
 
 def test_the_self_test_finds_what_is_not_refused() -> None:
-    script = BEFORE + "air_gap.ATTEMPT_TIMEOUT_S = 0.2\nout = air_gap.find_leaks()\nassert len(out) == 5, out\n"
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=60)
+    python("air_gap.ATTEMPT_TIMEOUT_S = 0.2\nout = air_gap.find_leaks()\nassert len(out) == 5, out\n")
     sealed("assert air_gap.find_leaks() == []")
 
 
@@ -192,27 +177,9 @@ def test_an_air_gapped_server_answers_on_its_configured_address(tmp_path: Path) 
 
 
 def test_a_name_to_listen_on_is_not_looked_up(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "imgproc_local",
-            "--air-gapped",
-            "serve",
-            "--host",
-            "example.com",
-            "--behind-proxy",
-            "::1",
-        ],
-        cwd=ROOT,
-        env=clean_environment(data_dir=tmp_path / "data"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "received 'example.com'" in done.stderr
+    arguments = ("--air-gapped", "serve", "--host", "example.com", "--behind-proxy", "::1")
+    done = command_line(*arguments, data_dir=tmp_path / "data")
+    assert (done.returncode, "received 'example.com'" in done.stderr) == (2, True)
 
 
 def test_the_self_test_of_a_model_is_air_gapped_like_its_parent() -> None:
