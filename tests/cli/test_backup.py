@@ -58,9 +58,14 @@ def verified(program: Program, folder: Path) -> bool:
     return result.exit_code == 0
 
 
-def test_a_restored_folder_is_the_same_and_a_server_goes_on_with_it(
+def test_a_backup_is_private_and_a_server_goes_on_with_the_restored_folder(
     archive: Path, data: Path, program: Program, tmp_path: Path
 ) -> None:
+    assert sys.platform == "win32" or stat.S_IMODE(archive.stat().st_mode) == 0o600
+    with tarfile.open(archive) as tar:  # other programs can unpack it
+        names = tar.getnames()
+    assert (names[-2:], len(names)) == (["imgproc.db", "manifest.json"], 2 + len(disk.stored_files(data)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar", "data"]
     target = tmp_path / "elsewhere"
     result = program.in_process("restore", archive, "--data-dir", target)
     assert result.exit_code == 0, result.output
@@ -81,16 +86,6 @@ def test_a_backup_holds_no_context_of_a_waiting_job(program: Program, tmp_path: 
         assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
     assert b"Zebrafinken" in (program.data / "imgproc.db").read_bytes()
     assert b"Zebrafinken" not in (tmp_path / "backup.tar").read_bytes()
-
-
-def test_a_backup_is_private_and_other_programs_can_unpack_it(archive: Path, data: Path) -> None:
-    if sys.platform != "win32":
-        assert stat.S_IMODE(archive.stat().st_mode) == 0o600
-    with tarfile.open(archive) as tar:
-        names = tar.getnames()
-    assert names[-2:] == ["imgproc.db", "manifest.json"]
-    assert len(names) == 2 + len(disk.stored_files(data))
-    assert sorted(path.name for path in archive.parent.iterdir()) == ["backup.tar", "data"]
 
 
 def test_a_backup_under_load_is_whole(program: Program, tmp_path: Path) -> None:
@@ -228,17 +223,6 @@ SCHEMA_7 = (
 """Turns a database back into one with the parts that the step from schema 7 needs."""
 
 
-def test_a_folder_in_use_and_an_existing_file_are_refused(archive: Path, data: Path, program: Program) -> None:
-    result = program.in_process("restore", archive)
-    assert result.exit_code == 2
-    assert "not empty" in result.stderr
-    before = archive.read_bytes()
-    result = program.in_process("backup", archive)
-    assert result.exit_code == 2
-    assert "exists already" in result.stderr
-    assert archive.read_bytes() == before
-
-
 def test_a_damaged_file_is_left_out_and_reported(data: Path, program: Program, tmp_path: Path) -> None:
     changed, cut, missing = sorted(disk.stored_files(data).values())[:3]
     changed.write_bytes(bytes(changed.stat().st_size))
@@ -307,19 +291,6 @@ def test_restored_browsers_and_links_do_not_sign_in_and_valid_keys_are_counted(
         assert use_link(f"{service.root}/?token={token}").status_code == 401
 
 
-def test_a_backup_without_space_leaves_nothing(
-    data: Path, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> bytes:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
-    result = program.in_process("backup", tmp_path / "backup.tar")
-    assert result.exit_code == 2
-    assert "No space left" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-
-
 def test_a_backup_deletes_what_a_killed_one_left_and_nothing_of_a_running_one(
     data: Path, program: Program, tmp_path: Path
 ) -> None:
@@ -335,33 +306,33 @@ def test_a_backup_deletes_what_a_killed_one_left_and_nothing_of_a_running_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "second.tar", "third.tar"]
 
 
-def test_a_backup_of_another_schema_is_refused_with_what_to_do(data: Path, program: Program, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(data / "imgproc.db")) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    result = program.in_process("backup", tmp_path / "backup.tar")
-    assert result.exit_code == 2
-    assert "schema 99" in result.stderr
-
-
-def test_a_missing_or_empty_data_folder_is_refused(program: Program, tmp_path: Path) -> None:
-    def refused() -> str:
-        result = program.in_process("backup", tmp_path / "backup.tar")
+def test_what_can_not_be_written_or_replaced_is_refused(
+    archive: Path, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object) -> str:
+        result = program.in_process(*arguments)
         assert result.exit_code == 2, result.output
-        assert str(program.data) in result.stderr
-        assert "--data-dir" in result.stderr
-        assert not (tmp_path / "backup.tar").exists()
+        assert ".part" not in result.stderr
         return result.stderr
 
-    assert "does not exist" in refused()
-    program.data.mkdir()
-    assert program.in_process("credits", "balance").exit_code == 0
-    assert "no job and no key" in refused()
-    assert program.in_process("credits", "grant", 5).exit_code == 0
-    assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
+    before, new = archive.read_bytes(), tmp_path / "new.tar"
+    assert "not empty" in refused("restore", archive)
+    assert "exists already" in refused("backup", archive)
+    assert archive.read_bytes() == before
+    missing = tmp_path / "missing"
+    assert f"The folder {missing} does not exist." in refused("backup", missing / "backup.tar")
+    nowhere = tmp_path / "nowhere"
+    assert f"The data folder {nowhere} does not exist" in refused("backup", new, "--data-dir", nowhere)
+    nowhere.mkdir()
+    assert program.in_process("credits", "balance", "--data-dir", nowhere).exit_code == 0
+    assert "no job and no key" in refused("backup", new, "--data-dir", nowhere)
 
+    def full(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
 
-def test_a_missing_folder_for_the_backup_is_named(data: Path, program: Program, tmp_path: Path) -> None:
-    result = program.in_process("backup", tmp_path / "missing" / "backup.tar")
-    assert result.exit_code == 2
-    assert f"The folder {tmp_path / 'missing'} does not exist." in result.stderr
-    assert ".part" not in result.stderr
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    assert "No space left" in refused("backup", new)
+    with closing(sqlite3.connect(program.data / "imgproc.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    assert "schema 99" in refused("backup", new)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar", "data", "nowhere"]

@@ -39,34 +39,28 @@ def test_the_service_does_not_load_what_only_archives_need() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_help_page(program: Program, command: str) -> None:
     result = program.in_process(command, "--help")
-    assert result.exit_code == 0
-    assert "Usage:" in result.stdout
+    assert (result.exit_code, "Usage:" in result.stdout) == (0, True)
 
 
 def test_the_version_is_printed(program: Program) -> None:
     assert __version__ in program.in_process("--version").stdout
 
 
-def test_an_unknown_command_is_refused(program: Program) -> None:
-    result = program.in_process("frobnicate")
-    assert result.exit_code == 2
-    assert "No such command 'frobnicate'." in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "suggestion"),
     [
-        (("prozess",), "'process'"),
-        (("keys", "creat"), "'create'"),
-        (("process", "--langauges", "en"), "'--languages'"),
+        (("prozess",), "Did you mean 'process'?"),
+        (("keys", "creat"), "Did you mean 'create'?"),
+        (("process", "--langauges", "en"), "Did you mean '--languages'?"),
+        (("frobnicate",), "No such command 'frobnicate'."),
     ],
 )
-def test_a_mistyped_command_or_option_gets_a_suggestion(
+def test_a_wrong_command_or_option_is_refused_with_a_suggestion(
     program: Program, arguments: tuple[str, ...], suggestion: str
 ) -> None:
     result = program.in_process(*arguments)
     assert result.exit_code == 2
-    assert f"Did you mean {suggestion}?" in result.stderr
+    assert suggestion in result.stderr
 
 
 @pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance"), ("config", "show")])

@@ -88,10 +88,6 @@ def overwrite(path: Path, offset: int, content: bytes) -> None:
         file.write(content)
 
 
-def cut_file(data: Path) -> None:
-    os.truncate(files(data)[0], files(data)[0].stat().st_size - 1)
-
-
 def change_file(data: Path) -> None:
     content = bytearray(files(data)[0].read_bytes())
     content[-1] ^= 1
@@ -115,10 +111,6 @@ def misplace_file(data: Path) -> None:
     file.rename(data / "files" / "zz" / file.name)
 
 
-def delete_all_files(data: Path) -> None:
-    shutil.rmtree(data / "files")
-
-
 def checkpoint(data: Path) -> None:
     """Move everything from the log into the database, as an orderly end does."""
     with closing(sqlite3.connect(data / DATABASE_FILE)) as connection:
@@ -139,11 +131,6 @@ def damage_index(data: Path) -> None:
         "UPDATE sqlite_master SET sql = replace(sql, '(original_sha256)', '(image_id)')"
         " WHERE name = 'jobs_by_original'",
     )(data)
-
-
-def cut_database(data: Path) -> None:
-    checkpoint(data)
-    os.truncate(data / DATABASE_FILE, 8192)
 
 
 def no_database(data: Path) -> None:
@@ -174,15 +161,12 @@ def no_log(data: Path) -> None:
 
 # name, how, the area in which `verify` reports it, the check in which `doctor` reports it
 DAMAGES = [
-    (cut_file, "files", "files"),
     (change_file, "files", None),
     (delete_file, "files", "files"),
     (replace_file_by_link, "files", "files"),
     (misplace_file, "files", "files"),
-    (delete_all_files, "files", "files"),
     (damage_page, "database", "database"),
     (damage_index, "database", None),
-    (cut_database, "database", "database"),
     (no_database, "database", "database"),
     (not_a_database, "database", "database"),
     (damage_log_header, "database", "database"),
