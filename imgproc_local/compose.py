@@ -280,15 +280,8 @@ def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None =
 
 def max_age(config: Config) -> MaxAge:
     """The age at which jobs and files are removed, from the settings."""
-
-    def days(count: int) -> timedelta | None:
-        return timedelta(days=count) if count else None
-
-    return MaxAge(
-        jobs=days(config.retention_jobs_days),
-        originals=days(config.retention_originals_days),
-        results=days(config.retention_results_days),
-    )
+    days = (config.retention_jobs_days, config.retention_originals_days, config.retention_results_days)
+    return MaxAge(*(timedelta(days=count) if count else None for count in days))
 
 
 def compression_service(config: Config) -> Tinify | None:
@@ -313,40 +306,22 @@ async def open_store(config: Config, clock: Clock = utc_now, *, create: bool = F
     """
     if not create:
         require_folder(config.data_dir)
-    make_folder(config.data_dir)
-    _require_own_content(config.data_dir)
+    _make_own_folder(config.data_dir)
     database = await open_database(config.data_dir / DATABASE_FILE, clock)
-    async with _store(config, database) as store:
-        yield store
-
-
-@asynccontextmanager
-async def _store(config: Config, database: Database) -> AsyncIterator[Store]:
     try:
-        yield Store(
-            database=database,
-            keys=Keys(database, config.first_balance),
-            credits=Credits(database),
-            sessions=Sessions(database),
-        )
+        yield Store(database, Keys(database, config.first_balance), Credits(database), Sessions(database))
     finally:
         await database.close()
 
 
-def _require_own_content(folder: Path) -> None:
-    """Raises: StorageFailed, if a folder without a database has content that the next start would delete."""
+def _make_own_folder(folder: Path) -> None:
+    """Create the data folder if it is missing.
+
+    Raises: StorageFailed, if it can't be used, or has no database but content that the next start would delete.
+    """
+    make_folder(folder)
     if not (folder / DATABASE_FILE).exists() and (problem := content_problem(folder)):
         raise StorageFailed(" ".join(problem))
-
-
-def _delete_restored(folder: Path) -> None:
-    """Delete what a `restore` left that was killed when all was in place. An error is logged."""
-    try:
-        shutil.rmtree(folder / RESTORING)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        log.warning("What an earlier restore left in %s can't be deleted (%s).", folder / RESTORING, error.strerror)
 
 
 def lock_folder(config: Config, doing: str) -> FolderLock:
@@ -354,8 +329,7 @@ def lock_folder(config: Config, doing: str) -> FolderLock:
 
     Raises: DataFolderBusy, if another process owns it; StorageFailed, if it can't be used.
     """
-    make_folder(config.data_dir)
-    _require_own_content(config.data_dir)
+    _make_own_folder(config.data_dir)
     return FolderLock(config.data_dir, doing)
 
 
@@ -383,9 +357,9 @@ async def open_services(
     asyncio.get_running_loop().set_default_executor(started_threads(min(32, core_count() + 4), "imgproc-io"))
     lock = lock or lock_folder(config, doing)
     try:
-        await asyncio.to_thread(_delete_restored, config.data_dir)
-        database = await open_database(config.data_dir / DATABASE_FILE, clock)
-        async with _store(config, database) as store:
+        # what a `restore` left that was killed when all was in place
+        await asyncio.to_thread(shutil.rmtree, config.data_dir / RESTORING, ignore_errors=True)
+        async with open_store(config, clock, create=True) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
             workers = codec_workers(config, config.data_dir / WORK_FOLDER, blobs.incoming_folder)

@@ -60,10 +60,6 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            # suggest only the most similar option: click suggests several
-            near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1)
-            raise click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx) from None
         except ServiceError as error:
             raise Refused(error.message) from error
         except OSError as error:

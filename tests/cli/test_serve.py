@@ -88,7 +88,7 @@ def test_the_reason_of_a_refused_start_is_in_the_log_and_from_the_desktop_in_the
     assert program("serve", "--no-browser", rate_limit_per_minute=-1).returncode == 2
     assert not program.data.exists()
     result = program("serve", "--no-browser", "--port", used_port)
-    assert (result.returncode, "Another program uses it" in result.stderr) == (1, True)
+    assert (result.returncode, "Choose another port with --port" in result.stderr) == (1, True)
     log = program.data / "logs" / "imgproc.log"
     assert f"ERROR imgproc_local.lifecycle: not started: Can't listen on 127.0.0.1 port {used_port}" in log.read_text()
     assert program("serve", "--no-browser", rate_limit_per_minute=-1).returncode == 2

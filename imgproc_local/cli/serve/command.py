@@ -7,7 +7,6 @@ it. The socket listens before the application is imported: a client that connect
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import os
 import socket
@@ -198,7 +197,8 @@ def _listen(config: Config) -> socket.socket:
     except OSError as error:
         listener.close()
         raise click.ClickException(
-            f"Can't listen on {config.host} port {config.port}: {error.strerror}. {_advice(config, error)}"
+            f"Can't listen on {config.host} port {config.port}: {error.strerror}. Choose another port with --port"
+            " (0 uses a free one, those below 1024 often need administrator rights), or an address of this machine with --host."
         ) from error
     listener.setblocking(False)
     return listener
@@ -222,14 +222,6 @@ def _listen_address(host: str, air_gapped: bool) -> str:
 
 def _without_localhost(host: str) -> str:
     return "127.0.0.1" if host == "localhost" else host
-
-
-def _advice(config: Config, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return "Another program uses it: choose another port with --port, or use --port 0 for any free one."
-    if error.errno == errno.EACCES and config.port:
-        return "Ports below 1024 often need administrator rights: choose another with --port."
-    return "Choose an address of this machine with --host, such as 127.0.0.1."
 
 
 # ---- the service ----
