@@ -198,7 +198,8 @@ def _listen(config: Config) -> socket.socket:
         listener.close()
         raise click.ClickException(
             f"Can't listen on {config.host} port {config.port}: {error.strerror}. Choose another port with --port"
-            " (0 uses a free one, those below 1024 often need administrator rights), or an address of this machine with --host."
+            " (0 uses a free one, those below 1024 often need administrator rights), or an address of this"
+            " machine with --host."
         ) from error
     listener.setblocking(False)
     return listener
