@@ -29,6 +29,11 @@ EXIT_WAIT_S = 1.0
 """How long a child that closed its pipe may take to end, before it is killed."""
 MAX_ERROR_BYTES = 4096
 """How many bytes of a child's standard error are kept: the last ones."""
+_CREATION_FLAGS = 0
+"""How Windows starts the child: not reached by Ctrl+C, without a console window, with a lower priority."""
+if sys.platform == "win32":
+    _CREATION_FLAGS = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
+    _CREATION_FLAGS |= subprocess.BELOW_NORMAL_PRIORITY_CLASS
 
 
 def program(*arguments: str) -> list[str]:
@@ -69,9 +74,8 @@ class PipedChild:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            bufsize=0,
             process_group=None if sys.platform == "win32" else 0,
-            creationflags=_creation_flags(),
+            creationflags=_CREATION_FLAGS,
         )
         self.pid = self._process.pid
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -151,7 +155,7 @@ class PipedChild:
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as stream:
-            while data := stream.read(MAX_ERROR_BYTES):
+            while data := stream.read1(MAX_ERROR_BYTES):  # type: ignore[attr-defined] # a BufferedReader
                 self._errors = (self._errors + data)[-MAX_ERROR_BYTES:]
 
 
@@ -188,19 +192,11 @@ class Requests:
         _write_frame(self._answers, frame)
 
     def _read(self, at_end: Callable[[], None]) -> None:
-        with os.fdopen(self._requests, "rb", buffering=0) as stream:
+        with os.fdopen(self._requests, "rb") as stream:
             # the parent is trusted: 2**32 is no limit, because a length has 32 bits
             while (frame := _read_frame(stream, 2**32)) is not None:
                 self._received.put(frame)
         at_end()
-
-
-def _creation_flags() -> int:
-    """How Windows starts the child: not reached by Ctrl+C, without a console window, with a lower priority."""
-    if sys.platform == "win32":
-        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-        return flags | subprocess.BELOW_NORMAL_PRIORITY_CLASS
-    return 0
 
 
 def _write_frame(descriptor: int, frame: bytes) -> None:
@@ -211,17 +207,8 @@ def _write_frame(descriptor: int, frame: bytes) -> None:
 
 def _read_frame(stream: IO[bytes], max_bytes: int) -> bytes | None:
     """The next frame; None at the end of the stream, and for a frame over `max_bytes`."""
-    head = _read_exactly(stream, _LENGTH.size)
-    if head is None or (length := _LENGTH.unpack(head)[0]) > max_bytes:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size or (length := _LENGTH.unpack(head)[0]) > max_bytes:
         return None
-    return _read_exactly(stream, length)
-
-
-def _read_exactly(stream: IO[bytes], length: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < length:
-        chunk = stream.read(min(length - len(data), 1024 * 1024))
-        if not chunk:
-            return None
-        data += chunk
-    return bytes(data)
+    frame = stream.read(length)
+    return frame if len(frame) == length else None
