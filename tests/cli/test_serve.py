@@ -174,7 +174,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cert
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "studio.lan", "2001:db8::1"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "studio.lan", "fe80::1%eth0"])
 def test_a_reachable_address_is_refused_in_one_sentence(host: str) -> None:
     with pytest.raises(SettingInvalid) as refused:
         require_protection(Config(host=host))
@@ -184,7 +184,7 @@ def test_a_reachable_address_is_refused_in_one_sentence(host: str) -> None:
     assert message.count(". ") == 0
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "localhost", "LOCALHOST", "127.1.2.3"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "::ffff:127.0.0.1", "localhost", "LOCALHOST"])
 def test_loopback_needs_nothing(host: str) -> None:
     require_protection(Config(host=host))
 

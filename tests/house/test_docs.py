@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from imgproc_local.api import errors as api_errors
 from imgproc_local.api import openapi
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
-from imgproc_local.domain.errors import ServiceError
+from imgproc_local.domain.errors import ServiceError, how_to_install
 from tests.conftest import SLOW
 from tests.house.test_imports import FLOORS
 from tests.support.service import Running
@@ -240,3 +241,19 @@ def test_pre_commit_hooks_need_no_network() -> None:
     for hook in repository["hooks"]:
         assert hook["language"] == "system", hook["id"]
         assert hook["entry"].split()[0] in ("ruff", "python"), hook["id"]
+
+
+# ---- what messages say about installing an optional part ----
+
+
+def test_every_extra_has_the_lock_that_messages_name() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    for extra in extras:
+        assert f"-r requirements-{extra}.lock`" in how_to_install(extra)
+        assert f"imgproc-local[{extra}]" in how_to_install(extra)
+        assert (ROOT / f"requirements-{extra}.lock").is_file()
+
+
+def test_no_message_sends_people_to_the_pip_of_the_system() -> None:
+    for file in (ROOT / "imgproc_local").rglob("*.py"):
+        assert "pip install 'imgproc-local" not in file.read_text(encoding="utf-8"), file

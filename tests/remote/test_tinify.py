@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled
 from imgproc_local.engine.stage import CancellationToken
 from imgproc_local.remote import tinify
 from imgproc_local.remote.tinify import Tinify, check_url
@@ -141,12 +141,6 @@ def test_a_slow_service_fails_at_the_timeout(
     if gets:
         remote_service.posts = [server.created_at("/output/0", b"{}")]
     assert "not finish within 0.3 seconds" in Client(remote_service.url, timeout_s=0.3).failure().message
-
-
-def test_the_deadline_of_the_stage_ends_any_wait(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.posts = [server.never_respond]
-    with pytest.raises(StageTimedOut):
-        client.shrink(CancellationToken(0.2).check)
 
 
 def test_a_cancelled_stage_ends_any_wait(remote_service: TinifyServer, client: Client) -> None:

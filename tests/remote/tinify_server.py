@@ -169,11 +169,7 @@ def respond_slowly(handler: Handler) -> None:
 def tinify_server() -> Iterator[TinifyServer]:
     """Run a server inside the block."""
     tinify = TinifyServer()
-
-    class Bound(Handler):
-        pass
-
-    Bound.tinify = tinify
+    bound = type("Bound", (Handler,), {"tinify": tinify})
 
     class Server(http.server.ThreadingHTTPServer):
         daemon_threads = True
@@ -182,7 +178,7 @@ def tinify_server() -> Iterator[TinifyServer]:
         def handle_error(self, request: Any, client_address: Any) -> None:
             """Clients that disconnect are expected."""
 
-    server = Server(("127.0.0.1", 0), Bound)
+    server = Server(("127.0.0.1", 0), bound)
     tinify.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="tinify")
     thread.start()

@@ -19,7 +19,6 @@ import httpx
 import pytest
 
 from imgproc_local import server as door
-from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.server import Limits, Server, server_config
 from tests.faults import disk
 from tests.support.raw_http import GET, TIMEOUT_S, connect, error_of, exchange, receive_all, statuses
@@ -175,11 +174,3 @@ def test_one_foreign_address_gets_its_share_only(
         assert [is_closed(connection) for connection in far].count(False) == 20
         for connection in (*near, *far):
             connection.close()
-
-
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [("127.0.0.1", True), ("::1", True), ("::ffff:127.0.0.1", True), ("192.0.2.1", False), ("fe80::1%eth0", False)],
-)
-def test_loopback_addresses(host: str, expected: bool) -> None:
-    assert is_loopback(host) == expected
