@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from imgproc_local.cli.options import data_dir_option, load_settings
+from imgproc_local.cli.output import echo_json, printable
+from imgproc_local.system.files import encodable_text
 
 
 @click.group("config")
@@ -22,23 +25,14 @@ def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     The value is the first of: a flag of the command, the environment variable (IMGPROC_ and the name in capitals), the
     settings file, the default.
     """
-    import msgspec
-
-    from imgproc_local.cli.output import echo_json, printable
     from imgproc_local.config import CONFIG_VARIABLE, default_config_path
-    from imgproc_local.system.files import encodable_text
 
     loaded = load_settings(ctx, data_dir)
     if as_json:
         echo_json({"file": loaded.file and encodable_text(str(loaded.file)), "settings": loaded.shown()})
         return
-    if loaded.file is not None:
-        click.echo(f"Settings file: {loaded.file}\n")
-    else:
-        default = default_config_path()
-        by_variable = f"set {CONFIG_VARIABLE} to the path of"
-        how = f"create {default}, or {by_variable} another file" if default else f"{by_variable} a file"
-        click.echo(f"Settings file: none. To use one, {how}.\n")
+    none = f"none. To use one, create {default_config_path() or 'it'}, or set {CONFIG_VARIABLE} to the path of a file."
+    click.echo(f"Settings file: {loaded.file or none}\n")
     for setting in loaded.shown():
         value = msgspec.json.encode(setting.value).decode()
         click.echo(f"{setting.name} = {printable(value)}  ({setting.source})")

@@ -133,8 +133,11 @@ def make_folder(folder: Path) -> None:
 def foreign_owner_text(folder: Path) -> str:
     """The end of an error message: "; it belongs to the user …", or "" if the folder is this user's or unknown."""
     try:
-        return f"; it belongs to the user {folder.owner()}" if folder.stat().st_uid != os.geteuid() else ""
-    except (OSError, KeyError, AttributeError, NotImplementedError):  # Windows has no such owners
+        owner = folder.stat().st_uid
+        return f"; it belongs to the user {folder.owner()}" if owner != os.geteuid() else ""
+    except KeyError:  # a user without a name, as in containers
+        return f"; it belongs to the user number {owner}"
+    except (OSError, AttributeError, NotImplementedError):  # Windows has no such owners
         return ""
 
 

@@ -213,12 +213,12 @@ def test_doctor_reports_a_folder_that_it_can_not_read(tmp_path: Path, sealed: Pa
     for option in ("", "--report"):
         done = run(tmp_path, "doctor", *filter(None, [option]))
         assert done.returncode == 1, done.stderr
-        assert b"Permission denied" in done.stdout
+        assert b"must be a folder that can be read and written" in done.stdout
         assert b"libvips" in done.stdout
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only the administrator can give folders away")
-def test_a_folder_of_another_user_is_reported_with_both_names(tmp_path: Path, sealed: Path) -> None:
+def test_a_folder_of_another_user_is_reported_with_the_owner(tmp_path: Path, sealed: Path) -> None:
     os.chown(sealed, 54321, 54321)
     error = run(tmp_path, "serve", "--port", "0").stderr.decode()
-    assert "it belongs to the user number 54321, and this is " in error
+    assert "it belongs to the user number 54321" in error
