@@ -8,14 +8,13 @@ every sequence, so ten languages take little longer than one.
 
 Invariants: a `Llama` is used by one thread at a time. After any failure, either sequences 0 and 1 are unchanged, or
 `prefix_end` is 0 and `prefill` must be called again. Nothing here opens a socket or writes to the terminal. An error of
-llama.cpp becomes `ModelUnusable`; errors that make llama.cpp abort the process are found before the model is used, by
-the self-test in a child process (`selftest.py`).
+llama.cpp becomes `ModelUnusable`; errors that make llama.cpp abort the process, and models that fail with several
+sequences, are found before the model is used, by the self-test in a child process (`selftest.py`).
 """
 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import subprocess
 import sys
@@ -29,18 +28,17 @@ import psutil
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm.bindings import bindings
+from imgproc_local.vision.llm.sampler import Sampler
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import VisionModel
-
-log = logging.getLogger(__name__)
 
 MAX_NEW_TOKENS = 208
 """Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. Hindi and
 Greek need the most tokens, 161 and 148, because they take one per character in Qwen's vocabularies. In other languages
 the grammar, which limits the number of characters, ends an answer before this limit."""
 BATCH_TOKENS = 512
-"""The maximum number of tokens in a batch, unless a picture needs more."""
+"""The maximum number of tokens in a batch, unless a picture needs more: some models need all of it in one batch."""
 RETRY_TOKENS = 96
 """Reserved in the context of each language for the complaint in the suffix of a retry: the reason why an answer was
 rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
@@ -69,25 +67,21 @@ class BatchItem(NamedTuple):
 class Llama:
     """A loaded model. `prefill` processes a picture; `generate` can then be called for it any number of times.
 
-    `parallel` is whether several languages are generated together; it becomes False if llama.cpp fails to do so.
-    `tokens_written` counts all generated tokens. `prefix_end` is the position after the picture and its notes, 0 if no
-    picture is processed.
+    `prefix_end` is the position after the picture and its notes, 0 if no picture is processed.
 
     Raises: ModelUnusable, if a file can't be loaded; what `check_stop` raises.
     """
 
     def __init__(self, model: VisionModel, check_stop: CheckStop = lambda: None) -> None:
         self.model = model
-        self.parallel = True
-        self.tokens_written = 0
+        self.prefix_end = 0
         self._bindings = bindings()
         self._llama, self._mtmd = self._bindings.llama, self._bindings.mtmd
         self._threads = physical_cores()
         self._context: Any = None
         self._batch: Any = None
-        self._batch_tokens = batch_tokens(model)
+        self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
         self._context_tokens = self._context_sequences = 0
-        self.prefix_end = 0
         # the tokens in sequence 0, which are the beginning of every prompt
         self._instructions: list[int] = []
         self._interruption = Interruption()
@@ -105,7 +99,7 @@ class Llama:
 
         Raises: ModelUnusable; what `check_stop` raises, within a tenth of a second.
         """
-        with self._interruptible(check_stop), self.weights.chunks(image, notes) as chunks:
+        with self._interruptible(check_stop), self.weights.chunks(self.weights.fitted(image), notes) as chunks:
             mtmd = self._mtmd
             shared = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
             needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
@@ -115,7 +109,7 @@ class Llama:
                     f"{self.model.name} was trained for {self.weights.trained_tokens} tokens;"
                     f" this picture, the texts about it and the answer need {longest}."
                 )
-            self._ensure_context(longest, shared + sum(needed), _FIRST_LANGUAGE + len(suffixes))
+            self._ensure_context(shared + sum(needed), _FIRST_LANGUAGE + len(suffixes))
             first, *others = [
                 mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))
             ]
@@ -169,90 +163,63 @@ class Llama:
         return int(after.value)
 
     def generate(
-        self,
-        suffixes: Sequence[str],
-        check_stop: CheckStop,
-        seed: int | None = None,
-        max_tokens: int = MAX_NEW_TOKENS,
+        self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, max_tokens: int = MAX_NEW_TOKENS
     ) -> list[str]:
         """The generated text after each of `suffixes`, in order. A text that reaches `max_tokens` is incomplete.
 
-        Decoding is greedy, or random with a `seed`; the same seed gives the same text. `max_tokens` is limited to
-        `MAX_NEW_TOKENS`.
+        Decoding is greedy, or random with a `seed`; the same seed gives the same text. There are at most as many
+        suffixes as `prefill` received.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        return [
-            self.weights.text(tokens).decode("utf-8", "replace")
-            for tokens in self.generate_tokens(suffixes, check_stop, seed, max_tokens)
-        ]
-
-    def generate_tokens(
-        self,
-        suffixes: Sequence[str],
-        check_stop: CheckStop,
-        seed: int | None = None,
-        max_tokens: int = MAX_NEW_TOKENS,
-    ) -> list[list[int]]:
-        """As `generate`, but returns the tokens of each text."""
         if not self.prefix_end:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
-        max_tokens = min(max_tokens, MAX_NEW_TOKENS)
-        failure = ""
-        with self._interruptible(check_stop):
-            if self.parallel and 1 < len(suffixes) <= self._context_sequences - _FIRST_LANGUAGE:
-                try:
-                    return self._generate_together(suffixes, seed, max_tokens)
-                except ModelUnusable as error:
-                    failure = error.message
-            answers = [tokens for suffix in suffixes for tokens in self._generate_together([suffix], seed, max_tokens)]
-        # only here, because a model that fails with single languages too has another problem
-        if failure:
-            self._disable_parallel(failure)
-        return answers
-
-    def _disable_parallel(self, reason: str) -> None:
-        log.warning("%s writes one language at a time from now on: %s", self.model.name, reason)
-        self.parallel = False
-
-    def _generate_together(self, suffixes: Sequence[str], seed: int | None, max_tokens: int) -> list[list[int]]:
-        """As `generate_tokens`, with one sequence per suffix. The sequences are removed afterwards."""
-        llama, weights = self._llama, self.weights
-        memory = llama.llama_get_memory(self._context)
+        memory = self._llama.llama_get_memory(self._context)
         sequences = range(_FIRST_LANGUAGE, _FIRST_LANGUAGE + len(suffixes))
-        samplers = [weights.sampler(seed) for _ in suffixes]
-        generated: list[list[int]] = [[] for _ in suffixes]
-        try:
-            suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
-            common = _common_length(suffix_tokens)
-            llama.llama_memory_seq_cp(memory, _PICTURE, _FIRST_LANGUAGE, -1, -1)
-            self._process(self._items(suffix_tokens[0], _FIRST_LANGUAGE)[:common])
-            for sequence in sequences[1:]:
-                llama.llama_memory_seq_cp(memory, _FIRST_LANGUAGE, sequence, -1, -1)
-            items = [self._items(tokens, sequence) for sequence, tokens in zip(sequences, suffix_tokens, strict=True)]
-            self._process([item for each in items for item in each[common:-1]])
-            step = [each[-1] for each in items]
-            for _ in range(max_tokens):
-                self._decode(step)
-                next_step = []
-                for row, item in enumerate(step):
-                    answer = item.sequence - _FIRST_LANGUAGE
-                    token = samplers[answer].next_token(self._context, row)
-                    if weights.is_end_of_generation(token):
-                        continue
-                    self.tokens_written += 1
-                    generated[answer].append(token)
-                    # the grammar allows no quotation mark inside a string, so this is the end of the JSON
-                    if not weights.text(generated[answer][-len(_ANSWER_END) :]).endswith(_ANSWER_END):
-                        next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
-                step = next_step
-                if not step:
-                    break
-        finally:
-            for sampler in samplers:
-                sampler.close()
-            for sequence in sequences:
-                llama.llama_memory_seq_rm(memory, sequence, -1, -1)
+        samplers = [self.weights.sampler(seed) for _ in suffixes]
+        with self._interruptible(check_stop):
+            try:
+                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers, max_tokens)
+            finally:
+                for sampler in samplers:
+                    sampler.close()
+                for sequence in sequences:
+                    self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
+        return [self.weights.text(tokens).decode("utf-8", "replace") for tokens in generated]
+
+    def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[BatchItem]:
+        """Process all suffixes, each in its sequence, up to their last tokens, which are returned."""
+        memory = self._llama.llama_get_memory(self._context)
+        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
+        common = _common_length(suffix_tokens)
+        first, *others = sequences
+        self._llama.llama_memory_seq_cp(memory, _PICTURE, first, -1, -1)
+        self._process(self._items(suffix_tokens[0], first)[:common])
+        for sequence in others:
+            self._llama.llama_memory_seq_cp(memory, first, sequence, -1, -1)
+        items = [self._items(tokens, sequence) for tokens, sequence in zip(suffix_tokens, sequences, strict=True)]
+        self._process([item for each in items for item in each[common:-1]])
+        return [each[-1] for each in items]
+
+    def _generate(self, step: Sequence[BatchItem], samplers: Sequence[Sampler], max_tokens: int) -> list[list[int]]:
+        """The tokens of each answer, after the last tokens of the suffixes."""
+        weights = self.weights
+        generated: list[list[int]] = [[] for _ in samplers]
+        for _ in range(max_tokens):
+            self._decode(step)
+            next_step = []
+            for row, item in enumerate(step):
+                answer = item.sequence - _FIRST_LANGUAGE
+                token = samplers[answer].next_token(self._context, row)
+                if weights.is_end_of_generation(token):
+                    continue
+                generated[answer].append(token)
+                # the grammar allows no quotation mark inside a string, so this is the end of the JSON
+                if not weights.text(generated[answer][-len(_ANSWER_END) :]).endswith(_ANSWER_END):
+                    next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
+            step = next_step
+            if not step:
+                break
         return generated
 
     def _items(self, tokens: Sequence[int], sequence: int) -> list[BatchItem]:
@@ -283,34 +250,30 @@ class Llama:
     def _suffix_tokens(self, suffix: str) -> list[int]:
         return self.weights.tokens(suffix + self.weights.turn_end)
 
-    def _ensure_context(self, tokens_alone: int, tokens_together: int, sequences: int) -> None:
-        """Make `_context` large enough for all sequences together, or if that fails, for one language at a time.
-
-        `tokens_alone` are needed for the picture and the longest of the languages. Raises: ModelUnusable, if both fail.
-        """
-        if not self.parallel:
-            tokens_together, sequences = tokens_alone, _FIRST_LANGUAGE + 1
-        if tokens_together <= self._context_tokens and sequences <= self._context_sequences:
+    def _ensure_context(self, tokens: int, sequences: int) -> None:
+        """Make `_context` large enough for so many tokens in all sequences together. Raises: ModelUnusable."""
+        if tokens <= self._context_tokens and sequences <= self._context_sequences:
             return
+        llama = self._llama
+        params = llama.llama_context_default_params()
         # the next picture may need as much as the ones before
-        tokens_together = max(tokens_together, self._context_tokens)
-        sequences = max(sequences, self._context_sequences)
+        tokens = max(tokens, self._context_tokens)
+        params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
+        params.n_seq_max = max(sequences, self._context_sequences)
+        params.n_batch = params.n_ubatch = self._batch_tokens
+        # otherwise llama.cpp aborts the process for more than one sequence
+        params.kv_unified = True
+        params.n_threads = params.n_threads_batch = self._threads
+        params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
+        params.offload_kqv = self.weights.use_gpu
         self.free_context()
-        self._make_context(tokens_together, sequences)
-        if not self._context and sequences > _FIRST_LANGUAGE + 1:
-            self._disable_parallel(self._bindings.last_error(self.model.text_path))
-            self._make_context(tokens_alone, _FIRST_LANGUAGE + 1)
+        self._context = llama.llama_init_from_model(self.weights.text_model, params)
         if not self._context:
             reason = self._bindings.last_error(self.model.text_path)
-            raise ModelUnusable(f"{self.model.name} can't process {tokens_alone} tokens on this machine: {reason}")
+            raise ModelUnusable(f"{self.model.name} can't process {tokens} tokens on this machine: {reason}")
+        self._batch = llama.llama_batch_init(self._batch_tokens, 0, params.n_seq_max)
+        self._context_tokens, self._context_sequences = params.n_ctx, params.n_seq_max
         self._set_abort_callback()
-
-    def _make_context(self, tokens: int, sequences: int) -> None:
-        """Set `_context` to a new context, or to NULL if llama.cpp can't make one."""
-        self._context, capacity = make_context(self.weights, tokens, sequences, self._threads)
-        if self._context:
-            self._batch = self._llama.llama_batch_init(self._batch_tokens, 0, sequences)
-            self._context_tokens, self._context_sequences = capacity, sequences
 
     def free_context(self) -> None:
         """Free the memory of the processed picture; `prefill` must be called before the next `generate`."""
@@ -356,26 +319,6 @@ def physical_cores() -> int:
         cores = int(listed.stdout or cores)
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else logical
     return max(1, min(cores, allowed))
-
-
-def batch_tokens(model: VisionModel) -> int:
-    """The maximum number of tokens in a batch. Some models need all tokens of a picture in the same batch."""
-    return max(BATCH_TOKENS, model.chat.image_tokens)
-
-
-def make_context(weights: Weights, tokens: int, sequences: int, threads: int) -> tuple[Any, int]:
-    """A new context for `tokens` in all `sequences` together, NULL if llama.cpp can't make it; and its capacity."""
-    llama = weights.llama
-    params = llama.llama_context_default_params()
-    params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
-    params.n_batch = params.n_ubatch = batch_tokens(weights.model)
-    params.n_seq_max = sequences
-    # otherwise llama.cpp aborts the process for more than one sequence
-    params.kv_unified = True
-    params.n_threads = params.n_threads_batch = threads
-    params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
-    params.offload_kqv = weights.use_gpu
-    return llama.llama_init_from_model(weights.text_model, params), params.n_ctx
 
 
 def _common_length(token_lists: Sequence[Sequence[int]]) -> int:

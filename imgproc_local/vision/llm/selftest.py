@@ -10,7 +10,6 @@ its cause may be temporary, such as a lack of memory.
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -42,10 +41,10 @@ RESULT_FILE = "selftest.json"
 """The name of the stored result, in the folder of the model."""
 
 
-class SelfTestResult(Struct, frozen=True):
-    """What the child process reports. `problem` is None if the model works."""
-
-    problem: str | None = None
+REBUILD_ADVICE = (
+    " llama.cpp was compiled for a processor with other instructions; the portable build needs AVX2, FMA, F16C and"
+    " BMI2. Install llama-cpp-python again on this machine, with pip's options --force-reinstall and --no-cache-dir."
+)
 
 
 class StoredResult(Struct, frozen=True):
@@ -53,7 +52,7 @@ class StoredResult(Struct, frozen=True):
 
     problem: str | None
     at: float
-    of: str = ""
+    of: str
 
 
 def llama_is_installed() -> bool:
@@ -117,18 +116,12 @@ def _run_child(model: VisionModel, command: Sequence[str], timeout_s: float, che
             check_stop()
             if time.monotonic() > deadline_s:
                 return f"it wrote no text within {timeout_s:.0f} seconds."
-        return msgspec.msgpack.decode(answer, type=SelfTestResult).problem
+        return msgspec.msgpack.decode(answer, type=str | None)
     except StageTimedOut:
         # stored as a failure, because otherwise every picture would wait until its stage times out
         return f"it wrote no text within the time limit of a stage; `models verify` allows {TIMEOUT_S:.0f} seconds."
     except ChildEnded as ended:
-        advice = (
-            " llama.cpp was compiled for a processor with other instructions; the portable build needs AVX2, FMA, F16C"
-            " and BMI2. Install llama-cpp-python again on this machine, with pip's options --force-reinstall and"
-            " --no-cache-dir."
-            if ended.cause == "SIGILL"
-            else ""
-        )
+        advice = REBUILD_ADVICE if ended.cause == "SIGILL" else ""
         last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
         return f"the test process ended with {ended.cause} and reported no result.{advice}{last}"
     except (msgspec.MsgspecError, UnicodeError):
@@ -164,7 +157,7 @@ def _tested(model: VisionModel) -> str:
     except OSError:
         return ""
     files = [(stat.st_size, stat.st_mtime_ns) for stat in stats]
-    inputs = (files, model.chat, model.gpu_layers, _llama_version(), _processor(), os.cpu_count())
+    inputs = (files, model.chat, model.gpu_layers, _processor(), os.cpu_count())
     return hashlib.sha256(msgspec.json.encode(inputs)).hexdigest()[:24]
 
 
@@ -175,13 +168,6 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return next((line for line in lines if line.startswith(("flags", "Features"))), platform.machine())
-
-
-def _llama_version() -> str:
-    try:
-        return importlib.metadata.version("llama-cpp-python")
-    except importlib.metadata.PackageNotFoundError:  # in a frozen program
-        return ""
 
 
 def _llama_libraries() -> Path:

@@ -8,7 +8,7 @@ not repeat themselves.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ from imgproc_local.system.piped_child import Requests
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
 from imgproc_local.vision.llm.repetition import repeats_itself
-from imgproc_local.vision.llm.selftest import SelfTestResult
 from imgproc_local.vision.models.model import VisionModel
 
 LANGUAGES = ("en", "de")
@@ -33,104 +32,78 @@ MAX_QUOTED_CHARS = 80
 class DrawnShape(NamedTuple):
     """A shape on a white background. A good alt text in English matches both patterns."""
 
-    name: str
-    width_px: int
-    height_px: int
-    colour: tuple[int, int, int]
-    round: bool
+    size_px: tuple[int, int]
+    colour: str
+    is_round: bool
     colour_pattern: str
     shape_pattern: str
 
     def draw(self) -> Pixels:
-        image = Image.new("RGB", (self.width_px, self.height_px), "white")
-        x, y, radius = self.width_px / 2, self.height_px / 2, 0.3 * min(self.width_px, self.height_px)
+        image = Image.new("RGB", self.size_px, "white")
+        (x, y), radius = (side / 2 for side in self.size_px), 0.3 * min(self.size_px)
         draw = ImageDraw.Draw(image)
-        shape = draw.ellipse if self.round else draw.rectangle
+        shape = draw.ellipse if self.is_round else draw.rectangle
         shape((x - radius, y - radius, x + radius, y + radius), fill=self.colour)
         return Pixels(image.width, image.height, image.tobytes())
 
+    def count_named(self, text: str) -> int:
+        """How many of two things the text names: the colour and the shape."""
+        patterns = (self.colour_pattern, self.shape_pattern)
+        return sum(re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE) is not None for pattern in patterns)
+
 
 # as large as the pictures that describers receive; a landscape and a portrait, whose tokens have different positions
-PICTURES = (
-    DrawnShape("a blue circle", 1024, 768, (40, 70, 220), True, "blue", r"circ\w+|round|dis[ck]|dot|ball|sphere|orb"),
-    DrawnShape("a red square", 768, 1024, (220, 40, 40), False, "red", r"square|rectang\w+|box|block|cube|tile"),
-)
+CIRCLE = DrawnShape((1024, 768), "#2846dc", True, "blue", r"circ\w+|round|dis[ck]|dot|ball|sphere|orb")
+SQUARE = DrawnShape((768, 1024), "#dc2828", False, "red", r"square|rectang\w+|box|block|cube|tile")
 MIN_NAMED = 3
 """Of two colours and two shapes, the number that the alt texts must name. All are plain to see; one may be missing,
 because an alt text need not name everything."""
 
 
 def run(parent_pid: int) -> None:
-    """Test the model that the parent process sends, and answer with a `SelfTestResult`."""
+    """Test the model that the parent process sends, and answer with its problem."""
     requests = Requests()
     sandbox.depend_on_parent(parent_pid)
     sandbox.write_no_core_dumps()
     air_gap.enable_if_inherited()
     requests.start_reading()
     model = msgspec.msgpack.decode(requests.next(), type=VisionModel, dec_hook=lambda _, value: Path(value))
-    requests.answer(msgspec.msgpack.encode(run_self_test(model)))
+    requests.answer(msgspec.msgpack.encode(problem_of(model)))
 
 
-def run_self_test(model: VisionModel) -> SelfTestResult:
-    """Load the model, let it describe the test pictures, check its texts, and free it.
+def problem_of(model: VisionModel) -> str | None:
+    """Load the model, let it describe the test pictures, and check its texts. None if it works here.
 
     A problem says what was expected, what was received and what to do.
     """
     suffixes = [language_prompt(language) for language in LANGUAGES]
+    texts = []
     try:
-        llama = Llama(model)
-        try:
-            english = []
-            for picture in PICTURES:
+        with closing(Llama(model)) as llama:
+            for picture in (CIRCLE, SQUARE):
                 llama.prefill(picture.draw(), NO_NOTES, suffixes, lambda: None)
-                english.append(_alt_text(llama.generate(suffixes, lambda: None)[0]))
-            _check_alt_texts(english)
-        finally:
-            llama.close()
+                generated, _ = llama.generate(suffixes, lambda: None)
+                answer = parse_answer(generated)
+                texts.append(answer.alt_text if answer else generated)
     except ModelUnusable as error:
-        return SelfTestResult(error.message)
-    return SelfTestResult()
+        return error.message
+    return problem_of_texts(*texts)
 
 
-def _check_alt_texts(texts: Sequence[str]) -> None:
-    """Check the English texts about `PICTURES`. Raises: ModelUnusable."""
-    first, second = texts
-    if first == second:
-        raise ModelUnusable(
-            f"it does not see the pictures: expected different texts for {PICTURES[0].name} and {PICTURES[1].name};"
-            f" received {_quoted(first)} for both. {_OTHER_ENCODER}"
-        )
-    for picture, text in zip(PICTURES, texts, strict=True):
-        if repeats_itself(text, "en"):
-            raise ModelUnusable(
-                f"it repeats itself: expected a sentence about {picture.name}; received {_quoted(text)}."
-                f" {_OTHER_ENCODER}"
-            )
-    if sum(_count_named(picture, text) for picture, text in zip(PICTURES, texts, strict=True)) < MIN_NAMED:
-        raise ModelUnusable(
-            f"it does not see what is in the pictures: expected texts about {PICTURES[0].name} and {PICTURES[1].name};"
-            f" received {_quoted(first)} and {_quoted(second)}. {_OTHER_ENCODER}"
-        )
-
-
-_OTHER_ENCODER = (
-    "Either its vision encoder (mmproj) was made for another text model, or its files don't work with this build of"
-    " llama.cpp. Install both files again from the same repository, or choose another model."
-)
-
-
-def _alt_text(generated: str) -> str:
-    """The alt text of an answer, or all that was generated if the answer is incomplete."""
-    answer = parse_answer(generated)
-    return answer.alt_text if answer else generated
-
-
-def _count_named(picture: DrawnShape, text: str) -> int:
-    """How many of two things the text names: the colour and the shape in the picture."""
-    patterns = (picture.colour_pattern, picture.shape_pattern)
-    return sum(re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE) is not None for pattern in patterns)
-
-
-def _quoted(text: str) -> str:
-    """The beginning of `text`, in quotation marks."""
-    return f"“{text[:MAX_QUOTED_CHARS]}…”" if len(text) > MAX_QUOTED_CHARS else f"“{text}”"
+def problem_of_texts(circle: str, square: str) -> str | None:
+    """Why the English texts about the two pictures are not those of a working model."""
+    named = CIRCLE.count_named(circle) + SQUARE.count_named(square)
+    if (
+        circle != square
+        and named >= MIN_NAMED
+        and not repeats_itself(circle, "en")
+        and not repeats_itself(square, "en")
+    ):
+        return None
+    received = " and ".join(f"“{text[:MAX_QUOTED_CHARS]}”" for text in (circle, square))
+    return (
+        "it does not see what is in the pictures: expected one text about a blue circle and another one about a red"
+        f" square; received {received}. Either its vision encoder (mmproj) was made for another text model, or its"
+        " files don't work with this build of llama.cpp. Install both files again from the same repository, or choose"
+        " another model."
+    )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,8 +21,6 @@ from imgproc_local.vision.llm.sampler import Sampler
 from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
 
-log = logging.getLogger(__name__)
-
 NODES_PER_CHECK = 16
 """The number of graph nodes, a few milliseconds of work, that the vision encoder computes between two checks for an
 interruption."""
@@ -33,8 +31,6 @@ MAX_DOWNSCALES = 6
 """A picture with too many tokens is scaled by `DOWNSCALE` at most this many times, to a quarter of its sides."""
 ALL_LAYERS = 999
 """More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
-
-_LOAD_ADVICE = "If the file is damaged, download it again; otherwise update llama-cpp-python, or choose another model."
 
 _PROMPT_MARK = "PICTURE-AND-QUESTION"
 """Stands for the prompt when a chat template is applied, to split the output into the texts before and after it."""
@@ -57,9 +53,7 @@ class Weights:
         self._bindings = bindings
         self.llama, self.mtmd = bindings.llama, bindings.mtmd
         self._interruption = interruption
-        self._nodes_until_check = NODES_PER_CHECK
-        # whether the number of tokens of a picture depends on its size, assumed until scaling one down fails
-        self._is_adjustable = True
+        self._nodes = 0
         try:
             self._load_text_model()
             self._load_vision_encoder(threads)
@@ -80,10 +74,8 @@ class Weights:
         self._on_text_progress = llama.llama_progress_callback(lambda _share, _data: self._interruption.may_continue())
         params.progress_callback = self._on_text_progress
         self.text_model = llama.llama_model_load_from_file(os.fsencode(model.text_path), params)
-        self._interruption.raise_if_stopped()
         if not self.text_model:
-            reason = self._bindings.last_error(model.text_path)
-            raise ModelUnusable(f"{model.text_path.name} can't be loaded: {reason.rstrip('.')}. {_LOAD_ADVICE}")
+            raise self._load_error(model.text_path.name, model.text_path)
         self.vocabulary = llama.llama_model_get_vocab(self.text_model)
         self.trained_tokens = llama.llama_model_n_ctx_train(self.text_model)
 
@@ -92,8 +84,7 @@ class Weights:
         params = mtmd.mtmd_context_params_default()
         params.use_gpu = self.use_gpu
         params.n_threads = threads
-        params.print_timings = False
-        params.warmup = False
+        params.print_timings = params.warmup = False
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
         params.image_max_tokens = model.chat.image_tokens
         params.image_min_tokens = min(MIN_IMAGE_TOKENS, model.chat.image_tokens)
@@ -102,14 +93,17 @@ class Weights:
         self._on_encoder_progress = mtmd.mtmd_progress_callback(lambda _share, _data: self._interruption.may_continue())
         params.progress_callback = self._on_encoder_progress
         self.vision_encoder = mtmd.mtmd_init_from_file(os.fsencode(model.mmproj_path), self.text_model, params)
-        self._interruption.raise_if_stopped()
         if not self.vision_encoder or not mtmd.mtmd_support_vision(self.vision_encoder):
-            error = self._bindings.last_error(model.mmproj_path)
-            reason = "it has no vision encoder" if self.vision_encoder else error
-            raise ModelUnusable(
-                f"{model.mmproj_path.name} can't be loaded with {model.text_path.name}: {reason.rstrip('.')}."
-                f" {_LOAD_ADVICE}"
-            )
+            raise self._load_error(f"{model.mmproj_path.name} with {model.text_path.name}", model.mmproj_path)
+
+    def _load_error(self, files: str, path: Path) -> ModelUnusable:
+        """The error that llama.cpp can't load `files`. Raises: what `check_stop` raised during the call."""
+        self._interruption.raise_if_stopped()
+        reason = self._bindings.last_error(path).rstrip(".")
+        return ModelUnusable(
+            f"{files} can't be loaded: {reason}. If a file is damaged, download it again; otherwise update"
+            " llama-cpp-python, or choose another model."
+        )
 
     def close(self) -> None:
         """Free both files, the vision encoder first because it uses the text model. Can be called twice."""
@@ -124,44 +118,17 @@ class Weights:
             if trim is not None:
                 trim(0)
 
-    @contextmanager
-    def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
-        """The instructions, the picture and the notes as a list of chunks: text, or a tile of the picture.
+    def fitted(self, image: Pixels) -> Pixels:
+        """`image`, scaled down until its tiles have at most the model's maximum of tokens.
 
-        A picture whose tiles have more tokens than the model's maximum is scaled down. The list is freed after the
-        block.
+        It is unchanged if the number of tokens does not depend on its size.
         """
-        chunks = self._tokenized(image, notes)
-        try:
-            if self._is_adjustable and self._image_tokens(chunks) > self.model.chat.image_tokens:
-                self.mtmd.mtmd_input_chunks_free(chunks)
-                chunks = None
-                chunks = self._tokenized(self._scaled_to_limit(image), notes)
-            yield chunks
-        finally:
-            if chunks is not None:
-                self.mtmd.mtmd_input_chunks_free(chunks)
-
-    def _scaled_to_limit(self, image: Pixels) -> Pixels:
-        """`image`, scaled down until its tiles are within the maximum; unchanged if scaling down does not help."""
         scaled = image
-        for _ in range(MAX_DOWNSCALES):
+        for _ in range(MAX_DOWNSCALES + 1):
+            with self.chunks(scaled, "") as chunks:
+                if self._image_tokens(chunks) <= self.model.chat.image_tokens:
+                    return scaled
             scaled = _scaled_down(scaled)
-            chunks = self._tokenized(scaled, "")
-            tokens = self._image_tokens(chunks)
-            self.mtmd.mtmd_input_chunks_free(chunks)
-            if tokens <= self.model.chat.image_tokens:
-                return scaled
-        self._is_adjustable = False
-        log.warning(
-            "%s processes a picture of %d×%d pixels as %d tokens, more than the maximum of %d, even when the picture is"
-            " scaled down.",
-            self.model.name,
-            image.width_px,
-            image.height_px,
-            tokens,
-            self.model.chat.image_tokens,
-        )
         return image
 
     def _image_tokens(self, chunks: Any) -> int:
@@ -172,8 +139,12 @@ class Weights:
         tiles = [chunk for chunk in each if mtmd.mtmd_input_chunk_get_type(chunk) != text]
         return sum(mtmd.mtmd_input_chunk_get_n_tokens(tile) for tile in tiles)
 
-    def _tokenized(self, image: Pixels, notes: str) -> Any:
-        """The chunks of a prompt, which the caller frees. Raises: ModelUnusable."""
+    @contextmanager
+    def chunks(self, image: Pixels, notes: str) -> Iterator[Any]:
+        """The instructions, the picture and the notes as a list of chunks: text, or a tile of the picture.
+
+        The list is freed after the block. Raises: ModelUnusable.
+        """
         mtmd = self.mtmd
         assert len(image.rgb) == 3 * image.width_px * image.height_px, "rows have padding"
         bitmap = mtmd.mtmd_bitmap_init(
@@ -185,15 +156,17 @@ class Weights:
         prompt.text, prompt.text_len = text, len(text)
         prompt.add_special = prompt.parse_special = True
         bitmaps = (mtmd.mtmd_bitmap_p_ctypes * 1)(bitmap)
-        status = mtmd.mtmd_tokenize(self.vision_encoder, chunks, ctypes.byref(prompt), bitmaps, 1)
-        mtmd.mtmd_bitmap_free(bitmap)
-        if status:
+        try:
+            status = mtmd.mtmd_tokenize(self.vision_encoder, chunks, ctypes.byref(prompt), bitmaps, 1)
+            mtmd.mtmd_bitmap_free(bitmap)
+            if status:
+                raise ModelUnusable(
+                    f"{self.model.name} can't use a picture of {image.width_px}×{image.height_px} pixels:"
+                    f" {self._bindings.last_error(self.model.mmproj_path)}"
+                )
+            yield chunks
+        finally:
             mtmd.mtmd_input_chunks_free(chunks)
-            raise ModelUnusable(
-                f"{self.model.name} can't use a picture of {image.width_px}×{image.height_px} pixels:"
-                f" {self._bindings.last_error(self.model.mmproj_path)}"
-            )
-        return chunks
 
     def text_tokens(self, chunk: Any) -> list[int]:
         """The tokens of a chunk of text."""
@@ -206,7 +179,6 @@ class Weights:
 
         Raises: ModelUnusable; what `check_stop` raised.
         """
-        self._nodes_until_check = NODES_PER_CHECK
         self.check(self.mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
         return self.mtmd.mtmd_get_output_embd(self.vision_encoder)
 
@@ -218,15 +190,14 @@ class Weights:
         count = self.llama.llama_tokenize(self.vocabulary, data, len(data), tokens, size, False, True)
         return list(tokens[:count])
 
-    def piece(self, token: int) -> bytes:
-        """The bytes of a token. A character in UTF-8 may extend over several tokens."""
-        text = ctypes.create_string_buffer(256)
-        length = self.llama.llama_token_to_piece(self.vocabulary, token, text, len(text), 0, False)
-        return text.raw[: max(length, 0)]
-
     def text(self, tokens: Sequence[int]) -> bytes:
-        """The text of `tokens` in UTF-8."""
-        return b"".join(map(self.piece, tokens))
+        """The text of `tokens` in UTF-8, of which a character may extend over several tokens."""
+        text = b""
+        piece = ctypes.create_string_buffer(256)
+        for token in tokens:
+            length = self.llama.llama_token_to_piece(self.vocabulary, token, piece, len(piece), 0, False)
+            text += piece.raw[: max(length, 0)]
+        return text
 
     def is_end_of_generation(self, token: int) -> bool:
         """Whether the model ends an answer with `token`."""
@@ -255,20 +226,17 @@ class Weights:
         if QUESTION_PLACEHOLDER in chat.template:
             before, _, after = chat.template.partition(QUESTION_PLACEHOLDER)
             return before, after + chat.answer_opening
-        template = chat.template.encode() or llama.llama_model_chat_template(self.text_model, None)
-        if not template:
-            raise ModelUnusable(f"{self.model.name} has no chat template; name one with --template (chatml, gemma …).")
+        template = chat.template.encode() or llama.llama_model_chat_template(self.text_model, None) or b"none"
         message = llama.llama_chat_message(role=b"user", content=_PROMPT_MARK.encode())
         messages = (llama.llama_chat_message * 1)(message)
         buffer = ctypes.create_string_buffer(8192)
         length = llama.llama_chat_apply_template(template, messages, 1, True, buffer, len(buffer))
-        text = buffer.raw[: max(length, 0)].decode("utf-8", "replace")
-        if _PROMPT_MARK not in text:
+        before, mark, after = buffer.raw[: max(length, 0)].decode("utf-8", "replace").partition(_PROMPT_MARK)
+        if not mark:
             raise ModelUnusable(
-                f"llama.cpp does not know the chat template of {self.model.name};"
+                f"llama.cpp does not know the chat template of {self.model.name}, or it has none;"
                 " name one that it knows with --template (chatml, gemma …)."
             )
-        before, _, after = text.partition(_PROMPT_MARK)
         return before, after + chat.answer_opening
 
     def _at_node(self, _tensor: object, asks_to_stop_here: bool, _data: object) -> bool:
@@ -277,13 +245,10 @@ class Weights:
         With `asks_to_stop_here`, returns whether ggml must pause after the node. In a pause, ggml calls it again
         without `asks_to_stop_here`; then it returns whether to continue.
         """
-        if asks_to_stop_here:
-            self._nodes_until_check -= 1
-            if self._nodes_until_check:
-                return False
-            self._nodes_until_check = NODES_PER_CHECK
-            return True
-        return self._interruption.may_continue()
+        if not asks_to_stop_here:
+            return self._interruption.may_continue()
+        self._nodes = (self._nodes + 1) % NODES_PER_CHECK
+        return self._nodes == 0
 
 
 def _scaled_down(image: Pixels) -> Pixels:
