@@ -16,7 +16,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -76,13 +76,6 @@ class LoadedModel(Protocol):
     def close(self) -> None: ...
 
 
-class _Picture(NamedTuple):
-    """What the answers for a picture are checked against. `notes` are those in the prompt."""
-
-    hints: Hints
-    notes: str
-
-
 class LlmDescriber:
     """A `Describer`.
 
@@ -131,20 +124,13 @@ class LlmDescriber:
             if error.message != self._logged_problem:
                 log.warning("Pictures are described without the vision model: %s", error.message)
             self._logged_problem = error.message
-        translations = {language: entry for language, entry in by_model.items() if entry.seo_filename}
-        if len(translations) == len(languages):
-            return tuple(translations[language] for language in languages)
+        if all(language in by_model and by_model[language].seo_filename for language in languages):
+            return tuple(by_model[language] for language in languages)
         # once the model has answered, the deadline is no longer checked: FactsDescriber takes only milliseconds
         facts_check_stop = (lambda: None) if by_model else check_stop
         # for all languages, because FactsDescriber uses an alt text of unknown language for the first suitable one
-        for from_facts in self._facts.describe(image, languages, hints, facts_check_stop):
-            language = from_facts.language_code
-            if language in translations:
-                continue
-            # an accepted alt text may lack a file name
-            nameless = by_model.get(language)
-            translations[language] = replace(nameless, seo_filename=from_facts.seo_filename) if nameless else from_facts
-        return tuple(translations[language] for language in languages)
+        facts = self._facts.describe(image, languages, hints, facts_check_stop)
+        return tuple(_completed(by_model.get(each.language_code), each) for each in facts)
 
     def close(self) -> None:
         """Unload the model; the next picture loads it again."""
@@ -170,92 +156,27 @@ class LlmDescriber:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
-        picture = _Picture(hints, notes)
-        others = [language for language in languages if language != DRAFT_LANGUAGE]
         draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
         accepted: dict[str, Translation] = {}
         has_answered = False
         with self._model_lock(check_stop):
             loaded = self._ensure_loaded(model, check_stop)
             try:
-                suffixes = [language_prompt(language) for language in languages]
-                loaded.prefill(image, picture.notes, suffixes, check_stop)
-                if not draft:
-                    for answers in self._answers(loaded, [DRAFT_LANGUAGE], "", picture, check_stop):
-                        has_answered = True
-                        accepted |= answers
-                    draft = accepted[DRAFT_LANGUAGE].seo_alt_text if accepted else ""
-                if draft and others:
-                    for answers in self._answers(loaded, others, draft, picture, check_stop):
-                        has_answered = True
-                        accepted |= answers
+                loaded.prefill(image, notes, [language_prompt(language) for language in languages], check_stop)
+                for answers in _answers(loaded, languages, draft, hints, notes, check_stop):
+                    has_answered = True
+                    accepted |= answers
             except (StageTimedOut, ModelUnusable) as error:
                 if not has_answered:
                     raise
                 # the answers accepted before are still returned
-                log.warning(
-                    "%s stopped. Languages with accepted answers: %s. %s",
-                    model.name,
-                    ", ".join(accepted) or "none",
-                    error.message,
-                )
+                written = ", ".join(accepted) or "none"
+                log.warning("%s stopped. Languages with accepted answers: %s. %s", model.name, written, error.message)
                 if isinstance(error, ModelUnusable):
                     self._unload()
             finally:
                 self._start_idle_timer()
         return {language: entry for language, entry in accepted.items() if language in languages}
-
-    def _answers(
-        self, loaded: LoadedModel, languages: Sequence[str], draft: str, picture: _Picture, check_stop: CheckStop
-    ) -> Iterator[dict[str, Translation]]:
-        """Yields the accepted answers by language: first those of the first attempt, then those of the retry.
-
-        `draft` is the text in English that the model translates; without it, `languages` is English alone.
-        """
-        note = draft_note(draft) if draft else ""
-        name = loaded.model.name
-        generated = loaded.generate([note + language_prompt(language) for language in languages], check_stop)
-        accepted, complaints = self._check(languages, generated, picture)
-        yield accepted
-        if complaints:
-            log.info("%s: generating again: %s", name, _format_complaints(complaints))
-            suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
-            generated = loaded.generate(suffixes, check_stop, RETRY_SEED)
-            retried, complaints = self._check([*complaints], generated, picture)
-            # a retry that again lacks a file name does not replace the text that was accepted before
-            yield {
-                language: entry for language, entry in retried.items() if entry.seo_filename or language not in accepted
-            }
-        if complaints:
-            log.info("%s: refused again: %s", name, _format_complaints(complaints))
-
-    def _check(
-        self, languages: Sequence[str], generated: Sequence[str], picture: _Picture
-    ) -> tuple[dict[str, Translation], dict[str, str]]:
-        """The accepted answers and the complaints, both by language.
-
-        A language is in both if its alt text is accepted and its file name is rejected.
-        """
-        hints = picture.hints
-        accepted, complaints = {}, {}
-        for language, text in zip(languages, generated, strict=True):
-            parsed = parse_answer(text)
-            if parsed is None:
-                complaints[language] = CUT_OFF
-                continue
-            answer = clean_answer(parsed, language)
-            complaint = alt_text_problem(
-                answer, language, original_filename=hints.original_filename, notes=picture.notes
-            )
-            complaint = complaint or (PRIVATE if clean_text(answer.alt_text).removed else None)
-            complaint = complaint or misquotation(answer.alt_text, hints.text_in_picture, picture.notes)
-            if complaint is None:
-                accepted[language] = _translation(answer, language, hints)
-                if not accepted[language].seo_filename:
-                    complaint = NOT_LATIN
-            if complaint:
-                complaints[language] = complaint
-        return accepted, complaints
 
     def _ensure_loaded(self, model: AnyModel, check_stop: CheckStop) -> LoadedModel:
         """The loaded `model`. Raises: ModelUnusable; what `check_stop` raises."""
@@ -297,9 +218,74 @@ class LlmDescriber:
                 self._unload()
 
 
-def _format_complaints(complaints: dict[str, str]) -> str:
-    """The languages with their complaints, for the log."""
-    return ", ".join(f"{language} ({complaint})" for language, complaint in complaints.items())
+def _answers(
+    loaded: LoadedModel, languages: Sequence[str], draft: str, hints: Hints, notes: str, check_stop: CheckStop
+) -> Iterator[dict[str, Translation]]:
+    """Yields accepted answers by language after each call of the model: those in English, unless there is an English
+    text (`draft`), and if there is one now, those in all other `languages`.
+    """
+    others = [language for language in languages if language != DRAFT_LANGUAGE]
+    if not draft:
+        for answers in _attempts(loaded, [DRAFT_LANGUAGE], "", hints, notes, check_stop):
+            draft = answers[DRAFT_LANGUAGE].seo_alt_text if answers else draft
+            yield answers
+    if draft and others:
+        yield from _attempts(loaded, others, draft_note(draft), hints, notes, check_stop)
+
+
+def _attempts(
+    loaded: LoadedModel, languages: Sequence[str], note: str, hints: Hints, notes: str, check_stop: CheckStop
+) -> Iterator[dict[str, Translation]]:
+    """Yields the accepted answers by language: first those of the first attempt, then those of the retry.
+
+    `note` is the beginning of each suffix.
+    """
+    accepted: dict[str, Translation] = {}
+    complaints = dict.fromkeys(languages, "")
+    for seed in (None, RETRY_SEED):
+        suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
+        generated = loaded.generate(suffixes, check_stop, seed)
+        answers, complaints = _check(list(complaints), generated, hints, notes)
+        # a retry that again lacks a file name does not replace the text that was accepted before
+        accepted = {code: entry for code, entry in answers.items() if entry.seo_filename or code not in accepted}
+        yield accepted
+        if not complaints:
+            return
+        log.info("%s: refused: %s", loaded.model.name, ", ".join(f"{code} ({why})" for code, why in complaints.items()))
+
+
+def _check(
+    languages: Sequence[str], generated: Sequence[str], hints: Hints, notes: str
+) -> tuple[dict[str, Translation], dict[str, str]]:
+    """The accepted answers and the complaints, both by language.
+
+    A language is in both if its alt text is accepted and its file name is rejected.
+    """
+    accepted, complaints = {}, {}
+    for language, text in zip(languages, generated, strict=True):
+        parsed = parse_answer(text)
+        if parsed is None:
+            complaints[language] = CUT_OFF
+            continue
+        answer = clean_answer(parsed, language)
+        complaint = (
+            alt_text_problem(answer, language, original_filename=hints.original_filename, notes=notes)
+            or (PRIVATE if clean_text(answer.alt_text).removed else None)
+            or misquotation(answer.alt_text, hints.text_in_picture, notes)
+        )
+        if complaint is None:
+            accepted[language] = _translation(answer, language, hints)
+            complaint = None if accepted[language].seo_filename else NOT_LATIN
+        if complaint:
+            complaints[language] = complaint
+    return accepted, complaints
+
+
+def _completed(by_model: Translation | None, from_facts: Translation) -> Translation:
+    """The model's text, if it was accepted; it may lack a file name."""
+    if by_model is None:
+        return from_facts
+    return by_model if by_model.seo_filename else replace(by_model, seo_filename=from_facts.seo_filename)
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
