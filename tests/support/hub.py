@@ -47,11 +47,12 @@ class Hub:
 
     `files` are contents by name. `refusal` is a status for all requests. `cut_after` is a list: for each of the next
     downloads, the bytes after which it is interrupted. `sent` has other contents by name, which are sent in place of
-    `files`. `is_mirror` is whether it sends the files itself, without a redirect.
+    `files`. `is_mirror` is whether it sends the files itself, without a redirect. `pages` are other pages by path.
     """
 
-    def __init__(self, files: dict[str, bytes]) -> None:
+    def __init__(self, files: dict[str, bytes], pages: dict[str, bytes]) -> None:
         self.files = dict(files)
+        self.pages = dict(pages)
         self.url = self.store_url = ""
         self.refusal: int | None = None
         self.cut_after: list[int] = []
@@ -78,6 +79,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         hub.requests.append((self.path, headers))
         if hub.refusal is not None:
             self._end(hub.refusal, {}, b"")
+        elif self.path in hub.pages:
+            page = hub.pages[self.path]
+            self._end(200, {"Content-Length": str(len(page))}, page)
         elif name not in hub.files:
             self._end(404, {}, b"")
         elif self.path.startswith("/store/") or hub.is_mirror:
@@ -106,9 +110,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def hub_with(files: dict[str, bytes]) -> Iterator[Hub]:
+def hub_with(files: dict[str, bytes], pages: dict[str, bytes] | None = None) -> Iterator[Hub]:
     """A running hub."""
-    hub = Hub(files)
+    hub = Hub(files, pages or {})
     handler = type("Handler", (_Handler,), {"hub": hub})
     servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
     for server in servers:
