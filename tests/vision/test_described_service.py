@@ -20,10 +20,8 @@ from tests.support import tiny
 from tests.support.service import Running, config_for, running
 from tests.support.sockets import connected_hosts, recording_environment
 
-SCENES = 100
-REPEATED_SCENES = 15
-"""The number of scenes that are described a second time."""
-MIN_CORRECT = 90
+SCENES = 60
+MIN_CORRECT = 54
 TEN_LANGUAGES = "en,de,fr,ja,es,it,nl,pl,fi,tr"
 """The tiny model was trained on four of them. Answers in the others are rejected, generated again and rejected again,
 so that a description takes long enough to be interrupted."""
@@ -61,34 +59,17 @@ def translations(service: Running, picture: bytes, languages: str = ",".join(tin
 def test_held_out_scenes_are_described_correctly_in_every_trained_language(service_with_model: Running) -> None:
     scenes = tiny.scenes()
     correct = dict.fromkeys(tiny.LANGUAGES, 0)
-    pictures = [(scene, png(scene, seed)) for seed, scene in enumerate(scenes.held_out_scenes(SCENES, seed=1234))]
-    first = []
-    for scene, picture in pictures:
-        described = translations(service_with_model, picture)
-        first.append(described)
-        for language in tiny.LANGUAGES:
+    for seed, scene in enumerate(scenes.held_out_scenes(SCENES, seed=1234)):
+        described = translations(service_with_model, png(scene, seed))
+        for language, entry in described.items():
             expected = scenes.reference_answer(scene, language)
-            entry = described[language]
+            slug = make_slug(expected.filename.replace("-", " "), language)
             # the service appends a number to a file name that the project already has
-            slug_correct = re.sub(r"-\d+$", "", entry["seo_filename"]) == make_slug(
-                expected.filename.replace("-", " "), language
-            )
-            correct[language] += (
-                entry["source"] == "vision" and entry["seo_alt_text"] == expected.alt_text and slug_correct
-            )
+            actual = (entry["source"], entry["seo_alt_text"], re.sub(r"-\d+$", "", entry["seo_filename"]))
+            correct[language] += actual == ("vision", expected.alt_text, slug)
     assert {language: count for language, count in correct.items() if count < MIN_CORRECT} == {}
-    for described, (_, picture) in zip(first[:REPEATED_SCENES], pictures, strict=False):
-        again = translations(service_with_model, picture)
-        assert {code: entry["seo_alt_text"] for code, entry in again.items()} == {
-            code: entry["seo_alt_text"] for code, entry in described.items()
-        }
-
-
-def test_a_language_that_the_model_was_not_trained_on_is_described_by_facts(service_with_model: Running) -> None:
-    [scene] = tiny.scenes().held_out_scenes(1, seed=5)
-    described = translations(service_with_model, png(scene, 1), "es,en")
-    assert described["en"]["source"] == "vision"
-    assert described["es"]["source"] == "pixels"
+    untrained = translations(service_with_model, png(scene, 1), "es,en")
+    assert [untrained[code]["source"] for code in ("es", "en")] == ["pixels", "vision"]
 
 
 def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
@@ -111,9 +92,7 @@ def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
             # a job that is cancelled while it is described ends at once, and the next one starts
             client.delete(f"/jobs/{jobs[1]}").raise_for_status()
             wait_for_analysis(client, jobs[2])
-        begun = time.monotonic()
         assert server.terminate() == 0, server.output()
-        print(f"stopped during a description after {time.monotonic() - begun:.2f} s")
     finally:
         server.kill()
     assert "Traceback" not in server.output()
@@ -123,13 +102,13 @@ def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
         with httpx.Client(base_url=f"{restarted.wait_ready()}/api/v1", headers={"X-API-Key": key}) as client:
             assert client.get(f"/jobs/{jobs[1]}").status_code == 404
             for job in (*jobs[:1], *jobs[2:]):
-                deadline = time.monotonic() + 120
-                while (data_of := client.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}, timeout=60).json()["data"])[
-                    "status"
-                ] not in ("completed", "failed"):
+                deadline, status = time.monotonic() + 120, ""
+                while status not in ("completed", "failed"):
                     assert time.monotonic() < deadline
-                assert data_of["status"] == "completed", data_of
-                assert data_of["image"]["translations"][0]["source"] == "vision"
+                    found = client.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}, timeout=60).json()["data"]
+                    status = found["status"]
+                assert status == "completed", found
+                assert found["image"]["translations"][0]["source"] == "vision"
         assert restarted.terminate() == 0
     finally:
         restarted.kill()

@@ -52,12 +52,22 @@ def failure(model: VisionModel, command: list[str], timeout_s: float = 60, retry
     return caught.value.message
 
 
-def test_a_working_model_is_tested_once(model: VisionModel) -> None:
+def test_a_working_model_is_tested_once_for_a_build_a_processor_and_its_files(
+    model: VisionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not passed_self_test(model)
     require_self_test(model, command=PASSES)
     assert passed_self_test(model)
-    require_self_test(model, command=MUST_NOT_RUN)
     require_self_test(model, command=MUST_NOT_RUN, retry=True)
+    for function, other in (("_llama_libraries", lambda: model.text_path), ("_processor", lambda: "another")):
+        with monkeypatch.context() as changed:
+            changed.setattr(selftest, function, other)
+            assert not passed_self_test(model)
+        assert passed_self_test(model)
+    weights = bytearray(model.text_path.read_bytes())
+    weights[-1] ^= 0xFF
+    model.text_path.write_bytes(weights)
+    assert not passed_self_test(model)
 
 
 @needs_signals
@@ -86,32 +96,14 @@ def test_a_child_without_a_result_is_reported(model: VisionModel, script: str, m
     assert message in failure(model, child(script), 0.4 if "sleep" in script else 60)
 
 
-def test_a_child_that_can_not_be_started_is_reported(model: VisionModel, tmp_path: Path) -> None:
-    assert "can't be started" in failure(model, [str(tmp_path / "absent")])
-
-
 def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel) -> None:
     assert "exit status 3" in failure(model, child("sys.exit(3)"))
     assert "exit status 3" in failure(model, MUST_NOT_RUN), "a second child for the next picture"
     assert "exit status 3" in (known_problem(model) or "")
     assert "exit status 4" in failure(model, child("sys.exit(4)"), retry=True)
+    assert "can't be started" in failure(model, [str(model.text_path)], retry=True)
     require_self_test(model, command=PASSES, now=lambda: time.time() + 3601)
     assert known_problem(model) is None
-
-
-def test_with_another_build_processor_or_file_the_model_is_tested_again(
-    model: VisionModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    require_self_test(model, command=PASSES)
-    for function, other in (("_llama_libraries", lambda: model.text_path), ("_processor", lambda: "another")):
-        with monkeypatch.context() as changed:
-            changed.setattr(selftest, function, other)
-            assert not passed_self_test(model)
-        assert passed_self_test(model)
-    weights = bytearray(model.text_path.read_bytes())
-    weights[-1] ^= 0xFF
-    model.text_path.write_bytes(weights)
-    assert not passed_self_test(model)
 
 
 def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> None:
@@ -149,12 +141,11 @@ def test_a_read_only_folder_is_logged_and_the_model_is_used(
     assert "can't be stored" in caplog.text
 
 
-def test_the_child_reports_the_reason_of_llama_cpp(model: VisionModel) -> None:
+def test_the_real_child_reports_the_reason_of_llama_cpp_and_passes_a_working_model(
+    model: VisionModel, models: ModelStore
+) -> None:
     with pytest.raises(ModelUnusable, match=r"does not work here: text.gguf can't be loaded"):
         require_self_test(model)
-
-
-def test_the_child_passes_a_working_model(models: ModelStore) -> None:
     import_files(models, TEXT, MMPROJ, name="tiny")
     require_self_test(models.model("tiny"))
     assert passed_self_test(models.model("tiny"))

@@ -58,26 +58,22 @@ def test_an_unknown_name_is_rejected_and_the_message_lists_the_installed_models(
             models.active_model(name)
 
 
-def test_a_truncated_model_is_not_used(models: ModelStore) -> None:
+def test_a_damaged_model_is_not_used_but_listed_so_that_it_can_be_removed(models: ModelStore) -> None:
     install(models)
-    with (models.folder / "a" / TEXT_MODEL_FILE).open("r+b") as file:
+    text, manifest = models.folder / "a" / TEXT_MODEL_FILE, models.folder / "a" / "manifest.json"
+    with text.open("r+b") as file:
         file.truncate(10)
     with pytest.raises(ModelUnusable, match=r"text.gguf of the model 'a' has 10 bytes"):
         models.active_model("")
-    (models.folder / "a" / TEXT_MODEL_FILE).unlink()
+    text.unlink()
     with pytest.raises(ModelUnusable, match="can't be read"):
         models.active_model("")
-    assert models.names() == ["a"], "a damaged model must be listed, so that it can be removed"
-    models.remove("a")
-    check_folder(models, [])
-
-
-def test_a_model_with_a_damaged_manifest_is_reported_and_can_be_removed(models: ModelStore) -> None:
-    install(models)
-    (models.folder / "a" / "manifest.json").write_text("{")
+    manifest.write_text("{")
     with pytest.raises(ModelUnusable, match="manifest of the model 'a' is damaged"):
         models.active_model("")
+    assert models.names() == ["a"]
     models.remove("a")
+    assert models.selected() == "", "removing the selected model clears the selection"
     check_folder(models, [])
 
 
@@ -101,14 +97,6 @@ def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
     models.model("a")  # the sizes are unchanged
     with pytest.raises(ModelUnusable, match=r"mmproj.gguf of 'a' has changed"):
         tasks.verify(models, "a", ignore_progress)
-
-
-def test_removing_the_selected_model_clears_the_selection(models: ModelStore) -> None:
-    install(models, "first")
-    install(models, "second", seed=1)
-    models.remove("first")
-    assert models.selected() == ""
-    check_folder(models, ["second"])
 
 
 def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> None:
@@ -182,19 +170,15 @@ def test_a_second_command_waits_for_the_lock_and_then_gives_up(models: ModelStor
     check_folder(models, [])
 
 
-def test_a_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_or_can_not_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     models = ModelStore(tmp_path / "file" / "models")
     with pytest.raises(StorageFailed, match="can't be used"):
         models.select("none")
     with pytest.raises(StorageFailed, match="can't be used"):
         import_files(models, *write_pair(tmp_path / "pair"), name="a")
-
-
-def test_a_missing_models_folder_is_an_error_if_the_settings_name_it(tmp_path: Path) -> None:
-    named = ModelStore(tmp_path / "drive" / "models", must_exist=True)
     with pytest.raises(ModelUnusable, match=r"is missing\. Connect its drive"):
-        named.active_model("")
+        ModelStore(tmp_path / "drive" / "models", must_exist=True).active_model("")
     assert ModelStore(tmp_path / "drive" / "models").active_model("") is None
 
 
