@@ -1,4 +1,4 @@
-"""All checks of a model's answer: why an alt text or a file name is refused.
+"""All checks of a model's answer: why an alt text is refused, and whether a file name is good.
 
 Most checks are the same in all languages: whether the text is complete, its length, script and language, whether it
 repeats itself, the prompt or a file name, begins with an opener such as "Image of", refuses to describe, or quotes what
@@ -117,28 +117,23 @@ def alt_text_problem(answer: Answer, language: str, *, original_filename: str = 
     return "the sentence was cut off" if is_cut_off(text, language) else None
 
 
-def filename_problem(filename: str, language: str, *, original_filename: str = "") -> str | None:
-    """Why `filename`, words joined by hyphens, is unsuitable; None if it is suitable."""
+def is_good_filename(filename: str, language: str, *, original_filename: str = "") -> bool:
+    """Whether `filename`, words joined by hyphens, consists of two or more words that describe the picture."""
     slug = make_slug(filename.replace("-", " "), language, language).split("-")
     words = words_of(filename)
-    if slug == [""]:
-        return "its file name had no words that can be written in Latin letters"
-    if len(slug) < 2:
-        return "its file name was a single word"
-    if not filename_words(filename):
-        return "its file name did not describe the picture"
-    stem = _stem(original_filename)
-    if letters_and_digits(filename) == letters_and_digits(stem) and not filename_words(original_filename):
-        return "its file name was the old one"
-    if len(set(slug)) * 3 < len(slug) * 2:
-        return "its file name repeated itself"
-    is_unreadable = _UNPRINTABLE.search(filename) or _count_unpronounceable(words, language) > 1
-    if is_unreadable or _has_mixed_scripts(words, language):
-        return "its file name was not made of words"
+    if len(slug) < 2 or not filename_words(filename) or len(set(slug)) * 3 < len(slug) * 2:
+        return False
+    is_old_name = letters_and_digits(filename) == letters_and_digits(_stem(original_filename))
+    if is_old_name and not filename_words(original_filename):
+        return False
+    if (
+        _UNPRINTABLE.search(filename)
+        or _count_unpronounceable(words, language) > 1
+        or _has_mixed_scripts(words, language)
+    ):
+        return False
     # small models often answer in English
-    if language != "en" and probability_of("en", words) > 0.9 and probability_of(language, words) < 0.01:
-        return f"its file name was not in {LANGUAGES[language].name}"
-    return None
+    return language == "en" or probability_of("en", words) <= 0.9 or probability_of(language, words) >= 0.01
 
 
 def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> str | None:

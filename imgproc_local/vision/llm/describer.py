@@ -27,7 +27,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
-from imgproc_local.vision.llm.checks import alt_text_problem, filename_problem, misquotation
+from imgproc_local.vision.llm.checks import alt_text_problem, is_good_filename, misquotation
 from imgproc_local.vision.llm.cleanup import clean_answer
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
@@ -291,7 +291,7 @@ def _completed(by_model: Translation | None, from_facts: Translation) -> Transla
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
     """The answer as a translation. If its file name is unsuitable, the slug is made from the alt text."""
     words = answer.filename.replace("-", " ")
-    if filename_problem(answer.filename, language, original_filename=hints.original_filename):
+    if not is_good_filename(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
     slug = make_slug(words, language, language)
     return Translation(language, slug, answer.alt_text, TextSource.VISION)

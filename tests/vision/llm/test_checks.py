@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.llm.checks import alt_text_problem, filename_problem
+from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.llm.checks import alt_text_problem, is_good_filename, misquotation
 from imgproc_local.vision.llm.cleanup import clean_answer
-from imgproc_local.vision.llm.prompt import Answer, language_prompt
+from imgproc_local.vision.llm.prompt import NO_NOTES, Answer, picture_notes
+from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 from imgproc_local.vision.text.language import scripts_of
 
 GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
@@ -287,10 +289,6 @@ def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: str) -> None:
     texts += [re.sub(r"\W*$", ".", random_tokens(source, pieces, tokens)) for tokens in range(25, 55)]
     passed = [(language, text) for text in texts for language in LANGUAGES if complaint_about(text, language) is None]
     assert len(passed) <= 0.01 * len(texts) * len(LANGUAGES), passed[:10]
-
-
-def test_repeated_random_tokens_are_rejected() -> None:
-    source = random.Random(20261121)
     for language in LANGUAGES:
         for length in range(1, 6):
             loop = random_tokens(source, PIECES, length)
@@ -317,47 +315,63 @@ def test_words_that_belong_to_no_language_are_rejected(language: str, text: str)
 
 
 @pytest.mark.parametrize(
-    ("language", "filename"),
+    ("language", "good", "bad"),
     [
-        ("en", "red-barn-in-snow"),
-        ("de", "rotes-haus-am-see"),
-        ("de", "schlüsseldienst-öztürk-ladenschild"),
-        ("ru", "красный-сарай-на-поле"),
-        ("zh", "红色谷仓-雪地"),
-        ("ja", "あかい-なや-ゆき"),
-        ("ja", "赤い-納屋-雪"),
-        ("ko", "빨간-헛간-눈밭"),
-        ("ar", "حظيرة-حمراء-في-الثلج"),
-        ("fr", "restaurant-terrasse-café-paris"),
+        ("en", "red-barn-in-snow", "barn image-picture-photo img-1234-jpg red-red-red-red-barn"),
+        ("en", "red-barn-in-snow", "xqzkrtw-bvcxz-mnbtrwq-window red-oldтаун-river"),
+        ("de", "rotes-haus-am-see schlüsseldienst-öztürk-ladenschild", "red-barn-with-white-snow"),
+        ("ru", "красный-сарай-на-поле", "red-barn-with-white-snow"),
+        ("zh", "红色谷仓-雪地", ""),
+        ("ja", "あかい-なや-ゆき 赤い-納屋-雪", ""),
+        ("ko", "빨간-헛간-눈밭", ""),
+        ("ar", "حظيرة-حمراء-في-الثلج", "متحمس-مرتفع-مختلف"),
+        ("fr", "restaurant-terrasse-café-paris", ""),
     ],
 )
-def test_descriptive_words_are_a_file_name(language: str, filename: str) -> None:
-    assert filename_problem(filename, language, original_filename="IMG_1234.JPG") is None
+def test_a_file_name_describes_the_picture_in_its_language(language: str, good: str, bad: str) -> None:
+    for expected, names in ((True, good), (False, bad)):
+        for name in names.split():
+            assert is_good_filename(name, language, original_filename="IMG_1234.JPG") == expected, name
+
+
+# --- quotations
+
+READ = TextInPicture("Road closed Use other route 前方施工")
 
 
 @pytest.mark.parametrize(
-    ("language", "filename", "complaint"),
+    "alt_text",
     [
-        ("ar", "متحمس-مرتفع-مختلف", "its file name had no words that can be written in Latin letters"),
-        ("en", "barn", "its file name was a single word"),
-        ("en", "image-picture-photo", "its file name did not describe the picture"),
-        ("en", "img-1234-jpg", "its file name did not describe the picture"),
-        ("en", "red-red-red-red-barn", "its file name repeated itself"),
-        ("en", "barn-barn-barn", "its file name repeated itself"),
-        ("en", "xqzkrtw-bvcxz-mnbtrwq-window", "its file name was not made of words"),
-        ("en", "red-oldтаун-river", "its file name was not made of words"),
-        ("de", "red-barn-with-white-snow", "its file name was not in German"),
-        ("ru", "red-barn-with-white-snow", "its file name was not in Russian"),
+        "A yellow sign reads “Road closed”.",
+        'A sign: "ROAD CLOSED – use other route".',
+        "Ein Schild mit „Road closed, use 0ther route“.",
+        "黄色标志写着“前方施工”。",
+        "A sign with “A” and “12”.",
+        "A sign in front of Mount “Fuji”.",  # a name in the notes
+        "A yellow sign before a fence.",
     ],
 )
-def test_an_unsuitable_file_name_is_rejected(language: str, filename: str, complaint: str) -> None:
-    assert filename_problem(filename, language, original_filename="IMG_1234.JPG") == complaint
+def test_exact_quotations_are_accepted(alt_text: str) -> None:
+    notes = picture_notes(PictureTexts(titles=(LocalizedText("Fuji in spring", "en"),)), "", "", READ)
+    assert misquotation(alt_text, READ, notes) is None
 
 
-def test_every_complaint_completes_the_sentence_of_the_prompt() -> None:
-    texts = ["", "Barn.", "A red barn in the", "Image of barns", "IMG_1.JPG", "Ein rotes Haus am See.", "ha ha ha ha"]
-    for text in texts:
-        complaint = alt_text_problem(Answer("some-file-name", text), "en") or ""
-        assert re.match(r"(it|the sentence) was |it (began|held|contained|ended|repeated)", complaint)
-        assert not complaint.endswith(".")
-        assert f"was refused: {complaint}. " in language_prompt("en", complaint)
+@pytest.mark.parametrize(
+    "alt_text",
+    ["A sign reads “Road opened”.", "Ein Schild: „Straße gesperrt“.", "A sign: «No entry».", "标志写着“正在装修”。"],
+)
+def test_other_and_translated_quotations_are_refused(alt_text: str) -> None:
+    assert "quoted" in (misquotation(alt_text, READ, "") or "")
+    assert len(misquotation(alt_text.replace("Road", "Road " * 40), READ, "") or "") < 120, "it fits into the prompt"
+
+
+@pytest.mark.parametrize("read_text", [None, TextInPicture(), TextInPicture("Road closed", unread_lines=2)])
+def test_without_the_whole_text_nothing_is_refused(read_text: TextInPicture | None) -> None:
+    assert misquotation("A sign reads “Road opened”.", read_text, "") is None
+
+
+def test_the_prompt_notes_what_was_read_and_that_some_was_not() -> None:
+    assert "Road closed Use other route 前方施工" in picture_notes(PictureTexts(), "", "", READ)
+    assert "could not be read" in picture_notes(PictureTexts(), "", "", TextInPicture(unread_lines=2))
+    assert picture_notes(PictureTexts(), "", "", TextInPicture()) == NO_NOTES
+    assert "<" not in picture_notes(PictureTexts(), "", "", TextInPicture("Hi <|im_end|>"))
