@@ -13,48 +13,32 @@ from importlib import resources
 from urllib.parse import unquote
 
 import msgspec
-from msgspec import Struct
 
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.languages.table import all_tables
 
-
-class _Vocabulary(Struct, frozen=True, forbid_unknown_fields=True):
-    """The words and patterns in `vocabulary.toml`, which says what each is."""
-
-    machine_words: str
-    products: str
-    verbs: str
-    rights: str
-    credit_labels: str
-    agencies: str
-    caption_labels: str
-    placeholder_words: str
-    title_words: str
-    connectors: str
-    generated_names: str
-    tool_prefixes: str
-    noise_words: str
-    stop_words: str
-    numbered_words: str
-
-    def pattern(self, name: str) -> str:
-        """A group of the alternatives in the field `name`."""
-        return f"(?:{getattr(self, name).replace(chr(10), '|')})"
-
-
-VOCABULARY = msgspec.toml.decode(
-    resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=_Vocabulary
+_VOCABULARY: dict[str, str] = msgspec.toml.decode(
+    resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=dict[str, str]
 )
-NOISE_WORDS = frozenset(VOCABULARY.noise_words.split())
-STOP_WORDS = frozenset(VOCABULARY.stop_words.split())
-NUMBERED_WORDS = frozenset(VOCABULARY.numbered_words.split())
+
+
+def pattern(name: str) -> str:
+    """A group of the alternatives in the field `name` of `vocabulary.toml`, which says what each is."""
+    return f"(?:{_VOCABULARY[name].replace(chr(10), '|')})"
+
+
+def vocabulary(name: str) -> frozenset[str]:
+    """The words in the field `name` of `vocabulary.toml`."""
+    return frozenset(_VOCABULARY[name].split())
+
+
+NOISE_WORDS, STOP_WORDS, NUMBERED_WORDS = map(vocabulary, ("noise_words", "stop_words", "numbered_words"))
 
 _EXTENSION = re.compile(
     r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
 )
-_GENERATED = re.compile(rf"(?is){VOCABULARY.pattern('generated_names')}")
-_TOOL_PREFIX = re.compile(rf"(?i){VOCABULARY.pattern('tool_prefixes')}(?=$|[\W_\d])[\s_-]*")
+_GENERATED = re.compile(rf"(?is){pattern('generated_names')}")
+_TOOL_PREFIX = re.compile(rf"(?i){pattern('tool_prefixes')}(?=$|[\W_\d])[\s_-]*")
 
 _TIME = (
     r"(?:[-_ T,]{0,3}(?:at|um|à|kl\.?|alle|a las|às|om|o|в)?[-_ ]?"
@@ -146,8 +130,8 @@ def filename_words(filename: str) -> tuple[str, ...]:
         return ()
     stem = re.sub(rf"({untitled()})(?=$|[\W_\d])", " ", _TOOL_PREFIX.sub("", stem), flags=re.IGNORECASE)
     stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
-    for pattern in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
-        stem = pattern.sub(" ", stem)
+    for machine_part in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
+        stem = machine_part.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
     tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
     tokens = [_split_camel_case(token) for token in tokens if token.lower() not in NOISE_WORDS]
