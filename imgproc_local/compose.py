@@ -25,7 +25,7 @@ from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exporter import Exporter
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
-from imgproc_local.engine.runner import Limits, Timeouts
+from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
@@ -381,8 +381,8 @@ async def open_services(
                     max_pixels=config.max_pixels,
                     pixels_in_progress=_pixels_in_progress(),
                     stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
+                    stage_s=config.stage_timeout_s,
                 ),
-                Timeouts(stage_s=config.stage_timeout_s),
             )
             await engine.start()
             models = model_tasks(config, analyzer.unload_model)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
-from imgproc_local.engine.runner import Limits, Runner, Timeouts
+from imgproc_local.engine.runner import Limits, Runner
 from imgproc_local.engine.stage import Options, Stage, StageDurations
 from imgproc_local.engine.updates import AccountSubscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -40,7 +39,6 @@ class Engine:
         options: Options,
         prices: Prices,
         limits: Limits,
-        timeouts: Timeouts,
     ) -> None:
         self._jobs = jobs
         self._stored_stages = stored_stages
@@ -50,7 +48,7 @@ class Engine:
         self._max_pixels = limits.max_pixels
         self._updates = Updates()
         self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
-        self._runner = Runner(stored_stages, blobs, stages, options, self._updates, self._wake, limits, timeouts)
+        self._runner = Runner(stored_stages, blobs, stages, options, self._updates, self._wake, limits)
         self.texts = Texts(translations, self._updates, prices.analyze, self._wake_lanes)
 
     # ---- admission ----
@@ -133,29 +131,19 @@ class Engine:
     # ---- following ----
 
     async def follow(
-        self,
-        job_id: str,
-        account_id: str | None = None,
-        *,
-        quiet_s: float | None = None,
-        timeout_s: float | None = None,
+        self, job_id: str, account_id: str | None = None, *, quiet_s: float | None = None
     ) -> AsyncIterator[Job | None]:
         """The present state of the job, then each change, until it is final, deleted, or the service stops.
 
-        None is yielded after every `quiet_s` seconds without a change; `timeout_s` ends the iteration early.
-        Raises: NotFound.
+        None is yielded after every `quiet_s` seconds without a change. Raises: NotFound.
         """
-        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         with self._updates.subscribed(job_id) as subscription:
             job = await self._jobs.get(job_id, account_id)
             yield job
             while not job.status.final:
-                left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
                 try:
-                    change = await subscription.next(min((s for s in (quiet_s, left_s) if s is not None), default=None))
+                    change = await subscription.next(quiet_s)
                 except TimeoutError:
-                    if deadline_s is not None and time.monotonic() >= deadline_s:
-                        return
                     yield None
                     continue
                 if change is None:
@@ -170,10 +158,11 @@ class Engine:
 
         Raises: NotFound.
         """
-        last: Job | None = None
-        async for job in self.follow(job_id, account_id, timeout_s=timeout_s):
-            last = job or last
-        assert last is not None
+        last = await self._jobs.get(job_id, account_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                async for job in self.follow(job_id, account_id):
+                    last = job or last
         return last
 
     def account_changes(self, account_id: str) -> AbstractContextManager[AccountSubscription]:
@@ -211,7 +200,7 @@ class Engine:
         self._runner.start()
 
     async def stop(self) -> None:
-        """Stop claiming, cancel running stages, and return within `Timeouts.stop_grace_s`. No accepted job is lost."""
+        """Stop claiming, cancel running stages, and return within `STOP_GRACE_S`. No accepted job is lost."""
         self.end_waits()
         await self._runner.stop()
 
@@ -272,21 +261,16 @@ class Texts:
         While a request for the text waits or runs, another call only waits for it.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
-        deadline_s = time.monotonic() + timeout_s
-        with self._updates.subscribed(job_id) as subscription:
+        with self._updates.subscribed(job_id) as subscription, suppress(TimeoutError):
             job, is_new = await self._translations.request(job_id, language_code, self._price)
             if is_new:
                 self._published(job)
                 self._wake()
-            while job.text_states[language_code].regenerating:
-                try:
-                    change = await subscription.next(max(0.0, deadline_s - time.monotonic()))
-                except TimeoutError:
-                    break
-                if change is None:  # the job was deleted, or the service stops
-                    break
-                if is_newer(change, job):
-                    job = change
+            async with asyncio.timeout(timeout_s):
+                # without a change, the job was deleted, or the service stops
+                while job.text_states[language_code].regenerating and (change := await subscription.next(None)):
+                    if is_newer(change, job):
+                        job = change
         return job
 
     def _published(self, job: Job) -> Job:

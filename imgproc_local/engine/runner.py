@@ -42,31 +42,24 @@ THREAD_NICENESS = 5
 """Stages run at a lower priority than the thread that answers requests."""
 
 
+STOP_GRACE_S = 5.0
+"""How long a graceful shutdown waits for cancelled stages."""
 NO_WORKER_PATIENCE_S = 15.0
 """For how long stages are tried again, once a second, before the engine reports that no worker can be started."""
 
 
 class Limits(Struct, frozen=True):
-    """Limits on the size of pictures and on concurrency.
+    """Limits on the size of pictures, on concurrency and on times.
 
     `max_pixels` is the maximum for one picture, counting all its frames. `pixels_in_progress` is the maximum for all
-    running stages together. `stages_at_once` is the number of stages that each lane runs at the same time.
+    running stages together. `stages_at_once` is the number of stages that each lane runs at the same time. A stage
+    times out after `stage_s`. `storage_retry_s` is the delay between retries after a storage error.
     """
 
     max_pixels: int
     pixels_in_progress: int
     stages_at_once: Mapping[str, int]
-
-
-class Timeouts(Struct, frozen=True):
-    """Timeouts of the runner, in seconds.
-
-    A stage times out after `stage_s`. A graceful shutdown waits `stop_grace_s` for cancelled stages. `storage_retry_s`
-    is the delay between retries after a storage error.
-    """
-
     stage_s: float
-    stop_grace_s: float = 5.0
     storage_retry_s: float = 1.0
 
 
@@ -82,7 +75,6 @@ class Runner:
         updates: Updates,
         wake: Mapping[str, asyncio.Event],
         limits: Limits,
-        timeouts: Timeouts,
     ) -> None:
         self._stored_stages = stored_stages
         self._blobs = blobs
@@ -90,10 +82,9 @@ class Runner:
         self._options = options
         self._updates = updates
         self._wake = wake
-        self._stages_at_once = limits.stages_at_once
+        self._limits = limits
         self._budget = PixelBudget(limits.pixels_in_progress)
         self.durations = StageDurations()
-        self._timeouts = timeouts
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[str, set[CancellationToken]] = {}
         self._without_worker: dict[ThreadPoolExecutor, tuple[float, str]] = {}
@@ -101,7 +92,7 @@ class Runner:
         self.has_unstopped_threads = False
 
     def start(self) -> None:
-        for lane, count in self._stages_at_once.items():
+        for lane, count in self._limits.stages_at_once.items():
             for number in range(count):
                 executor = started_threads(1, f"imgproc-{lane}", _lower_priority)
                 self._tasks.append(asyncio.create_task(self._run_lane(lane, executor), name=f"{lane}-{number}"))
@@ -112,14 +103,14 @@ class Runner:
             token.cancel()
 
     async def stop(self) -> None:
-        """Stop claiming, cancel running stages, and return within `stop_grace_s`."""
+        """Stop claiming, cancel running stages, and return within `STOP_GRACE_S`."""
         self._stopping = True
         for event in self._wake.values():
             event.set()
         for job_id in self._running:
             self.cancel(job_id)
         if self._tasks:
-            _, pending = await asyncio.wait(self._tasks, timeout=self._timeouts.stop_grace_s)
+            _, pending = await asyncio.wait(self._tasks, timeout=STOP_GRACE_S)
             for task in pending:
                 self.has_unstopped_threads = True
                 task.cancel()
@@ -144,13 +135,13 @@ class Runner:
                     claimed = await self._stored_stages.claim(lane)
                 except Exception as error:  # the lane must go on after any error
                     log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
-                    await asyncio.sleep(self._timeouts.storage_retry_s)
+                    await asyncio.sleep(self._limits.storage_retry_s)
                     continue
                 if claimed is None:
                     self._without_worker.pop(executor, None)
                     await wake.wait()
                     continue
-                token = CancellationToken(self._timeouts.stage_s)
+                token = CancellationToken(self._limits.stage_s)
                 if self._stopping:
                     token.cancel()
                 self._running.setdefault(claimed.job.id, set()).add(token)
@@ -241,7 +232,7 @@ class Runner:
 
     async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:
         log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, error.message)
-        await asyncio.sleep(self._timeouts.storage_retry_s)
+        await asyncio.sleep(self._limits.storage_retry_s)
 
     async def _record_once(self, claimed: ClaimedStage, outcome: Output | Exception) -> Job | None:
         """The job with the outcome; None if the stage runs again, or the job has been deleted."""

@@ -102,27 +102,21 @@ class Jobs:
             await require_credits(tx, submission.account_id, sum(submission.prices.values()))
             project_id = await project_of_plan(tx, submission.account_id, submission.plan)
             job_id = new_id(tx.now, above=await tx.value("highest_job_id"))
-            await tx.run(
-                "insert_job",
-                {
-                    "id": job_id,
-                    "image_id": new_id(),
-                    "account_id": submission.account_id,
-                    "project_id": project_id,
-                    "operation": submission.plan.operation.value,
-                    "languages": msgspec.json.encode(submission.plan.languages).decode(),
-                    "convert_to": submission.plan.format.value,
-                    "original_filename": submission.original_filename,
-                    "original_sha256": submission.sha256,
-                    "original_size": submission.size_bytes,
-                    "info": msgspec.json.encode(submission.info).decode(),
-                    "at": tx.at,
-                    "idempotency_key": submission.idempotency_key,
-                    "fingerprint": submission.fingerprint,
-                    "max_width_px": submission.plan.max_width_px,
-                    "max_height_px": submission.plan.max_height_px,
-                },
-            )
+            job = {
+                "id": job_id,
+                "image_id": new_id(),
+                "account_id": submission.account_id,
+                "project_id": project_id,
+                "languages": msgspec.json.encode(submission.plan.languages).decode(),
+                "original_filename": submission.original_filename,
+                "original_sha256": submission.sha256,
+                "original_size": submission.size_bytes,
+                "info": msgspec.json.encode(submission.info).decode(),
+                "at": tx.at,
+                "idempotency_key": submission.idempotency_key,
+                "fingerprint": submission.fingerprint,
+            }
+            await tx.run("insert_job", msgspec.to_builtins(submission.plan) | job)
             if submission.plan.context:
                 await tx.run("insert_context", {"job_id": job_id, "context": submission.plan.context})
             client = {"account_id": submission.account_id, "client_id": submission.client_id}

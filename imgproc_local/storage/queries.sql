@@ -94,7 +94,7 @@ INSERT INTO jobs (
     id, image_id, account_id, project_id, operation, languages, convert_to, original_filename,
     original_sha256, original_size, info, created_at, idempotency_key, fingerprint, max_width_px, max_height_px
 ) VALUES (
-    :id, :image_id, :account_id, :project_id, :operation, :languages, :convert_to, :original_filename,
+    :id, :image_id, :account_id, :project_id, :operation, :languages, :format, :original_filename,
     :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint, :max_width_px, :max_height_px
 );
 

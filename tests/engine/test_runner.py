@@ -24,7 +24,7 @@ from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.engine import runner
 from imgproc_local.engine.engine import Engine
-from imgproc_local.engine.runner import Limits, Timeouts
+from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
@@ -35,9 +35,8 @@ from imgproc_local.storage.translations import Translations
 from tests.support import pictures
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
-TIMEOUTS = Timeouts(stage_s=0.5, storage_retry_s=0.01)
-PATIENT = Timeouts(stage_s=60, storage_retry_s=0.01)
-"""For stages that run until something else ends them, which may take a while on a busy machine."""
+STAGE_S, PATIENT_S = 0.5, 60.0
+"""Timeouts of stages; the second for those that run until something else ends them, which may take a while."""
 
 
 class Harness:
@@ -50,7 +49,7 @@ class Harness:
         folder: Path,
         optimize: StageFunction,
         threads: int,
-        timeouts: Timeouts,
+        stage_s: float,
     ) -> None:
         self.database = database
         self.jobs = Jobs(database, 1000)
@@ -68,8 +67,7 @@ class Harness:
             ),
             Options(target_score=85.0),
             Prices(),
-            Limits(max_pixels=10**9, pixels_in_progress=10**9, stages_at_once={CODECS_LANE: threads}),
-            timeouts,
+            Limits(10**9, 10**9, {CODECS_LANE: threads}, stage_s, storage_retry_s=0.01),
         )
 
     def _with_file(self, function: StageFunction) -> StageFunction:
@@ -108,12 +106,12 @@ async def harness(
     optimize: StageFunction,
     threads: int = 1,
     stages_type: type[Stages] = Stages,
-    timeouts: Timeouts = TIMEOUTS,
+    stage_s: float = STAGE_S,
 ) -> AsyncIterator[Harness]:
     folder.mkdir(exist_ok=True)
     database = await open_database(folder / "jobs.db")
     try:
-        made = Harness(database, stages_type(database), folder, optimize, threads, timeouts)
+        made = Harness(database, stages_type(database), folder, optimize, threads, stage_s)
         await made.engine.start()
         try:
             yield made
@@ -269,7 +267,7 @@ async def test_followers_are_sent_a_change_while_no_stage_starts_or_ends(tmp_pat
     async with harness(tmp_path, wait) as service:
         job = await service.accept()
         await asyncio.to_thread(running.wait, 5)
-        follow = service.engine.follow(job.id, timeout_s=5)
+        follow = service.engine.follow(job.id)
         first = await anext(follow)
         assert first is not None
         await service.keys.create("a key")  # a transaction that changes no stage, as an edit of a text
@@ -293,7 +291,7 @@ async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp
     async def last_status(service: Harness, job_id: str) -> list[Status | None]:
         return [job.status if job else None async for job in service.engine.follow(job_id)]
 
-    async with harness(tmp_path, wait, timeouts=PATIENT) as service:
+    async with harness(tmp_path, wait, stage_s=PATIENT_S) as service:
         job = await service.accept()
         began = time.monotonic()
         assert (await service.engine.wait(job.id, 0.1)).status in (Status.PENDING, Status.OPTIMIZING)
