@@ -24,15 +24,3 @@ async def test_never_more_than_the_limit_and_everyone_gets_his_turn() -> None:
         await asyncio.gather(*(work(name, pixels) for name, pixels in enumerate(sizes)))
     assert most <= 10
     assert order == sorted(order), "first come, first served: a large picture is not overtaken for ever"
-
-
-async def test_who_gives_up_waiting_leaves_nothing_taken() -> None:
-    budget = PixelBudget(10)
-    async with budget.acquired(10):
-        waiting = [asyncio.create_task(budget.acquired(10).__aenter__()) for _ in range(3)]
-        await asyncio.sleep(0)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-    async with asyncio.timeout(1), budget.acquired(10):
-        pass

@@ -30,7 +30,7 @@ from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.stages import MAX_ATTEMPTS, ClaimedStage, Stages
+from imgproc_local.storage.stages import ClaimedStage, Stages
 from imgproc_local.storage.translations import Translations
 from tests.support import pictures
 
@@ -170,22 +170,6 @@ async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path
         assert job.status is Status.COMPLETED
 
 
-async def test_a_stage_without_room_for_its_result_runs_again(tmp_path: Path) -> None:
-    calls = 0
-
-    def full_at_first(work: WorkItem, check_stop: CheckStop) -> Output:
-        nonlocal calls
-        calls += 1
-        if calls <= MAX_ATTEMPTS:
-            raise StorageFailed("The disk is full.")
-        return smaller(work, check_stop)
-
-    async with harness(tmp_path, full_at_first) as service:
-        job = await service.engine.wait((await service.accept()).id, 10)
-        assert job.status is Status.COMPLETED
-    assert calls == MAX_ATTEMPTS + 1, "such attempts do not count"
-
-
 async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,32 +238,6 @@ async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> Non
 
 
 # ---- following ----
-
-
-async def test_followers_are_sent_a_change_while_no_stage_starts_or_ends(tmp_path: Path) -> None:
-    running, go = threading.Event(), threading.Event()
-
-    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
-        running.set()
-        go.wait(5)
-        return Output(keeps_original=True)
-
-    async with harness(tmp_path, wait) as service:
-        job = await service.accept()
-        await asyncio.to_thread(running.wait, 5)
-        follow = service.engine.follow(job.id)
-        first = await anext(follow)
-        assert first is not None
-        await service.keys.create("a key")  # a transaction that changes no stage, as an edit of a text
-        changed = await service.jobs.get(job.id)
-        for snapshot in (first, changed, changed):
-            service.engine._updates.publish(snapshot)
-        go.set()
-        states = [state async for state in follow]
-    assert states[0] is changed
-    assert states.count(changed) == 1
-    assert states[-1] is not None
-    assert states[-1].status is Status.COMPLETED
 
 
 async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp_path: Path) -> None:

@@ -28,18 +28,6 @@ async def count_accounts(database: Database) -> int:
         return len(await read._connection.execute_fetchall("SELECT 1 FROM accounts"))  # type: ignore[arg-type]
 
 
-async def test_a_failing_transaction_leaves_nothing(tmp_path: Path) -> None:
-    database = await open_database(tmp_path / "d.db")
-    try:
-        with pytest.raises(RuntimeError):
-            async with database.transaction() as tx:
-                await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
-                raise RuntimeError
-        assert await count_accounts(database) == 0
-    finally:
-        await database.close()
-
-
 async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(tmp_path: Path) -> None:
     database = await open_database(tmp_path / "d.db")
     try:

@@ -62,16 +62,6 @@ async def test_the_oldest_version_is_deleted_after_fifty(store: Store) -> None:
         await translations.undo(job.id, "en")
 
 
-async def test_versions_are_deleted_with_their_job(store: Store) -> None:
-    job = await edited(store, 3)
-    await store.jobs.delete(job.id, store.account_id)
-    async with store.database.reading() as read:
-        rows = await read._connection.execute_fetchall("SELECT 1 FROM translation_versions")
-    assert list(rows) == []
-    with pytest.raises(NotFound):
-        await Translations(store.database, 10).undo(job.id, "en")
-
-
 # ---- requests to write a text anew ----
 
 
@@ -153,19 +143,6 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     assert "Interrupted" in ((await state(store, job)).error or "")
     assert await store.balance() == PAID
     assert await store.stages.claim("vision") is None
-
-
-async def test_a_deleted_job_gives_back_what_has_not_started(store: Store) -> None:
-    job = await analyzed(store)
-    await request(store, job, "de")
-    running = await claim(store)
-    await request(store, job, "en")
-    await store.jobs.delete(job.id, store.account_id)
-    assert await store.balance() == PAID - PRICE
-    assert await store.stages.record_done(running, None, (NEW,)) is None
-    assert await store.stages.record_failed(running, "No description.") is None
-    assert await store.stages.claim("vision") is None
-    assert await store.balance() == PAID - PRICE
 
 
 async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_its_age(store: Store) -> None:
