@@ -86,7 +86,8 @@ class Runner:
         self._budget = PixelBudget(limits.pixels_in_progress)
         self.durations = StageDurations()
         self._tasks: list[asyncio.Task[None]] = []
-        self._running: dict[str, set[CancellationToken]] = {}
+        self._running: dict[CancellationToken, str] = {}
+        """The jobs of the running stages."""
         self._without_worker: dict[ThreadPoolExecutor, tuple[float, str]] = {}
         self._stopping = False
         self.has_unstopped_threads = False
@@ -99,16 +100,17 @@ class Runner:
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
-        for token in self._running.get(job_id, ()):
-            token.cancel()
+        for token, running_job_id in self._running.items():
+            if running_job_id == job_id:
+                token.cancel()
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within `STOP_GRACE_S`."""
         self._stopping = True
         for event in self._wake.values():
             event.set()
-        for job_id in self._running:
-            self.cancel(job_id)
+        for token in self._running:
+            token.cancel()
         if self._tasks:
             _, pending = await asyncio.wait(self._tasks, timeout=STOP_GRACE_S)
             for task in pending:
@@ -144,7 +146,7 @@ class Runner:
                 token = CancellationToken(self._limits.stage_s)
                 if self._stopping:
                     token.cancel()
-                self._running.setdefault(claimed.job.id, set()).add(token)
+                self._running[token] = claimed.job.id
                 self._updates.publish(claimed.job)
                 await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, executor)))
                 if claimed.attempts > 1:
@@ -154,7 +156,6 @@ class Runner:
 
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
         """Run one stage and record its outcome."""
-        job_id = claimed.job.id
         outcome: Output | Exception
         began_s = time.monotonic()
         try:
@@ -167,9 +168,7 @@ class Runner:
             if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
                 outcome = NoWorker("The system starts no more threads for this user, or has no memory left.")
         finally:
-            self._running[job_id].discard(token)
-            if not self._running[job_id]:
-                del self._running[job_id]
+            del self._running[token]
         if isinstance(outcome, NoWorker):
             since_s, _ = self._without_worker.get(executor, (time.monotonic(), ""))
             self._without_worker[executor] = since_s, outcome.message

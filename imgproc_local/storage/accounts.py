@@ -127,13 +127,13 @@ class Credits:
 
     async def balance(self, account_id: str) -> int:
         async with self._database.reading() as read:
-            return int(await read.value("account_balance", {"account_id": account_id}))
+            return int((await _account_by_id(read, account_id))["balance"])
 
     async def grant(self, account_id: str, amount: int) -> int:
         """Add `amount` credits and return the new balance."""
         async with self._database.transaction() as tx:
             await move_credits(tx, account_id, "grant", amount)
-            return int(await tx.value("account_balance", {"account_id": account_id}))
+            return int((await _account_by_id(tx, account_id))["balance"])
 
 
 async def move_credits(
@@ -148,10 +148,15 @@ async def move_credits(
 
 async def require_credits(tx: Transaction, account_id: str, required: int) -> None:
     """Raises: InsufficientCredits, where the balance of the account is smaller."""
-    account = await tx.one("account_by_id", {"account_id": account_id})
-    assert account is not None
+    account = await _account_by_id(tx, account_id)
     if account["balance"] < required:
         raise InsufficientCredits(required, account["balance"], account["name"])
+
+
+async def _account_by_id(tx: Transaction, account_id: str) -> Row:
+    account = await tx.one("account_by_id", {"account_id": account_id})
+    assert account is not None
+    return account
 
 
 # ---- projects ----
@@ -164,7 +169,7 @@ async def project_of_plan(tx: Transaction, account_id: str, plan: Plan) -> str:
         InvalidRequest: the plan names a project by an id that this account does not have.
     """
     if plan.project_id is not None:
-        return await _project_by_id(tx, account_id, plan.project_id)
+        return await require_project(tx, account_id, plan.project_id)
     project_id = await tx.value("project_by_name", {"account_id": account_id, "name": plan.project_name})
     if project_id is None:
         project_id = new_id()
@@ -173,13 +178,8 @@ async def project_of_plan(tx: Transaction, account_id: str, plan: Plan) -> str:
     return str(project_id)
 
 
-async def require_project(database: Database, account_id: str, project_id: str) -> None:
-    """Raises: InvalidRequest, where the account has no such project."""
-    async with database.reading() as read:
-        await _project_by_id(read, account_id, project_id)
-
-
-async def _project_by_id(tx: Transaction, account_id: str, project_id: str) -> str:
+async def require_project(tx: Transaction, account_id: str, project_id: str) -> str:
+    """The id as it is stored. Raises: InvalidRequest, where the account has no such project."""
     found = await tx.value("project_by_id", {"id": project_id, "account_id": account_id})
     if found is None:
         message = f"project_id must name a project of this account; {project_id!r} does not."

@@ -160,7 +160,8 @@ class Jobs:
 
     async def require_project(self, account_id: str, project_id: str) -> None:
         """Raises `InvalidRequest` where the account has no such project."""
-        await require_project(self._database, account_id, project_id)
+        async with self._database.reading() as read:
+            await require_project(read, account_id, project_id)
 
     # ---- reading ----
 

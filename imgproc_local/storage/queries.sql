@@ -8,9 +8,6 @@ SELECT id, name, balance FROM accounts WHERE name = :name;
 -- name: account_by_id
 SELECT name, balance FROM accounts WHERE id = :account_id;
 
--- name: account_balance
-SELECT balance FROM accounts WHERE id = :account_id;
-
 -- name: insert_account
 INSERT INTO accounts (id, name, balance, created_at) VALUES (:id, :name, 0, :at);
 

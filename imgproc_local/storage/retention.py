@@ -73,20 +73,20 @@ class Retention:
         return Removable(*row)
 
     async def remove(self, age: MaxAge) -> None:
-        """Delete the jobs that are too old, and detach the files that are. `delete_files` deletes the files."""
-        while await self._remove_batch(age):
-            pass
+        """Delete the jobs that are too old. Of younger jobs, mark the files as removed that are older than theirs may be.
 
-    async def _remove_batch(self, age: MaxAge) -> bool:
-        """Returns False if nothing was left to remove."""
-        async with self._database.transaction() as tx:
-            rows = await tx.all("too_old", age.limits(tx.now, BATCH))
-            for row in rows:
-                for column, (kind, statement) in CHANGES.items():
-                    if row[column]:
-                        await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
-                        await tx.run(statement, {"job_id": row["id"], "at": tx.at})
-        return bool(rows)
+        `delete_files` deletes the files.
+        """
+        found = True
+        while found:
+            async with self._database.transaction() as tx:
+                rows = await tx.all("too_old", age.limits(tx.now, BATCH))
+                for row in rows:
+                    for column, (kind, statement) in CHANGES.items():
+                        if row[column]:
+                            await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
+                            await tx.run(statement, {"job_id": row["id"], "at": tx.at})
+            found = bool(rows)
 
     async def delete_files(self, blobs: Blobs) -> int:
         """Delete those of the queued files that no row references, and return how many were queued.
