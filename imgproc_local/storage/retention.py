@@ -73,7 +73,7 @@ class Retention:
         return Removable(*row)
 
     async def remove(self, age: MaxAge) -> None:
-        """Delete the jobs that are too old. Of younger jobs, mark the files as removed that are older than theirs may be.
+        """Delete the jobs that are too old, and mark files of younger jobs as removed that are too old for them.
 
         `delete_files` deletes the files.
         """
