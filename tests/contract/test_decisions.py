@@ -730,8 +730,6 @@ def test_jobs_are_listed_newest_first_with_filters_and_cursor(gated: Running, de
     done = gated.client.get("/jobs", params={"status": "completed"}).json()["data"]
     assert [job["job_id"] for job in done] == [job["job_id"] for job in every]
     assert gated.client.get("/jobs", params={"status": "failed"}).json()["data"] == []
-    for query, field in (({"status": "sleeping"}, "status"), ({"limit": 0}, "limit"), ({"cursor": "!"}, "cursor")):
-        assert list(problems(gated.client.get("/jobs", params=query))) == [field]
 
 
 def test_delete_cancels_what_has_not_started_and_removes_the_files(gated: Running, describer: GatedDescriber) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.support import pictures
 from tests.support.service import Running, running
@@ -34,22 +33,6 @@ def test_a_status_is_one_of_the_words_of_the_set_in_force(service: Running, tmp_
     assert enums_of_statuses(document(service)) == [SET_A] * 4
     with running(tmp_path, status_set="B") as other:
         assert enums_of_statuses(document(other)) == [SET_B] * 4
-
-
-@pytest.mark.parametrize("name", ["limit", "status", "cursor", "project_id"])
-def test_a_parameter_of_the_list_may_not_be_empty(service: Running, name: str) -> None:
-    answer = service.client.get(f"/jobs?{name}=")
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == [name]
-    assert service.client.get("/jobs").status_code == 200
-
-
-@pytest.mark.parametrize("name", ["images", "languages"])
-def test_a_number_of_afford_may_not_be_empty(service: Running, name: str) -> None:
-    query = {"images": "1", "languages": "1"} | {name: ""}
-    answer = service.client.get("/credits/afford", params=query)
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == [name]
 
 
 def test_options_lists_every_documented_method(service: Running) -> None:

@@ -70,40 +70,6 @@ def test_a_picture_with_words_of_a_person_needs_no_text(service: Running) -> Non
     assert [text["needs_text"] for text in image["translations"]] == [False] * 3
 
 
-def test_jobs_that_need_a_text_are_listed(tmp_path: Path) -> None:
-    with running(tmp_path) as service:
-
-        def listed(**query: Any) -> list[str]:
-            return [job["job_id"] for job in service.client.get("/jobs", params=query).json()["data"]]
-
-        unknown = [service.process("analyze", pictures.jpeg(), languages=["en", "de"])["job_id"] for _ in range(3)]
-        known = service.process("analyze", jpeg_with_metadata())["job_id"]
-        failed = service.process("process", pictures.broken_jpeg())["job_id"]
-        unknown = unknown[::-1]
-        assert listed() == [failed, known, *unknown]
-        assert listed(needs_text="true") == unknown
-        assert listed(needs_text="true", status="completed") == unknown
-        assert listed(needs_text="true", status="failed") == []
-        form = {"files": {"image": ("a.jpg", pictures.jpeg())}, "data": {"project_name": "Birds"}}
-        answer = service.client.post("/images/analyze", headers={"Prefer": "wait=60"}, **form)
-        of_birds = {"needs_text": "true", "project_id": answer.headers["X-Project-Id"]}
-        assert listed(**of_birds) == [answer.json()["data"]["job_id"]]
-        assert service.client.delete(f"/jobs/{answer.json()['data']['job_id']}").status_code == 204
-        first = service.client.get("/jobs", params={"needs_text": "true", "limit": 2}).json()
-        assert listed(needs_text="true", cursor=first["next_cursor"]) == unknown[2:]
-        with service.client_for(service.make_key("another")) as other:
-            assert other.get("/jobs", params={"needs_text": "true"}).json()["data"] == []
-        assert service.client.delete(f"/jobs/{unknown[0]}").status_code == 204
-        assert unknown[0] not in listed(needs_text="true")
-
-
-@pytest.mark.parametrize("value", ["", "1", "false"])
-def test_another_value_of_needs_text_is_refused(service: Running, value: str) -> None:
-    answer = service.client.get("/jobs", params={"needs_text": value})
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == ["needs_text"]
-
-
 def test_without_pixel_texts_the_alt_text_of_an_unknown_picture_is_empty(tmp_path: Path) -> None:
     with running(tmp_path, pixel_texts=False) as service:
         image = service.process("process", pictures.jpeg(), "IMG_1.jpg", languages=["en", "de"])["image"]

@@ -62,13 +62,6 @@ def test_a_revoked_key_is_refused_at_once_and_is_still_listed(service: Running, 
     assert "message" in again.json()
 
 
-def test_keys_created_or_revoked_elsewhere_are_listed(service: Running, page: httpx.Client) -> None:
-    key, _ = service.run(service.services.store.keys.create("elsewhere", "another account"))
-    assert listed(page)[key.id]["account"] == "another account"
-    service.run(service.services.store.keys.revoke(key.id))
-    assert listed(page)[key.id]["revoked_at"] is not None
-
-
 @pytest.mark.parametrize("limit", [None, 0, 1, 1_000_000])
 def test_rate_limits_within_bounds_are_accepted(page: httpx.Client, limit: int | None) -> None:
     assert create(page, name="bounds", rate_limit=limit)["rate_limit"] == limit

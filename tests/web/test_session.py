@@ -147,10 +147,6 @@ def test_a_wrong_secret_is_refused(service: Running, value: str) -> None:
     assert "imgproc-local sign-in" in answer.json()["message"]
 
 
-def test_the_secret_of_a_session_is_not_a_key_of_the_api(service: Running) -> None:
-    assert httpx.get(f"{service.url}/credits/balance", headers=service.page_session()).status_code == 401
-
-
 def test_the_sessions_are_listed_and_each_can_be_ended(service: Running) -> None:
     one, two = service.page_session("Browser\x1b one" + "x" * 300), service.page_session("Browser two")
     (own,) = (session for session in sessions_of(service, one) if session["current"])
