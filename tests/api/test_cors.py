@@ -55,36 +55,26 @@ def test_a_page_can_read_errors(service: Running) -> None:
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (status, SHOP)
 
 
-def test_the_private_network_preflight_is_answered(service: Running) -> None:
+def test_a_preflight_allows_every_method_and_a_private_network(service: Running) -> None:
     headers = {"Origin": SHOP, **PREFLIGHT, "Access-Control-Request-Private-Network": "true"}
     answer = httpx.options(f"{service.url}/exports", headers=headers)
     assert answer.headers["access-control-allow-private-network"] == "true"
-
-
-def test_every_method_of_the_api_is_allowed(service: Running) -> None:
-    headers = {"Origin": SHOP, **PREFLIGHT}
-    allowed = httpx.options(f"{service.url}/jobs", headers=headers).headers["access-control-allow-methods"]
     paths = json.loads(openapi.build())["paths"].values()
     methods = {method.upper() for path in paths for method in path if method != "servers"}
-    assert methods <= set(allowed.split(", "))
+    assert methods <= set(answer.headers["access-control-allow-methods"].split(", "))
 
 
 @pytest.mark.parametrize(
-    "origin",
-    ["https://evil.example", "http://shop.example", "https://shop.example.evil.example", "https://shop.example:8443",
-     "https://SHOP.example", "null", "*", ""],
+    "origins",
+    [["https://evil.example"], ["http://shop.example"], ["https://shop.example.evil.example"],
+     ["https://shop.example:8443"], ["https://SHOP.example"], ["null"], ["*"], [""], [SHOP, SHOP]],
 )  # fmt: skip
-def test_other_origins_get_no_permission(service: Running, origin: str) -> None:
-    preflight = httpx.options(f"{service.url}/images/optimize", headers={"Origin": origin, **PREFLIGHT})
-    answer = httpx.get(f"{service.url}/languages", headers={"Origin": origin})
-    for received in (preflight, answer):
+def test_other_origins_get_no_permission(service: Running, origins: list[str]) -> None:
+    sent = [("Origin", origin) for origin in origins]
+    preflight = httpx.options(f"{service.url}/images/optimize", headers=[*sent, *PREFLIGHT.items()])
+    for received in (preflight, httpx.get(f"{service.url}/languages", headers=sent)):
         assert cors_headers(received) == {}
         assert received.headers["vary"] == "Origin"
-
-
-def test_two_origins_are_none(service: Running) -> None:
-    answer = httpx.get(f"{service.url}/languages", headers=[("Origin", SHOP), ("Origin", SHOP)])
-    assert cors_headers(answer) == {}
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/local/overview", "/local/keys", "/healthz", "/metrics"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,7 +10,7 @@ import pytest
 
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
-from tests.support.service import GatedDescriber, Running, running
+from tests.support.service import GatedDescriber, Running
 
 GENERATED = re.compile(r"[0-9a-f]{16}")
 
@@ -38,14 +37,9 @@ def test_a_well_formed_request_id_of_a_client_is_returned(service: Running, sent
     assert httpx.get(f"{service.url}/languages", headers={"X-Request-Id": sent}).headers["x-request-id"] == sent
 
 
-@pytest.mark.parametrize("sent", ["", "0" * 65, "a b", "é", "a=1", "a,b"])
-def test_any_other_is_replaced(service: Running, sent: str) -> None:
-    answer = httpx.get(f"{service.url}/languages", headers=[(b"X-Request-Id", sent.encode())])
-    assert GENERATED.fullmatch(answer.headers["x-request-id"])
-
-
-def test_two_request_ids_are_replaced(service: Running) -> None:
-    answer = httpx.get(f"{service.url}/languages", headers=[("X-Request-Id", "a"), ("X-Request-Id", "b")])
+@pytest.mark.parametrize("sent", [[""], ["0" * 65], ["a b"], ["é"], ["a=1"], ["a,b"], ["a", "b"]])
+def test_any_other_is_replaced(service: Running, sent: list[str]) -> None:
+    answer = httpx.get(f"{service.url}/languages", headers=[(b"X-Request-Id", each.encode()) for each in sent])
     assert GENERATED.fullmatch(answer.headers["x-request-id"])
 
 
@@ -80,17 +74,10 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
-@pytest.fixture
-def gated_service(tmp_path: Path) -> Iterator[tuple[Running, GatedDescriber]]:
-    describer = GatedDescriber()
-    with running(tmp_path, lambda: describer) as service:
-        yield service, describer
-
-
 def test_metrics_count_requests_by_route_and_show_the_queue_and_bytes(
-    gated_service: tuple[Running, GatedDescriber],
+    gated: Running, describer: GatedDescriber
 ) -> None:
-    service, describer = gated_service
+    service = gated
     describer.open.clear()
     picture = pictures.jpeg()
     jobs = [service.dispatch("analyze", picture)["job_id"] for _ in range(3)]
@@ -113,14 +100,11 @@ def test_metrics_count_requests_by_route_and_show_the_queue_and_bytes(
         service.final(job)
 
 
-def test_metrics_have_a_histogram_of_each_stage_and_outcome(
-    gated_service: tuple[Running, GatedDescriber],
-) -> None:
-    service, describer = gated_service
-    service.process("analyze", pictures.jpeg())
+def test_metrics_have_a_histogram_of_each_stage_and_outcome(gated: Running, describer: GatedDescriber) -> None:
+    gated.process("analyze", pictures.jpeg())
     describer.error = RuntimeError("planted")
-    service.process("analyze", pictures.jpeg())
-    shown = samples(httpx.get(f"{service.root}/metrics").text)
+    gated.process("analyze", pictures.jpeg())
+    shown = samples(httpx.get(f"{gated.root}/metrics").text)
     name = "imgproc_stage_duration_seconds"
     for outcome in ("done", "failed"):
         labels = f'stage="analyze",outcome="{outcome}"'

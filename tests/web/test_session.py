@@ -164,7 +164,9 @@ def test_a_sign_out_ends_the_session_and_the_key_of_the_page(service: Running) -
 
     def create(for_page: bool) -> str:
         answer = httpx.post(
-            f"{service.root}/local/keys", headers=headers, json={"name": "Local page", "for_page": for_page}
+            f"{service.root}/local/keys",
+            headers=headers,
+            json={"name": "Local page", "for_page": for_page, "rate_limit": 2},
         )
         return str(answer.json()["data"]["key"])
 
@@ -173,6 +175,7 @@ def test_a_sign_out_ends_the_session_and_the_key_of_the_page(service: Running) -
 
     first, own, program = create(for_page=True), create(for_page=True), create(for_page=False)
     assert [works(key) for key in (first, own, program)] == [False, True, True]
+    assert [works(own) for _ in range(3)] == [True] * 3, "the key of the page has no rate limit"
     assert httpx.post(f"{service.root}/local/sign-out", headers=headers).status_code == 204
     assert [works(key) for key in (own, program)] == [False, True]
     assert status_of(service, headers) == 401
