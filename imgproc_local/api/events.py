@@ -21,8 +21,8 @@ from litestar.enums import HttpMethod
 from litestar.response import Stream
 
 from imgproc_local.api.auth import authenticated_key, caller, services_of
-from imgproc_local.api.operations import get
-from imgproc_local.api.wire import INCLUDE, AccountEvent, StatusEvent, job_body
+from imgproc_local.api.operations import Content, get
+from imgproc_local.api.wire import INCLUDE, job_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
 from imgproc_local.engine.updates import Changes
@@ -40,11 +40,13 @@ CHECK_KEY_EVERY_S = 1.5
 TOTALS_EVERY_S = 1.0
 """Totals are sent at most once in this time. Reading those of 5,000 jobs takes about 10 ms."""
 JOBS_PER_READ = 100
+EVENTS: Content = {"text/event-stream": {"schema": {"type": "string"}}}
+"""Text for OpenAPI 3.1, which has no schema for a stream. The data of each event is JSON: see README.md."""
 PAUSE_S = 0.1
 """The pause after jobs were sent. Changes of a job during the pause are sent as one."""
 
 
-@get("/jobs/{job_id:str}/events", "jobs", {"text/event-stream": {"schema": StatusEvent}})
+@get("/jobs/{job_id:str}/events", "jobs", EVENTS)
 async def job_events(request: Request[Any, Any, Any]) -> Stream:
     """Server-Sent Events of a job, one per change, until it is final (local addition)."""
     services, account_id = caller(request)
@@ -53,7 +55,7 @@ async def job_events(request: Request[Any, Any, Any]) -> Stream:
     return _stream(request, _job_events(services, job_id, account_id))
 
 
-@get("/events", "jobs", {"text/event-stream": {"schema": AccountEvent}})
+@get("/events", "jobs", EVENTS)
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
     """Server-Sent Events of all jobs of the account: a snapshot and totals, then every change (local addition)."""
     return _stream(request, _account_events(*caller(request)))

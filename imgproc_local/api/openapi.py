@@ -27,14 +27,7 @@ from imgproc_local.api.requests import FIELDS_OF, TEXT_FIELDS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
 
-TAGS = {
-    "images": "Uploads and files",
-    "translations": "Texts of an image",
-    "jobs": "Jobs and their changes",
-    "exports": "Archives",
-    "account": "Credits and projects of the account",
-    "service": "The service itself",
-}
+TAGS = ("images", "translations", "jobs", "exports", "account", "service")
 """Groups of operations. Generators make a class or a module of each."""
 REF = "#/components/schemas/{name}"
 UPLOAD_FIELDS: dict[str, Any] = {
@@ -136,7 +129,7 @@ def build(status_set: wire.StatusSet = "A") -> bytes:
             },
             "servers": [{"url": "/api/v1"}],
             "security": [{"bearer": []}, {"apiKey": []}],
-            "tags": [{"name": name, "description": description} for name, description in TAGS.items()],
+            "tags": [{"name": name} for name in TAGS],
             "paths": msgspec.Raw(paths),
             "components": {
                 "schemas": _schemas(structs),

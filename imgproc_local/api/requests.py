@@ -135,15 +135,12 @@ class Parameters:
     def read(self, field: Field) -> Any:
         """The value of a parameter, which may be sent once; None if it was not sent or is invalid."""
         values = self._values(field.name)
+        value = field.value(values[0]) if len(values) == 1 else None
         if len(values) > 1:
             self._refuse(field.name, "sent once")
-        elif not values and field.required:
+        elif value is None and (values or field.required):
             self._refuse(field.name, field.expected)
-        elif values and (value := field.value(values[0])) is not None:
-            return value
-        elif values:
-            self._refuse(field.name, field.expected)
-        return None
+        return value
 
     def words(self, name: str, known: Sequence[Word]) -> list[Word]:
         """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""

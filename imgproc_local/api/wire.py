@@ -187,28 +187,6 @@ class HealthBody(Struct, frozen=True):
     status: Literal["ok"]
 
 
-class StatusEvent(Struct, frozen=True):
-    """One event of the stream of `GET /jobs/{id}/events`. Source: OpenAPI 3.2, "Sequential Media Types"."""
-
-    event: Literal["status"]
-    data: Annotated[
-        str,
-        Meta(
-            extra_json_schema={
-                "contentMediaType": "application/json",
-                "contentSchema": {"$ref": "#/components/schemas/JobBody"},
-            }
-        ),
-    ]
-
-
-class AccountEvent(Struct, frozen=True):
-    """One event of the stream of `GET /events`; its data is JSON on one line."""
-
-    event: Literal["snapshot", "job", "deleted", "totals", "reset"]
-    data: str
-
-
 # ---- errors ----
 # these are filled with the attributes of the error that have their fields' names
 

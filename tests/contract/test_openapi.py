@@ -44,14 +44,9 @@ def test_options_lists_every_documented_method(service: Running) -> None:
         assert allowed == methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()), path
 
 
-def test_the_event_stream_has_the_schema_of_its_events(service: Running) -> None:
-    published = document(service)
-    answer = published["paths"]["/jobs/{id}/events"]["get"]["responses"]["200"]
-    assert list(answer["content"]) == ["text/event-stream"]
-    schema = published["components"]["schemas"][answer["content"]["text/event-stream"]["schema"]["$ref"][21:]]
-    assert schema["properties"]["event"]["enum"] == ["status"]
-    assert schema["properties"]["data"]["contentSchema"]["$ref"].endswith("/JobBody")
+def test_the_event_stream_has_its_media_type(service: Running) -> None:
+    answer = document(service)["paths"]["/jobs/{id}/events"]["get"]["responses"]["200"]
     job = service.process("optimize", pictures.jpeg())
     stream = service.client.get(f"/jobs/{job['job_id']}/events")
-    assert stream.headers["content-type"].startswith("text/event-stream")
+    assert stream.headers["content-type"].partition(";")[0] in answer["content"]
     assert stream.text.startswith("event: status\ndata: {")
