@@ -8,7 +8,7 @@ from pathlib import Path
 from imgproc_local.archive.manifest import PARTS_FOLDER, REPORT_NAME, TABLE_NAME, TEXTS_NAME
 from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
 from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
-from imgproc_local.domain.errors import InvalidRequest, SettingInvalid
+from imgproc_local.domain.errors import InvalidRequest
 
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
@@ -75,21 +75,8 @@ def is_url(location: str) -> bool:
 
 
 def open_store(location: str) -> Store:
-    """The store at a location that `absolute` returned.
-
-    Raises: SettingInvalid, if the plug-in of its URL is missing; ModuleNotFoundError, without fsspec; OSError.
-    """
-    if not is_url(location):
-        return LocalStore(Path(location))
-    try:
-        return ObjectStore(location)
-    except ImportError as error:
-        if error.name == "fsspec":
-            raise
-        raise SettingInvalid(
-            f"URLs that begin with {location.partition('://')[0]}:// need a plug-in of fsspec, here and on every worker"
-            f" ({error})."
-        ) from error
+    """The store at a location that `absolute` returned. Raises: ImportError, without the plug-in for a URL; OSError."""
+    return ObjectStore(location) if is_url(location) else LocalStore(Path(location))
 
 
 def require_no_tables(store: Store, target: str) -> None:

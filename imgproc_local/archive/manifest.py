@@ -40,8 +40,6 @@ PART_ROWS = 5000
 """The rows after which a part is stored, and those that are in memory while the tables are made."""
 FLUSH_S = 30.0
 """How long the client collects rows before it stores a part. If it is killed, their pictures are processed again."""
-CACHE_KB = 4 * 1024
-"""The size of SQLite's cache."""
 MAX_LISTED = 100
 """The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
 
@@ -96,9 +94,7 @@ class Manifest:
         pa.set_memory_pool(pa.system_memory_pool())
         self._target = target
         self._folder = folder
-        self._index = sqlite3.connect(folder / "rows.sqlite", isolation_level=None)
-        for setting in ("journal_mode = OFF", "synchronous = OFF", f"cache_size = -{CACHE_KB}"):
-            self._index.execute(f"PRAGMA {setting}")
+        self._index = sqlite3.connect("", isolation_level=None)  # a temporary file that only this connection has
         self._index.execute("CREATE TABLE rows (source TEXT PRIMARY KEY, row TEXT)")
         self.parts = [key for key in target.keys(PARTS_FOLDER) if PART_NAME.search(key)]
         self._unsaved: list[str] = []
@@ -135,20 +131,17 @@ class Manifest:
             self._store_part(self._unsaved)
             self._unsaved = []
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether an earlier run has written the tables and the report, and no part was added since.
-
-        Also if there is no part: a target that has tables also has parts, by which `require_no_tables` knows them.
-        """
-        names = (TABLE_NAME, TEXTS_NAME, REPORT_NAME)
-        return not self.parts or (len(self.parts) == 1 and all(self._target.exists(name) for name in names))
-
     def finish(self, report: Callable[[Summary], bytes]) -> None:
         """Write the tables and the report, and one part in place of all others.
 
-        If it is interrupted, the next run does it again, because there are several parts or no table. Raises: OSError.
+        Nothing is written if an earlier run has done this and no part was added since, or if there is no part: a target
+        that has tables also has parts, by which `require_no_tables` knows them. If it is interrupted, the next run does
+        it again, because there are several parts or no table. Raises: OSError.
         """
+        self.flush()
+        names = (TABLE_NAME, TEXTS_NAME, REPORT_NAME)
+        if not self.parts or (len(self.parts) == 1 and all(self._target.exists(name) for name in names)):
+            return
         with (
             pq.ParquetWriter(self._folder / TABLE_NAME, row_schema(), compression="zstd") as table,
             (self._folder / TEXTS_NAME).open("wb") as texts,
@@ -163,7 +156,7 @@ class Manifest:
         (self._folder / REPORT_NAME).write_bytes(report(summary))
         replaced = tuple(self.parts)
         self._store_part(line for (line,) in self._index.execute("SELECT row FROM rows ORDER BY source"))
-        for name in (TABLE_NAME, TEXTS_NAME, REPORT_NAME):
+        for name in names:
             self._target.put(name, self._folder / name)
         for part in replaced:
             self._target.remove(part)

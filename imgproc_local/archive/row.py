@@ -101,12 +101,10 @@ def with_earlier_results(row: Row, earlier: Row | None, target: Store, new: Coll
 class PendingPicture(Struct, frozen=True):
     """A picture that has to be processed, with its row of an earlier run.
 
-    `described` is the result of its analyze stage on a worker that has the vision model; None if the worker that
-    processes the picture also runs that stage. `is_repeated` says that the workers of an earlier task of the picture
-    ended.
+    `described` is the result of its analyze stage on a worker that has the vision model; None if there is none yet, or
+    if the worker that processes the picture also runs that stage.
     """
 
     picture: SourceObject
     earlier: Row | None = None
     described: StageResult | None = None
-    is_repeated: bool = False

@@ -116,10 +116,8 @@ def run_archive(
                 manifest.add(row)
                 counts.add(row)
                 on_change(counts)
-        manifest.flush()
-        if not manifest.is_finished:
-            is_complete = counts.saw_all and not stop.is_set()
-            manifest.finish(lambda summary: report_page(summary, model, is_complete))
+        is_complete = counts.saw_all and not stop.is_set()
+        manifest.finish(lambda summary: report_page(summary, model, is_complete))
     return counts
 
 

@@ -64,10 +64,7 @@ def process(spec: RunSpec, pending: PendingPicture) -> Row:
 
     Raises: SettingInvalid; StorageFailed, if the disk or the target is full.
     """
-    tools = _tools(spec)
-    if pending.described is None and spec.model:
-        _require_model(spec, tools)
-    return process_picture(tools, pending)
+    return process_picture(_tools(spec), pending)
 
 
 def describe(spec: RunSpec, pending: PendingPicture) -> StageResult:
@@ -76,11 +73,6 @@ def describe(spec: RunSpec, pending: PendingPicture) -> StageResult:
     Raises: SettingInvalid; StorageFailed.
     """
     tools = _tools(spec)
-    _require_model(spec, tools)
-    return describe_picture(tools, pending.picture)
-
-
-def _require_model(spec: RunSpec, tools: Tools) -> None:
     own_model = model_identity(tools.config)
     if own_model != spec.model:
         raise SettingInvalid(
@@ -88,6 +80,7 @@ def _require_model(spec: RunSpec, tools: Tools) -> None:
             f" {spec.model}: expected the same files. Install that model with `imgproc-local models`, or start the"
             " worker without the resource."
         )
+    return describe_picture(tools, pending.picture)
 
 
 def needs_texts(request: BatchRequest) -> bool:

@@ -86,13 +86,14 @@ def command(
         with progress.shown(), _interruptible(stop):
             request = request_for(flags, config, archive_names=True)
             counts = run_archive(arguments, request, config, progress.update, stop, report_page)
+    except ImportError as error:  # the message of fsspec names the package
+        raise Refused(f"The plug-in of fsspec for a URL is missing, which every worker needs too: {error}.") from error
     except OSError as error:
         if is_disk_full(error) or isinstance(error, PermissionError):  # reported in the same way for every command
             raise
         file = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(
-            f"The source or the target can't be used: {file}{error.strerror or error}."
-        ) from error
+        reason = error.strerror or error
+        raise click.ClickException(f"The source or the target can't be used: {file}{reason}.") from error
     except KeyboardInterrupt:
         click.echo("Interrupted. The same command again continues the run.", err=True)
         ctx.exit(EXIT_INTERRUPTED)

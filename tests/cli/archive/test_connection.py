@@ -124,4 +124,5 @@ def test_a_plug_in_that_is_missing_is_named_without_a_traceback(
     monkeypatch.setitem(sys.modules, "gcsfs", None)  # fsspec would remember one that another test had loaded
     ended = program.in_process("archive", source, "gs://museum/web")
     assert ended.exit_code == 2
-    assert "URLs that begin with gs:// need a plug-in" in ended.stderr
+    assert "The plug-in of fsspec for a URL is missing" in ended.stderr
+    assert "gcsfs" in ended.stderr

@@ -56,9 +56,7 @@ def finish(target: LocalStore, rows: Sequence[Row] = ()) -> None:
     with opened_manifest(target) as manifest:
         for each in rows:
             manifest.add(each)
-        manifest.flush()
-        if not manifest.is_finished:
-            manifest.finish(lambda _: b"")
+        manifest.finish(lambda _: b"")
 
 
 def table(folder: Path) -> list[tuple[str, str]]:
