@@ -5,17 +5,18 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.archive.progress import ArchiveProgress
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
 from imgproc_local.cli.output import printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
+from imgproc_local.cli.progress import REPORT_S, StatusLine, log_above
 from imgproc_local.domain.errors import how_to_install
 from imgproc_local.system.files import is_disk_full
 
@@ -138,3 +139,53 @@ def _print_result(counts: Counts, target: str) -> None:
         click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:
         click.echo(printable(f"The results, report.html, alt.csv and archive.parquet are in {target}."))
+
+
+# ---- progress ----
+
+
+class ArchiveProgress:
+    """Shows the counts of a run on `stream` while `shown` is active. `clock` returns seconds.
+
+    On a terminal one line is redrawn in place; elsewhere a line is printed every `REPORT_S` seconds.
+    """
+
+    def __init__(self, stream: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._line = StatusLine(stream) if stream.isatty() else None
+        self._begun_s = self._reported_s = clock()
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside the block, print log messages above the line, which is removed at the end."""
+        try:
+            with log_above(self._line.print_above if self._line is not None else None):
+                yield
+        finally:
+            if self._line is not None:
+                self._line.clear()
+
+    def update(self, counts: Counts) -> None:
+        """Show the counts, after each task."""
+        now = self._clock()
+        text = progress_text(counts, now - self._begun_s)
+        if self._line is not None:
+            self._line.draw(text)
+        elif now >= self._reported_s + REPORT_S:
+            self._reported_s = now
+            self._stream.write(f"{text}.\n")
+            self._stream.flush()
+
+
+def progress_text(counts: Counts, elapsed_s: float) -> str:
+    """What a run has done after `elapsed_s`, the most important first, because a terminal cuts the end."""
+    parts = [f"{counts.processed:,} {'picture' if counts.processed == 1 else 'pictures'} processed"]
+    if counts.processed and elapsed_s > 0:
+        per_s = counts.processed / elapsed_s
+        parts.append(f"{per_s * 60:,.0f} a minute" if per_s < 10 else f"{per_s:,.0f} a second")
+    if counts.unchanged:
+        parts.append(f"{counts.unchanged:,} unchanged")
+    if counts.failed:
+        parts.append(f"{counts.failed:,} failed")
+    return ", ".join(parts)

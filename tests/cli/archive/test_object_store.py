@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +19,25 @@ s3fs = pytest.importorskip("s3fs")
 
 BUCKET = "museum"
 JPEG = pictures.jpeg(64, 48)
-last_endpoint: list[str] = []
 
 
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The file system of s3fs, with an empty bucket. The environment has what AWS's own tools read."""
     server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def environment(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets the endpoint and credentials of this process in the way of AWS's own tools."""
-
-    def use(url: str) -> None:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.setenv(name, "testing")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
-        if last_endpoint != [url]:  # a new client costs a second
-            s3fs.S3FileSystem.clear_instance_cache()
-            last_endpoint[:] = [url]
-
-    return use
-
-
-@pytest.fixture
-def bucket(endpoint: str, environment: Callable[[str], None]) -> Iterator[Any]:
-    """The file system of s3fs, with an empty bucket."""
-    environment(endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    s3fs.S3FileSystem.clear_instance_cache()
     files = s3fs.S3FileSystem()
     files.mkdir(BUCKET)
     yield files
-    files.rm(BUCKET, recursive=True)
+    if files.exists(BUCKET):
+        files.rm(BUCKET, recursive=True)
+    server.stop()
 
 
 @pytest.fixture
@@ -125,12 +107,12 @@ def test_a_listing_has_every_picture(store: ObjectStore, bucket: Any, caplog: py
     assert len(listed(ObjectStore(f"s3://{BUCKET}"))) == len(names) + 2
 
 
-def test_a_bucket_that_does_not_exist_is_an_error(bucket: Any) -> None:
+def test_a_bucket_that_does_not_exist_and_a_store_that_does_not_answer_are_os_errors(
+    bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(FileNotFoundError):
         listed(ObjectStore("s3://nowhere/scans"))
-
-
-def test_a_store_that_does_not_answer_is_an_os_error(environment: Callable[[str], None]) -> None:
-    environment("http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    s3fs.S3FileSystem.clear_instance_cache()
     with pytest.raises(OSError, match="9"):
         ObjectStore(f"s3://{BUCKET}/scans").sha256("one")

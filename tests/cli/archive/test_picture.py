@@ -43,7 +43,6 @@ class Bench:
         self.write(self.source / KEY, JPEG)
         self.slug = "red-bicycle"
         self.converted: bytes | Exception = b"converted"
-        self.optimize_error: Exception | None = None
         stages = (
             Stage(StageName.ANALYZE, VISION_LANE, self._analyze),
             Stage(StageName.OPTIMIZE, CODECS_LANE, self._optimize),
@@ -76,8 +75,6 @@ class Bench:
         return Output(texts=(Translation("en", self.slug, "A red bicycle.", TextSource.EMBEDDED),))
 
     def _optimize(self, work: WorkItem, check_stop: CheckStop) -> Output:
-        if self.optimize_error is not None:
-            raise self.optimize_error
         return Output(keeps_original=True)
 
     def _convert(self, work: WorkItem, check_stop: CheckStop) -> Output:
@@ -166,17 +163,6 @@ def test_files_are_named_after_earlier_texts_of_the_same_content(bench: Bench) -
     assert len(bench.files()) == 2
     bench.converted = StageFailed("It is too large.")
     assert bench.process(earlier=earlier).removed == (Removed.GPS,), "the earlier converted file remains"
-
-
-def test_a_webp_that_can_no_longer_be_optimized_retains_both_results(bench: Bench) -> None:
-    key = "west wing/red bicycle.webp"
-    bench.write(bench.source / key, pictures.webp(64, 48))
-    earlier = bench.process(key)
-    assert sorted(file.path.partition(".")[0][-10:] for file in earlier.files)[0] == "-converted"
-    bench.optimize_error = StageFailed("It takes too long.")
-    row = bench.process(key, earlier)
-    assert (row.outcome, row.files) == ("failed", earlier.files)
-    assert len(bench.files()) == 2
 
 
 def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:

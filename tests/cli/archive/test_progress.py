@@ -12,7 +12,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from imgproc_local.archive.run import Counts
-from imgproc_local.cli.archive.progress import ArchiveProgress, progress_text
+from imgproc_local.cli.archive.command import ArchiveProgress, progress_text
 
 
 def test_the_line_has_what_is_known() -> None:
