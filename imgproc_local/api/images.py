@@ -96,7 +96,6 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
             plan,
             incoming,
             form.filename or "",
-            client_id=key.id,
             idempotency_key=idempotency_key,
             problems=problems,
             is_local=key.for_page,

@@ -8,6 +8,7 @@ from typing import Any
 from litestar import Request, Response
 from msgspec import UNSET
 
+from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.images import job_of_image
 from imgproc_local.api.operations import PREFER, patch, post
 from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
@@ -58,7 +59,8 @@ async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[Ed
     """
     wait_s = read_wait_s(request.headers)
     texts, job, text = await _find(request)
-    job = await texts.regenerate(job.id, text.language_code, timeout_s=wait_s or 0)
+    is_local = authenticated_key(request).for_page
+    job = await texts.regenerate(job.id, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
     return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
 
 

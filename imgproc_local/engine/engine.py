@@ -60,15 +60,13 @@ class Engine:
         upload: Incoming,
         filename: str,
         *,
-        client_id: str = "",
         idempotency_key: str | None = None,
         problems: Mapping[str, Sequence[str]] | None = None,
         is_local: bool = False,
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
-        `client_id` names the client within the account, for its usage of credits.
-        With `is_local`, for the command line and the local page, `LOCAL_FORMATS` are accepted, too.
+        With `is_local`, for the local page, `LOCAL_FORMATS` are accepted, too, and nothing is charged.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 
         Raises:
@@ -94,7 +92,7 @@ class Engine:
                 found.update(error.errors)
         if found or info is None:
             raise InvalidRequest(found)
-        prices = self._prices_of_stages(len(plan.languages))
+        prices = {} if is_local else self._prices_of_stages(len(plan.languages))
         async with self._blobs.stored(upload) as blob:
             job, is_new = await self._jobs.submit(
                 Submission(
@@ -104,9 +102,8 @@ class Engine:
                     sha256=blob.sha256,
                     size_bytes=blob.size_bytes,
                     info=info,
-                    prices={stage: prices[stage] for stage in STAGES[plan.operation]},
+                    prices={stage: prices.get(stage, 0) for stage in STAGES[plan.operation]},
                     lanes=self._lanes,
-                    client_id=client_id,
                     idempotency_key=idempotency_key,
                 )
             )
@@ -255,14 +252,14 @@ class Texts:
         """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
         return self._published(await self._translations.redo(job_id, language_code))
 
-    async def regenerate(self, job_id: str, language_code: str, *, timeout_s: float = 0) -> Job:
+    async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
         """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
-        While a request for the text waits or runs, another call only waits for it.
+        While a request for the text waits or runs, another call only waits for it. `is_local` is as for `Engine.accept`.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
         with self._updates.subscribed(job_id) as subscription, suppress(TimeoutError):
-            job, is_new = await self._translations.request(job_id, language_code, self._price)
+            job, is_new = await self._translations.request(job_id, language_code, 0 if is_local else self._price)
             if is_new:
                 self._published(job)
                 self._wake()

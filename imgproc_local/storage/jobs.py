@@ -29,10 +29,7 @@ READ_AT_ONCE = 500
 
 
 class Submission(Struct, frozen=True):
-    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs.
-
-    `client_id` tells the clients of one account apart in its usage of credits.
-    """
+    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs."""
 
     account_id: str
     plan: Plan
@@ -42,7 +39,6 @@ class Submission(Struct, frozen=True):
     info: ImageInfo
     prices: Mapping[StageName, int]
     lanes: Mapping[StageName, str]
-    client_id: str = ""
     idempotency_key: str | None = None
 
     @property
@@ -119,11 +115,9 @@ class Jobs:
             await tx.run("insert_job", msgspec.to_builtins(submission.plan) | job)
             if submission.plan.context:
                 await tx.run("insert_context", {"job_id": job_id, "context": submission.plan.context})
-            client = {"account_id": submission.account_id, "client_id": submission.client_id}
             for stage, price in submission.prices.items():
-                lane = submission.lanes[stage]
-                values = {**client, "job_id": job_id, "name": stage.value, "lane": lane, "price": price}
-                await tx.run("insert_stage", values)
+                values = {"account_id": submission.account_id, "job_id": job_id, "name": stage.value}
+                await tx.run("insert_stage", {**values, "lane": submission.lanes[stage], "price": price})
                 await move_credits(tx, submission.account_id, "hold", -price, job_id, stage.value)
             return await read_job(tx, job_id), True
 

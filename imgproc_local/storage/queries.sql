@@ -99,8 +99,8 @@ INSERT INTO jobs (
 INSERT INTO contexts (job_id, context) VALUES (:job_id, :context);
 
 -- name: insert_stage
-INSERT INTO stages (job_id, account_id, client_id, name, lane, state, price)
-VALUES (:job_id, :account_id, :client_id, :name, :lane, 'pending', :price);
+INSERT INTO stages (job_id, account_id, name, lane, state, price)
+VALUES (:job_id, :account_id, :name, :lane, 'pending', :price);
 
 -- ---- jobs: reading them ----
 

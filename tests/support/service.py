@@ -128,13 +128,18 @@ class Running(Service):
     def make_key(self, account: str = "default", rate_limit: int | None = 0) -> str:
         return self.run(self.services.store.keys.create("test", account, rate_limit))[1]
 
+    def with_key(self, key: str) -> Running:
+        """The same service with another key. Its `client` is to be closed."""
+        other = copy.copy(self)
+        other.key, other.client = key, self.client_for(key)
+        return other
+
     @contextlib.contextmanager
     def as_account(self, account: str) -> Iterator[Running]:
         """The same service with a key of another account, which is created if it does not exist."""
-        other = copy.copy(self)
+        other = self.with_key(self.make_key(account))
         other.account = account
-        other.key = self.make_key(account)
-        with self.client_for(other.key) as other.client:
+        with other.client:
             yield other
 
     def page_session(self, browser: str = "a test") -> dict[str, str]:

@@ -13,6 +13,7 @@ from imgproc_local import compose
 from imgproc_local.api import requests, uploads
 from imgproc_local.config import Config
 from imgproc_local.vision.models.store import ModelStore
+from tests.support import pictures
 from tests.support.installed import install
 from tests.support.service import Running
 
@@ -106,6 +107,22 @@ def test_a_body_that_stalls_times_out(service: Running, page: httpx.Client, monk
         return line
 
     assert b" 408 " in asyncio.run(stall())
+
+
+def test_the_work_of_the_page_is_free(service: Running, page: httpx.Client) -> None:
+    def balance() -> int:
+        answer: int = service.client.get("/credits/balance").json()["data"]["balance"]
+        return answer
+
+    before = balance()
+    own = service.with_key(create(page, name="Local page", for_page=True)["key"])
+    with own.client:
+        job = own.process("process", pictures.jpeg())
+        text = f"/images/{job['image']['id']}/translations/en"
+        assert own.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).status_code == 202
+        assert balance() == before
+        assert service.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).status_code == 202
+    assert balance() == before - 1
 
 
 def test_the_overview_has_the_limits(service: Running, page: httpx.Client) -> None:
