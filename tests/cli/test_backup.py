@@ -24,7 +24,7 @@ from imgproc_local.system.files import try_lock
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
-from tests.faults.server_process import serving
+from tests.faults.server_process import ROOT, serving
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
@@ -188,39 +188,22 @@ def test_an_archive_with_anything_but_files_of_a_backup_is_refused(
 
 def test_a_backup_of_0_1_0_is_restored(archive: Path, program: Program, tmp_path: Path) -> None:
     """It has a digest as its last member, and the database of the schema before."""
-    old, database = tmp_path / "old.tar", tmp_path / "old.db"
-    with tarfile.open(archive) as tar:
-        parts = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
-    database.write_bytes(parts["imgproc.db"])
+    old, database, restored = tmp_path / "old.tar", tmp_path / "old.db", tmp_path / "target"
     with closing(sqlite3.connect(database)) as rows:
-        for statement in SCHEMA_7:
-            rows.execute(statement)
-    parts["imgproc.db"] = database.read_bytes()
-    digest = hashlib.sha256(parts["imgproc.db"]).hexdigest()
-    manifest = json.loads(parts["manifest.json"]) | {"schema": 7, "database_sha256": digest}
-    parts |= {"manifest.json": json.dumps(manifest).encode(), "sha256": b"0" * 64 + b"\n"}
+        rows.executescript((ROOT / "tests/storage/schema_7.sql").read_text(encoding="utf-8"))
+    with tarfile.open(archive) as tar:
+        manifest = json.loads(tar.extractfile("manifest.json").read())  # type: ignore[union-attr]
+    content = database.read_bytes()
+    manifest |= {"schema": 7, "database_sha256": hashlib.sha256(content).hexdigest(), "files": {}}
+    parts = {"imgproc.db": content, "manifest.json": json.dumps(manifest).encode(), "sha256": b"0" * 64 + b"\n"}
     with tarfile.open(old, "w", format=tarfile.GNU_FORMAT) as target:
-        for name, content in parts.items():
+        for name, data in parts.items():
             member = tarfile.TarInfo(name)
-            member.size = len(content)
-            target.addfile(member, io.BytesIO(content))
-    restored = tmp_path / "target"
+            member.size = len(data)
+            target.addfile(member, io.BytesIO(data))
     assert program.in_process("restore", old, "--data-dir", restored).exit_code == 0
+    assert program.in_process("credits", "grant", 5, "--data-dir", restored).exit_code == 0
     assert verified(program, restored)
-
-
-SCHEMA_7 = (
-    "DROP VIEW files",
-    "DROP VIEW job_status",
-    "DROP INDEX stages_waiting",
-    "DROP INDEX jobs_by_thumbnail",
-    "ALTER TABLE jobs DROP COLUMN thumbnail_sha256",
-    "ALTER TABLE jobs DROP COLUMN thumbnail_size",
-    "CREATE INDEX stages_pending ON stages (id)",
-    "CREATE INDEX stages_by_client ON stages (id)",
-    "PRAGMA user_version = 7",
-)
-"""Turns a database back into one with the parts that the step from schema 7 needs."""
 
 
 def test_a_damaged_file_is_left_out_and_reported(data: Path, program: Program, tmp_path: Path) -> None:
