@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.access import link_text
+from imgproc_local.cli.access import link_text, page_link
 from imgproc_local.cli.exit_codes import exit_command
 from imgproc_local.cli.log_file import audit_to_file, lifecycle, log_to_file
 from imgproc_local.cli.options import (
@@ -30,10 +30,10 @@ from imgproc_local.cli.options import (
     load_settings_before_air_gap,
 )
 from imgproc_local.cli.output import flush_output, path_text
-from imgproc_local.cli.serve.running import open_link, open_page_of, report_refused_start, running_server
+from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_link, report_refused_start, running_server
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
-from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid
+from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid, StorageFailed
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:
@@ -147,8 +147,11 @@ def _show_running(config: Config, running: Owner, flags: dict[str, object], open
             " without it. Stop that server first, or use another folder with --data-dir."
         )
     click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
-    if open_browser and (problem := open_page_of(running.address, config)):
-        click.echo(f"Its page could not be opened ({problem}).", err=True)
+    if open_browser:
+        try:
+            open_link(config.data_dir, page_link(config, running.address)).join(BROWSER_TIMEOUT_S)
+        except (StorageFailed, OSError) as error:
+            click.echo(f"Its page could not be opened ({error}).", err=True)
 
 
 # ---- the address ----

@@ -7,15 +7,10 @@ import threading
 import time
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from imgproc_local.cli.log_file import LOG_FILE, log_refused_start, without_secrets
-from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import write_atomically
 from imgproc_local.system.folder_lock import Owner, current_owner
-
-if TYPE_CHECKING:
-    from imgproc_local.config import Config
 
 STARTING_S = 10.0
 """How long a server that has locked the data folder may take until it publishes its address."""
@@ -73,20 +68,6 @@ def open_link(folder: Path, link: str) -> threading.Thread:
     page = link_page(folder)
     write_atomically(page, _LINK_PAGE.format(link=html.escape(link)).encode(), mode=0o600)
     return open_in_browser(page.as_uri())
-
-
-def open_page_of(address: str, config: Config) -> str | None:
-    """Open the page of the server at `address` in a browser.
-
-    Returns why no link to the page could be made, or None. Whether a browser shows the page is not known.
-    """
-    from imgproc_local.cli.access import page_link
-
-    try:
-        open_link(config.data_dir, page_link(config, address)).join(BROWSER_TIMEOUT_S)
-    except (StorageFailed, OSError) as error:
-        return str(error)
-    return None
 
 
 def report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> None:
