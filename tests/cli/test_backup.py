@@ -67,8 +67,10 @@ def test_a_backup_is_private_and_a_server_goes_on_with_the_restored_folder(
     assert (names[-2:], len(names)) == (["imgproc.db", "manifest.json"], 2 + len(disk.stored_files(data)))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.tar", "data"]
     target = tmp_path / "elsewhere"
+    target.mkdir(mode=0o755)
     result = program.in_process("restore", archive, "--data-dir", target)
     assert result.exit_code == 0, result.output
+    assert sys.platform == "win32" or stat.S_IMODE(target.stat().st_mode) == 0o700
     assert verified(program, target)
     assert disk.stored_files(target).keys() == disk.stored_files(data).keys()
     with running(target) as service:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Program
-from tests.faults.server_process import ServerProcess, serving
+from tests.faults.server_process import serving
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has no file modes")
 
@@ -28,26 +28,10 @@ def shared(program: Program) -> Path:
 
 def test_a_server_takes_access_from_other_users_and_logs_it(shared: Path) -> None:
     with serving(shared) as server:
-        server.terminate()
-        assert f"other users could read {shared} (mode 755)" in server.output()
-    assert mode(shared) == 0o700
-
-
-def test_restore_takes_access_from_other_users(shared: Path, program: Program, tmp_path: Path) -> None:
-    program.in_process_json("credits", "grant", 5)
-    assert program.in_process("backup", tmp_path / "backup.tar").exit_code == 0
-    for file in shared.glob("imgproc.db*"):
-        file.unlink()
-    assert program.in_process("restore", tmp_path / "backup.tar").exit_code == 0
-    assert mode(shared) == 0o700
-
-
-def test_every_file_of_the_database_is_private_while_the_server_runs(shared: Path) -> None:
-    server = ServerProcess(shared)
-    try:
         server.wait_ready()
         files = list(shared.glob("imgproc.db*"))
         assert files
         assert {file: mode(file) for file in files} == dict.fromkeys(files, 0o600)
-    finally:
-        server.kill()
+        server.terminate()
+        assert f"other users could read {shared} (mode 755)" in server.output()
+    assert mode(shared) == 0o700
