@@ -70,37 +70,25 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
     Only the process that holds the lock of the data folder may call this, because the file is rotated.
     """
     log_to_console()  # first, because it adds no handler once the root logger has the file's
-    try:
-        handler = _open_log(data_dir, max_bytes)
-    except OSError as error:
-        path = data_dir / FOLDER / LOG_FILE
-        click.echo(f"The log file {path} can't be written ({error.strerror}). The log is printed here only.", err=True)
-        return
-    handler.addFilter(FloodLimit())
-    logging.getLogger().addHandler(handler)
-    lifecycle.addHandler(handler)
+    if handler := _opened(data_dir, max_bytes, LOG_FILE):
+        handler.addFilter(FloodLimit())
+        logging.getLogger().addHandler(handler)
+        lifecycle.addHandler(handler)
 
 
 def audit_to_file(data_dir: Path) -> None:
     """Write the audit log to its file. The caller holds the lock of the data folder, as for `log_to_file`."""
-    try:
-        audit.log.addHandler(_open_log(data_dir, AUDIT_MAX_BYTES, AUDIT_FILE))
-    except OSError as error:
-        logging.getLogger(__name__).error("the audit log can't be written: %s", error.strerror)
+    if handler := _opened(data_dir, AUDIT_MAX_BYTES, AUDIT_FILE):
+        audit.log.addHandler(handler)
 
 
 @contextmanager
 def open_audit_log(data_dir: Path) -> Iterator[None]:
     """Append the `audit` lines of the block to the audit log, in a process without the lock of the data folder.
 
-    If the file can't be opened, that is printed to the console, and the lines of the block are not stored.
+    If the file can't be opened, the lines of the block are not stored.
     """
-    try:
-        handler = _open_log(data_dir, NO_ROTATION, AUDIT_FILE)
-    except OSError as error:
-        click.echo(f"The audit log in {data_dir / FOLDER} can't be written ({error.strerror}).", err=True)
-        yield
-        return
+    handler = _opened(data_dir, NO_ROTATION, AUDIT_FILE) or logging.NullHandler()
     audit.log.addHandler(handler)
     try:
         yield
@@ -117,7 +105,7 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handler = _open_log(data_dir, NO_ROTATION)
+        handler = _open_log(data_dir, NO_ROTATION, LOG_FILE)
     except OSError:
         return None
     handler.handle(lifecycle.makeRecord(lifecycle.name, logging.ERROR, "", 0, "not started: %s", (reason,), None))
@@ -135,7 +123,17 @@ def last_lines(data_dir: Path, count: int) -> list[str]:
     return list(newest)
 
 
-def _open_log(data_dir: Path, max_bytes: int, name: str = LOG_FILE) -> logging.Handler:
+def _opened(data_dir: Path, max_bytes: int, name: str) -> logging.Handler | None:
+    """The handler of a log in the data folder. If the file can't be opened, that is printed, and there is none."""
+    try:
+        return _open_log(data_dir, max_bytes, name)
+    except OSError as error:
+        path = data_dir / FOLDER / name
+        click.echo(f"The log file {path} can't be written ({error.strerror}): lines will be missing there.", err=True)
+        return None
+
+
+def _open_log(data_dir: Path, max_bytes: int, name: str) -> logging.Handler:
     """Raises: OSError."""
     path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
