@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import ipaddress
 import os
 import socket
 import sys
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.system.kernel_rules import Unavailable, block_sockets
 
 ENVIRONMENT_VARIABLE = "IMGPROC_AIR_GAPPED"
@@ -95,14 +95,7 @@ def _is_loopback(host: object) -> bool:
     """Whether `host` is a loopback address or "localhost". No name is looked up."""
     if isinstance(host, (bytes, bytearray)):
         host = host.decode("ascii", "replace")
-    if not isinstance(host, str):
-        return False
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
+    return isinstance(host, str) and is_loopback(host)
 
 
 def _format_address(address: object) -> str:
