@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 import time
@@ -261,17 +262,22 @@ def test_an_import_of_nothing_or_from_the_network_is_refused(
     assert read(page)["task"] is None
 
 
-def test_a_model_is_tested_before_it_is_used(
-    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
+def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhile(
+    page: httpx.Client, service: Running, describer: GatedDescriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_of(service)
     install(store, "first")
     install(store, "second", seed=1)
-    tested = []
-    monkeypatch.setattr(selftest, "require_self_test", lambda model, **_: tested.append(model.name))
+    service.process("analyze", pictures.jpeg(64, 48))
+    describer.closed = False
+    released = threading.Event()
+    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: released.wait(10))
     assert page.post("/local/models/second/use").status_code == 202
+    refused = page.delete("/local/models/second")
+    assert (refused.status_code, "being installed or tested" in refused.json()["message"]) == (409, True)
+    released.set()
     ended(page)
-    assert (tested, store.selected()) == (["second"], "second")
+    assert (describer.closed, store.selected()) == (True, "second")
     monkeypatch.setattr(selftest, "require_self_test", fails)
     page.post("/local/models/first/use")
     assert ended(page)["failures"] == {"first": "it is blind."}
@@ -283,41 +289,11 @@ def test_a_model_is_tested_before_it_is_used(
     assert store.names() == ["first", "second"]
 
 
-def test_the_model_in_use_is_unloaded_while_another_one_is_tested(
-    page: httpx.Client, service: Running, describer: GatedDescriber
-) -> None:
-    install(store_of(service), "first")
-    install(store_of(service), "second", seed=1)
-    service.process("analyze", pictures.jpeg(64, 48))
-    describer.closed = False
-    page.post("/local/models/second/use")
-    ended(page)
-    assert describer.closed
-
-
 @pytest.mark.parametrize("name", ["absent", "..", "A%20B"])
 def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, name: str) -> None:
     assert page.post(f"/local/models/{name}/use").status_code in (404, 409)
     assert page.delete(f"/local/models/{name}").status_code in (404, 405, 409)
     assert page.post(f"/local/models/{name}/install").status_code in (404, 405, 409)
-
-
-def test_a_model_that_is_being_tested_is_not_removed(
-    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = store_of(service)
-    install(store, "first")
-    install(store, "second", seed=1)
-    released = threading.Event()
-    monkeypatch.setattr(selftest, "require_self_test", lambda *_, **__: released.wait(10))
-    try:
-        assert page.post("/local/models/second/use").status_code == 202
-        refused = page.delete("/local/models/second")
-        assert (refused.status_code, "being installed or tested" in refused.json()["message"]) == (409, True)
-    finally:
-        released.set()
-    ended(page)
-    assert store.selected() == "second"
 
 
 def test_a_model_in_another_program_is_listed_and_used(
@@ -340,34 +316,40 @@ def test_a_model_in_another_program_is_listed_and_used(
     service.app.state["offered_models"] = 0.0, ()
 
 
+@contextlib.contextmanager
+def page_of(folder: Path, **settings: Any) -> Iterator[tuple[Running, httpx.Client]]:
+    """A service with these settings, and its page."""
+    with (
+        running(folder, **settings) as service,
+        httpx.Client(base_url=service.root, headers=service.page_session(), timeout=TIMEOUT_S) as page,
+    ):
+        yield service, page
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["message"]
+
+
 def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
-    with running(tmp_path / "data") as service:
-        headers = service.page_session()
+    with page_of(tmp_path / "data") as (service, other):
         service.services.models.close()
-        refused = httpx.post(f"{service.root}/local/models/known/install", headers=headers)
-        assert (refused.status_code, "is stopping" in refused.json()["message"]) == (503, True)
+        status, message = refusal(other.post("/local/models/known/install"))
+        assert (status, "is stopping" in message) == (503, True)
         assert service.services.models.progress is None
     assert hub.requests == []
 
 
-def test_air_gapped_and_fixed_services_say_so(tmp_path: Path) -> None:
-    with running(tmp_path, air_gapped=True, model="none") as service:
-        headers = service.page_session()
-        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
-            data = page.get("/local/models").json()["data"]
-            assert (data["air_gapped"], data["fixed_by_setting"]) == (True, "none")
-            refused = page.post("/local/models/gemma-4-e2b/install")
-            assert refused.status_code == 409
-            assert refused.json()["message"].startswith("air_gapped is true: nothing is downloaded.")
-            assert "The setting model is 'none'" in page.post("/local/models/none/use").json()["message"]
-
-
-def test_a_models_folder_that_is_missing_is_reported(tmp_path: Path) -> None:
-    with running(tmp_path / "data", models_dir=str(tmp_path / "drive")) as service:
-        headers = service.page_session()
-        with httpx.Client(base_url=service.root, headers=headers, timeout=TIMEOUT_S) as page:
-            data = page.get("/local/models").json()["data"]
-            assert "Connect its drive" in data["folder_problem"]
-            assert "gemma-4-e2b" in {one["name"] for one in data["models"]}
-            for request in (page.post("/local/models/mine/use"), page.delete("/local/models/mine")):
-                assert (request.status_code, "Connect its drive" in request.json()["message"]) == (409, True)
+def test_settings_and_a_missing_folder_are_reported(tmp_path: Path) -> None:
+    with page_of(tmp_path / "fixed", air_gapped=True, model="none") as (_, page):
+        data = read(page)
+        assert (data["air_gapped"], data["fixed_by_setting"]) == (True, "none")
+        status, message = refusal(page.post("/local/models/gemma-4-e2b/install"))
+        assert (status, message.startswith("air_gapped is true: nothing is downloaded.")) == (409, True)
+        assert "The setting model is 'none'" in refusal(page.post("/local/models/none/use"))[1]
+    with page_of(tmp_path / "data", models_dir=str(tmp_path / "drive")) as (_, page):
+        data = read(page)
+        assert "Connect its drive" in data["folder_problem"]
+        assert "gemma-4-e2b" in {one["name"] for one in data["models"]}
+        for request in (page.post("/local/models/mine/use"), page.delete("/local/models/mine")):
+            status, message = refusal(request)
+            assert (status, "Connect its drive" in message) == (409, True)
