@@ -255,7 +255,7 @@ class Texts:
     async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
         """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
-        While a request for the text waits or runs, another call only waits for it. `is_local` is as for `Engine.accept`.
+        While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
         with self._updates.subscribed(job_id) as subscription, suppress(TimeoutError):

@@ -1,27 +1,20 @@
 """Descriptions by the tiny model in a real llama-server, and every failure that llama-server itself can show.
 
-`python -m tests.ordeals.llama_server FOLDER [--scenes 25] [--seed N]`
+`python -m tests.ordeals.llama_server PROGRAM [--scenes 25] [--seed N]`
 
-llama-server is compiled in FOLDER from the sources of the installed llama-cpp-python, against its libraries, unless
-FOLDER has a `llama-server` already. This takes about six CPU minutes, and needs g++, make, cmake and a package index.
-The last part runs the program under strace: no address outside this machine may be used.
+PROGRAM is a llama-server, from a release of llama.cpp or compiled: `cmake -B build && cmake --build build --target
+llama-server`.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.metadata
-import importlib.util
-import json
 import logging
-import os
 import random
 import signal
 import socket
 import subprocess
-import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -35,8 +28,7 @@ from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, I
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from tests.faults.server_process import clean_environment
-from tests.support import connect_guard, tiny
+from tests.support import tiny
 
 MIN_CORRECT = 0.9
 HINTS = Hints(ImageInfo(Format.PNG, 320, 240), EmbeddedMetadata(), "IMG_1.png")
@@ -44,48 +36,6 @@ CAPTION = EmbeddedMetadata(description=(EmbeddedText("The shapes that the childr
 LONG_HINTS = Hints(ImageInfo(Format.PNG, 320, 240), CAPTION, "IMG_1.png")
 """With these notes the prompt does not fit the smallest context of llama-server, which has 256 tokens."""
 READY_TIMEOUT_S = 60
-MAKEFILE = """
-SRC = $(wildcard common/*.cpp common/jinja/*.cpp common/parsers/*.cpp tools/server/*.cpp) \\
- vendor/cpp-httplib/httplib.cpp generated/build-info.cpp generated/ui.cpp
-OBJ = $(SRC:%.cpp=objects/%.o)
-FLAGS = -std=c++17 -O0 -w -DNDEBUG -DLLAMA_SUBPROCESS -DLLAMA_SHARED -DCPPHTTPLIB_TCP_NODELAY=1 \\
- -I. -Icommon -Iinclude -Iggml/include -Isrc -Ivendor -Ivendor/cpp-httplib -Itools/mtmd -Itools/server -Igenerated
-llama-server: $(OBJ)
-	g++ -o $@ $(OBJ) -L$(LIB) -lllama -lmtmd -lggml -lggml-base -lggml-cpu -lpthread -Wl,-rpath,$(LIB)
-objects/%.o: %.cpp
-	@mkdir -p $(dir $@)
-	g++ $(FLAGS) -c $< -o $@
-"""
-
-
-def build(folder: Path) -> Path:
-    """The program llama-server in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / "llama-server").is_file():
-        return folder / "llama-server"
-    package = importlib.util.find_spec("llama_cpp")
-    assert package is not None, "llama-cpp-python is not installed"
-    assert package.submodule_search_locations
-    libraries = Path(package.submodule_search_locations[0]) / "lib"
-    version = importlib.metadata.version("llama-cpp-python")
-    download = ["download", "--quiet", "--no-deps", "--no-binary", "llama-cpp-python", f"llama-cpp-python=={version}"]
-    subprocess.run([sys.executable, "-m", "pip", *download], cwd=folder, check=True)
-    with tarfile.open(next(folder.glob("llama_cpp_python-*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
-    source = next(folder.glob("llama_cpp_python-*/vendor/llama.cpp"))
-    generated = source / "generated"
-    generated.mkdir(exist_ok=True)
-    info = (source / "common" / "build-info.cpp.in").read_text(encoding="utf-8")
-    for name, value in {"LLAMA_BUILD_NUMBER": "0", "LLAMA_BUILD_COMMIT": version}.items():
-        info = info.replace(f"@{name}@", value)
-    (generated / "build-info.cpp").write_text(info, encoding="utf-8")
-    options = {"UI_SOURCE_DIR": source / "tools/ui", "UI_BINARY_DIR": generated, "LLAMA_SOURCE_DIR": source}
-    defines = [f"-D{name}={value}" for name, value in options.items()]
-    off = [f"-D{name}=OFF" for name in ("HF_ENABLED", "BUILD_UI", "LLAMA_UI_GZIP")]
-    subprocess.run(["cmake", *defines, *off, "-P", str(source / "scripts" / "ui-assets.cmake")], check=True)
-    (source / "Makefile").write_text(MAKEFILE, encoding="utf-8")
-    subprocess.run(["make", "-s", "-j2", f"LIB={libraries}", "llama-server"], cwd=source, check=True)
-    return (source / "llama-server").rename(folder / "llama-server")
 
 
 @contextlib.contextmanager
@@ -172,38 +122,13 @@ def check_failures(binary: Path, config: Config, port: int, scene: object) -> It
         yield problem
 
 
-def check_connections(config: Config, scenes: list[object]) -> str:
-    """Let `process` describe pictures under strace."""
-    reason = connect_guard.why_unavailable()
-    if reason is not None:
-        return f"connections not watched: {reason}"
-    with tempfile.TemporaryDirectory() as folder:
-        for number, scene in enumerate(scenes):
-            tiny.scenes().draw(scene, seed=1).save(Path(folder) / f"scene-{number}.png")
-        settings = {"data_dir": Path(folder) / "data", "model": config.model, "program_url": config.program_url}
-        out = Path(folder) / "out"
-        command = ["process", folder, "--languages", "en,de", "--out", str(out), "--json"]
-        watched = connect_guard.watch(
-            [sys.executable, "-m", "imgproc_local", *command],
-            timeout_s=600,
-            env={**os.environ, **clean_environment(**settings)},
-        )
-    assert watched.returncode == 0, watched.output
-    results = json.loads(watched.output[watched.output.index("[") :])
-    sources = [text["source"] for result in results for text in result["translations"]]
-    assert sources.count("vision") >= MIN_CORRECT * len(sources), sources
-    assert watched.outside == [], watched.outside
-    return f"process: {len(sources)} texts, {sources.count('vision')} by the model, no address outside this machine"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("program", type=Path)
     parser.add_argument("--scenes", type=int, default=25)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}")
-    binary = build(arguments.folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -211,11 +136,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as data:
         url = f"http://127.0.0.1:{port}"
         config = Config(data_dir=Path(data), model="llama-server:tiny", program_url=url, stage_timeout_s=10)
-        for failure in check_failures(binary, config, port, scenes[0]):
+        for failure in check_failures(arguments.program, config, port, scenes[0]):
             print(failure)
-        with llama_server(binary, port):
+        with llama_server(arguments.program, port):
             print(check_texts(config, scenes))
-            print(check_connections(config, scenes[:4]))
 
 
 if __name__ == "__main__":
