@@ -54,8 +54,11 @@ class ServiceError(Exception):
     code = "error"
 
     def __init_subclass__(cls) -> None:
-        """The code is the name of the class in snake case, unless the class states another one."""
-        if "code" not in cls.__dict__:
+        """The code is the name of the class in snake case, unless the class states another one.
+
+        An error of another module is a case of one in the tree, and has its code.
+        """
+        if cls.__module__ == __name__ and "code" not in cls.__dict__:
             cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, message: str) -> None:
