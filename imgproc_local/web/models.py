@@ -46,41 +46,9 @@ T = TypeVar("T")
 
 PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
+Body = dict[str, Any]
 MAX_PATHS = 4
 """The maximum number of paths of one import; a model has two files."""
-
-
-class Models(Struct, frozen=True):
-    """`task` is the task that runs; `failures` says by name why the last task of a model failed.
-
-    `runtime_problem` says why no model can run in this program; `folder_problem`, why the models folder can't be read.
-    `fixed_by_setting` is the model that the setting `model` names, which `use` can't change; "" without one.
-    """
-
-    models: list[ModelRow]
-    task: TaskProgress | None
-    failures: dict[str, str]
-    memory_bytes: int
-    free_bytes: int
-    models_folder: str
-    air_gapped: bool
-    fixed_by_setting: str
-    runtime_problem: str | None
-    folder_problem: str | None
-
-
-class ModelsBody(Struct, frozen=True):
-    data: Models
-
-
-class Accepted(Struct, frozen=True):
-    """`task` is what runs now in the background, None without one. A request that took effect at once started none."""
-
-    task: TaskProgress | None
-
-
-class TaskBody(Struct, frozen=True):
-    data: Accepted
 
 
 class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,18 +64,18 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/local/models")
-async def list_models(request: Request[Any, Any, Any]) -> ModelsBody:
+async def list_models(request: Request[Any, Any, Any]) -> Body:
     """Every model with what a choice between them needs. Other programs are asked at most every `PROGRAMS_TTL_S`."""
     services, state = _services(request), request.app.state
     asked_s, offered = state.get("offered_models", (0.0, ()))
     if not asked_s or time.monotonic() - asked_s > PROGRAMS_TTL_S:
         offered = await asyncio.to_thread(models_in_programs, services.config)
         state["offered_models"] = time.monotonic(), offered
-    return ModelsBody(await asyncio.to_thread(_read_models, services, offered))
+    return {"data": await asyncio.to_thread(_read_models, services, offered)}
 
 
 @post("/local/models/import", status_code=202)
-async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
+async def import_model(request: Request[Any, Any, Any]) -> Body:
     """Install a model from files on this machine, in the background."""
     services = _services(request)
     expected = "a JSON object with paths (a list of 1 to 4 absolute paths) and optionally name (text)"
@@ -119,7 +87,7 @@ async def import_model(request: Request[Any, Any, Any]) -> TaskBody:
 
 
 @post("/local/models/{name:str}/install", status_code=202)
-async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
+async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """Download a model of the catalogue, test it and install it, in the background."""
     services = _services(request)
     if services.config.air_gapped:
@@ -129,7 +97,7 @@ async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskB
 
 
 @post("/local/models/{name:str}/cancel", status_code=202)
-async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
+async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
     if not _services(request).models.cancel(unquote(name)):
         raise NotFound(f"{name[:80]!r} is not being installed, imported or tested.")
@@ -137,7 +105,7 @@ async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBo
 
 
 @post("/local/models/{name:str}/use", status_code=202)
-async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> TaskBody:
+async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """Use this model from the next picture on; "none" uses no model.
 
     A model that has not passed its test on this machine is tested first, in the background. The name is decoded a
@@ -163,7 +131,12 @@ async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
     _changed(request, "remove", name)
 
 
-def _read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
+def _read_models(services: Services, offered: Sequence[ModelRow]) -> Body:
+    """All models, the task that runs, why the last task of each model failed, and what the page says of this machine.
+
+    `runtime_problem` says why no model can run in this program; `folder_problem`, why the models folder can't be read.
+    `fixed_by_setting` is the model that the setting `model` names, which `use` can't change; "" without one.
+    """
     from imgproc_local.vision.llm.bindings import NOT_INSTALLED
     from imgproc_local.vision.llm.selftest import llama_is_installed
 
@@ -174,18 +147,18 @@ def _read_models(services: Services, offered: Sequence[ModelRow]) -> Models:
     own, folder_problem = own_models(config)
     rows = [*own, *used_and_offered_models(config, offered)]
     existing = next((path for path in (config.models_folder, *config.models_folder.parents) if path.exists()), None)
-    return Models(
-        models=[_with_task(row, task, failures) for row in rows],
-        task=task,
-        failures=failures,
-        memory_bytes=usable_memory_bytes(),
-        free_bytes=shutil.disk_usage(existing).free if existing else 0,
-        models_folder=str(config.models_folder),
-        air_gapped=config.air_gapped,
-        fixed_by_setting=config.model,
-        runtime_problem=None if llama_is_installed() else NOT_INSTALLED,
-        folder_problem=folder_problem,
-    )
+    return {
+        "models": [_with_task(row, task, failures) for row in rows],
+        "task": task,
+        "failures": failures,
+        "memory_bytes": usable_memory_bytes(),
+        "free_bytes": shutil.disk_usage(existing).free if existing else 0,
+        "models_folder": str(config.models_folder),
+        "air_gapped": config.air_gapped,
+        "fixed_by_setting": config.model,
+        "runtime_problem": None if llama_is_installed() else NOT_INSTALLED,
+        "folder_problem": folder_problem,
+    }
 
 
 def _with_task(row: ModelRow, task: TaskProgress | None, failures: Mapping[str, str]) -> ModelRow:
@@ -250,11 +223,11 @@ async def _as_conflict(work: Callable[[], T]) -> T:
         raise ClientException(error.message, status_code=409) from error
 
 
-def _changed(request: Request[Any, Any, Any], action: str, name: str | None) -> TaskBody:
-    """Audit the change. Returns the task that runs now."""
+def _changed(request: Request[Any, Any, Any], action: str, name: str | None) -> Body:
+    """Audit the change. Returns the task that runs now, None without one: what took effect at once started none."""
     session: PageSession = request.scope["user"]
     audit(f"model.{action}", model=name, session=session.id)
-    return TaskBody(Accepted(_services(request).models.progress))
+    return {"data": {"task": _services(request).models.progress}}
 
 
 def _services(request: Request[Any, Any, Any]) -> Services:

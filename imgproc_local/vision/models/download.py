@@ -22,7 +22,6 @@ from imgproc_local.vision.models.catalogue import MANIFEST_FILE, Manifest, Model
 from imgproc_local.vision.models.files import (
     Progress,
     hash_file,
-    require_free_space,
     translate_disk_errors,
     write_json,
 )
@@ -77,23 +76,6 @@ def new_client() -> httpx.Client:
     return httpx.Client(timeout=TIMEOUT_S, follow_redirects=True, headers={"Accept-Encoding": "identity"})
 
 
-def fetch(
-    client: httpx.Client, urls: Mapping[str, str], files: Mapping[str, ModelFile], folder: Path, progress: Progress
-) -> None:
-    """Download `files` from `urls`, both by the name in `folder`, which is created.
-
-    An unfinished file has the suffix ".part".
-
-    Raises: ModelUnusable, if one can't be downloaded or is another file than expected; StorageFailed; httpx.HTTPError.
-    """
-    with translate_disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        missing = sum(file.size_bytes - downloaded_bytes(folder / name) for name, file in files.items())
-        require_free_space(folder, missing)
-    for name, file in files.items():
-        _fetch(client, urls[name], file, folder / name, progress)
-
-
 def downloaded_bytes(path: Path) -> int:
     """How much of a file is there: the bytes of `path`, or of its unfinished download."""
     for each in (path, _part(path)):
@@ -108,7 +90,11 @@ def _part(path: Path) -> Path:
     return path.with_name(f"{path.name}.part")
 
 
-def _fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress: Progress) -> None:
+def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress: Progress) -> None:
+    """Download `file` to `path`, in a folder that exists. While it is unfinished, its name has the suffix ".part".
+
+    Raises: ModelUnusable, if it is another file than expected; StorageFailed; httpx.HTTPError.
+    """
     part = _part(path)
     with translate_disk_errors(path.parent):
         if path.exists():

