@@ -22,6 +22,7 @@ from imgproc_local.vision.models.catalogue import MANIFEST_FILE, Manifest, Model
 from imgproc_local.vision.models.files import (
     Progress,
     hash_file,
+    require_free_space,
     translate_disk_errors,
     write_json,
 )
@@ -61,12 +62,15 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
         404: f"It has no {entry.text.file} or no {entry.mmproj.file} of {repository}. Check HF_ENDPOINT.",
         429: "It received too many requests. Wait or set HF_TOKEN, then try again to resume.",
     }
-    urls = {
-        name: f"{endpoint}/{repository}/resolve/{commit}/{quote(file.file)}" for name, file in entry.files().items()
-    }
+    with translate_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        done = sum(downloaded_bytes(folder / name) for name in entry.files())
+        require_free_space(folder, entry.size_bytes - done)
     with translate_http_errors(endpoint, advice), new_client() as client:
         client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
-        fetch(client, urls, entry.files(), folder, progress)
+        for name, file in entry.files().items():
+            url = f"{endpoint}/{repository}/resolve/{commit}/{quote(file.file)}"
+            fetch(client, url, file, folder / name, progress)
     with translate_disk_errors(folder):
         write_json(folder / MANIFEST_FILE, entry)
         fsync_folder(folder)
