@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from imgproc_local.remote.tinify import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
     from imgproc_local.vision.loopback.server import ModelServer
-    from imgproc_local.vision.management.listing import ModelRow, ModelStatus
+    from imgproc_local.vision.management.listing import ModelList, ModelStatus
     from imgproc_local.vision.management.tasks import ModelTasks
-    from imgproc_local.vision.models.model import AnyModel, LoopbackModel, VisionModel
+    from imgproc_local.vision.models.model import AnyModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
 
 log = logging.getLogger(__name__)
@@ -240,42 +240,16 @@ def model_server(config: Config, program: str) -> ModelServer:
     return ModelServer(PROGRAMS[program], address)
 
 
-def loopback_problem(config: Config, model: LoopbackModel) -> str | None:
-    """Why a model in another program can't be used now, asked of that program for at most a few seconds; else None."""
-    try:
-        model_server(config, model.program).require(model.name_in_program)
-    except ModelUnusable as error:
-        return error.message
-    return None
+def model_list(config: Config) -> ModelList:
+    """The models of this machine; in air-gapped mode no other program is asked."""
+    from imgproc_local.vision.management.listing import ModelList
+
+    return ModelList(model_store(config), config.model, partial(model_server, config))
 
 
 def used_model_status(config: Config) -> ModelStatus:
     """Which model describes pictures, and whether it works here. No model is loaded."""
-    from imgproc_local.vision.management.listing import model_status
-
-    return model_status(model_store(config), config.model, partial(loopback_problem, config))
-
-
-def own_models(config: Config) -> tuple[list[ModelRow], str | None]:
-    """The installed models, and those that can be installed; and why the models folder can't be read."""
-    from imgproc_local.vision.management import listing
-
-    return listing.own_models(model_store(config), config.model)
-
-
-def models_in_programs(config: Config) -> list[ModelRow]:
-    """The models that other programs on this machine offer; in air-gapped mode none is asked."""
-    from imgproc_local.vision.management import listing
-
-    return [] if config.air_gapped else listing.models_in_programs(partial(model_server, config))
-
-
-def used_and_offered_models(config: Config, offered: Sequence[ModelRow] | None = None) -> list[ModelRow]:
-    """The models in other programs, the one in use first. `offered` None asks the programs."""
-    from imgproc_local.vision.management.listing import with_the_one_in_use
-
-    rows = models_in_programs(config) if offered is None else offered
-    return with_the_one_in_use(rows, model_store(config), config.model, partial(loopback_problem, config))
+    return model_list(config).status()
 
 
 def max_age(config: Config) -> MaxAge:

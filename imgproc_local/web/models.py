@@ -20,14 +20,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from imgproc_local.api.requests import read_json
-from imgproc_local.compose import (
-    Services,
-    loopback_problem,
-    model_store,
-    models_in_programs,
-    own_models,
-    used_and_offered_models,
-)
+from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
@@ -69,7 +62,7 @@ async def list_models(request: Request[Any, Any, Any]) -> Body:
     services, state = _services(request), request.app.state
     asked_s, offered = state.get("offered_models", (0.0, ()))
     if not asked_s or time.monotonic() - asked_s > PROGRAMS_TTL_S:
-        offered = await asyncio.to_thread(models_in_programs, services.config)
+        offered = await asyncio.to_thread(model_list(services.config).offered)
         state["offered_models"] = time.monotonic(), offered
     return {"data": await asyncio.to_thread(_read_models, services, offered)}
 
@@ -144,8 +137,9 @@ def _read_models(services: Services, offered: Sequence[ModelRow]) -> Body:
     # read before the lists: the page stops polling at an answer without a task, so the lists in that answer must be
     # newer than the end of the task
     task, failures = services.models.progress, dict(services.models.failures)
-    own, folder_problem = own_models(config)
-    rows = [*own, *used_and_offered_models(config, offered)]
+    models = model_list(config)
+    own, folder_problem = models.own()
+    rows = [*own, *models.in_programs(offered)]
     existing = next((path for path in (config.models_folder, *config.models_folder.parents) if path.exists()), None)
     return {
         "models": [_with_task(row, task, failures) for row in rows],
@@ -197,7 +191,7 @@ def _select(services: Services, name: str) -> None:
 
     store = model_store(services.config)
     other = loopback_model(name)
-    if other is not None and (problem := loopback_problem(services.config, other)):
+    if other is not None and (problem := model_list(services.config).problem_of(other)):
         raise ModelUnusable(problem)
     if other or name == NO_MODEL or not llama_is_installed() or passed_self_test(store.model(name)):
         store.select(name)

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local import compose
 from imgproc_local.api import requests, uploads
 from imgproc_local.config import Config
+from imgproc_local.vision.management.listing import ModelList
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
 from tests.support.installed import install
@@ -156,7 +156,7 @@ def test_the_overview_has_a_model_in_another_program(
     models = ModelStore(service.services.config.models_folder)
     models.select("ollama:gemma3:4b")
     for problem in ("Ollama does not answer.", None):
-        monkeypatch.setattr(compose, "loopback_problem", lambda *_, said=problem: said)
+        monkeypatch.setattr(ModelList, "problem_of", lambda *_, said=problem: said)
         described_by = page.get("/local/overview").json()["data"]["described_by"]
         assert described_by == {"model": "ollama:gemma3:4b", "problem": problem}
     models.select("none")

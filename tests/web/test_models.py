@@ -18,7 +18,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.management import listing
-from imgproc_local.vision.management.listing import ModelRow
+from imgproc_local.vision.management.listing import ModelList, ModelRow
 from imgproc_local.vision.models.store import ModelStore
 from imgproc_local.web import models as endpoints
 from tests.support import pictures
@@ -199,7 +199,7 @@ def test_a_list_read_while_a_task_ends_still_names_the_task(
     page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    read_list = listing.own_models
+    read_list = ModelList.own
 
     def wait(*_: Any, **__: Any) -> None:
         assert may_end.wait(TIMEOUT_S)
@@ -217,7 +217,7 @@ def test_a_list_read_while_a_task_ends_still_names_the_task(
     page.post("/local/models/known/install")
     until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
     with monkeypatch.context() as patch:
-        patch.setattr(listing, "own_models", read_before_the_end)
+        patch.setattr(ModelList, "own", read_before_the_end)
         data = read(page)
     assert data["task"] is not None, "the page does not read the list again without a task"
     assert not any(each["in_use"] for each in data["models"])
@@ -300,9 +300,8 @@ def test_a_model_in_another_program_is_listed_and_used(
     page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = ModelRow(name="ollama:hf.co/someone/model:q4", state="in-program", program="Ollama", size_bytes=5)
-    monkeypatch.setattr(endpoints, "models_in_programs", lambda _: [row])
-    monkeypatch.setattr(endpoints, "loopback_problem", lambda *_: None)
-    monkeypatch.setattr("imgproc_local.compose.loopback_problem", lambda *_: None)
+    monkeypatch.setattr(ModelList, "offered", lambda _: [row])
+    monkeypatch.setattr(ModelList, "problem_of", lambda *_: None)
     service.app.state["offered_models"] = 0.0, ()
     shown = model(page, row.name)
     assert (shown["state"], shown["program"], shown["in_use"]) == ("in-program", "Ollama", False)
@@ -310,7 +309,7 @@ def test_a_model_in_another_program_is_listed_and_used(
     assert page.post(f"/local/models/{twice}/use").status_code == 202
     assert store_of(service).selected() == row.name
     assert model(page, row.name)["in_use"]
-    monkeypatch.setattr(endpoints, "loopback_problem", lambda *_: "it is down.")
+    monkeypatch.setattr(ModelList, "problem_of", lambda *_: "it is down.")
     refused = page.post(f"/local/models/{twice}/use")
     assert (refused.status_code, refused.json()["message"]) == (409, "it is down.")
     service.app.state["offered_models"] = 0.0, ()

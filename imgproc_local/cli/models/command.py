@@ -65,7 +65,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
     from imgproc_local.cli.output import echo_json, printable, size_text, table
-    from imgproc_local.compose import own_models, used_and_offered_models
+    from imgproc_local.compose import model_list
 
     def cells(row: ModelRow) -> tuple[str, ...]:
         state = f"in {row.program}" if row.state == "in-program" else STATES.get(row.state, row.state)
@@ -79,8 +79,9 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
         )
 
     config = load_config(ctx, data_dir)
-    own, problem = own_models(config)
-    rows = [*own, *used_and_offered_models(config)]
+    models = model_list(config)
+    own, problem = models.own()
+    rows = [*own, *models.in_programs(models.offered())]
     if as_json:
         echo_json(rows)
     else:
@@ -204,13 +205,13 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM:NAME is a model in
     another program on this machine; PROGRAM is ollama, lmstudio or llama-server.
     """
-    from imgproc_local.compose import loopback_problem, model_store
+    from imgproc_local.compose import model_list, model_store
     from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
 
     config = load_config(ctx, data_dir)
-    if (other := loopback_model(name)) is not None and (problem := loopback_problem(config, other)) is not None:
+    if (other := loopback_model(name)) is not None and (problem := model_list(config).problem_of(other)) is not None:
         raise ModelUnusable(problem)
     model_store(config).select(name)
     click.echo(

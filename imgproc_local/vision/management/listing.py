@@ -1,13 +1,12 @@
 """The models of this machine: the installed ones, those in other programs, and those of the catalogue.
 
-The functions read files and ask the programs; they load no model and open no connection to other machines.
+Files are read and the programs asked; no model is loaded, and no connection to another machine is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Literal
 
 from msgspec import Struct
@@ -79,73 +78,99 @@ class ModelStatus(Struct, frozen=True):
     passed_self_test: bool = False
 
 
-def model_status(models: ModelStore, setting: str, problem_of: Callable[[LoopbackModel], str | None]) -> ModelStatus:
-    """The status of the model that the setting `model` (`setting`) names, or else the one selected with `models use`.
+class ModelList:
+    """The models of this machine. `setting` is the setting `model`.
 
-    The status is read from files; no model is loaded. `problem_of` asks another program why its model can't be used.
+    `server_of` returns the server of a program; it raises ModelUnusable in air-gapped mode.
     """
-    name = "unknown"
-    try:
-        name = setting or models.selected()
-        if name in ("", NO_MODEL):
-            return ModelStatus(None)
-        if (other := loopback_model(name)) is not None:
-            problem = problem_of(other)
-            return ModelStatus(name, problem, problem is None)
-        model = models.model(name)
-    except ModelUnusable as error:
-        return ModelStatus(name, error.message)
-    if not selftest.llama_is_installed():
-        return ModelStatus(name, NOT_INSTALLED)
-    return ModelStatus(name, selftest.known_problem(model), selftest.passed_self_test(model))
 
+    def __init__(self, models: ModelStore, setting: str, server_of: Callable[[str], ModelServer]) -> None:
+        self._models = models
+        self._setting = setting
+        self._server_of = server_of
 
-def own_models(models: ModelStore, setting: str) -> tuple[list[ModelRow], str | None]:
-    """The installed models, those of the catalogue and the networks that read text; and why the folder can't be read.
+    def problem_of(self, model: LoopbackModel) -> str | None:
+        """Why a model in another program can't be used now, asked of that program for at most a few seconds."""
+        try:
+            self._server_of(model.program).require(model.name_in_program)
+        except ModelUnusable as error:
+            return error.message
+        return None
 
-    `setting` is the setting `model`.
-    """
-    rows, problem = [], None
-    try:
-        in_use = setting or models.selected()
-        rows = [_installed(models, name, in_use) for name in models.names()]
-    except ModelUnusable as error:
-        problem = error.message
-    installed = {row.name for row in rows}
-    usable = usable_memory_bytes()
-    catalogue = read_catalogue()
-    rows += [_available(models, entry) for name, entry in catalogue.items() if name not in installed]
-    rows = [replace(row, fits_memory=_fits(row.memory_bytes, usable)) for row in rows]
-    best = next((row.name for row in rows if row.fits_memory and row.name in catalogue), None)
-    if selftest.llama_is_installed():
-        rows = [replace(row, recommended=row.name == best) for row in rows]
-    return rows + ([] if model_files.is_frozen() else [_text_reader(models)]), problem
+    def status(self) -> ModelStatus:
+        """The status of the model that the setting names, or else the one selected with `models use`.
 
+        It is read from files; no model is loaded. If another program has the model, that program is asked.
+        """
+        name = "unknown"
+        try:
+            name = self._in_use()
+            if name in ("", NO_MODEL):
+                return ModelStatus(None)
+            if (other := loopback_model(name)) is not None:
+                problem = self.problem_of(other)
+                return ModelStatus(name, problem, problem is None)
+            model = self._models.model(name)
+        except ModelUnusable as error:
+            return ModelStatus(name, error.message)
+        if not selftest.llama_is_installed():
+            return ModelStatus(name, NOT_INSTALLED)
+        return ModelStatus(name, selftest.known_problem(model), selftest.passed_self_test(model))
 
-def models_in_programs(server_of: Callable[[str], ModelServer]) -> list[ModelRow]:
-    """The models in Ollama, LM Studio and llama-server, except those that can't see pictures or run in the cloud.
+    def own(self) -> tuple[list[ModelRow], str | None]:
+        """The installed models, those of the catalogue and the networks that read text; and why the folder can't be
+        read.
+        """
+        rows, problem = [], None
+        try:
+            in_use = self._in_use()
+            rows = [_installed(self._models, name, in_use) for name in self._models.names()]
+        except ModelUnusable as error:
+            problem = error.message
+        installed = {row.name for row in rows}
+        usable = usable_memory_bytes()
+        catalogue = read_catalogue()
+        rows += [_available(self._models, entry) for name, entry in catalogue.items() if name not in installed]
+        rows = [replace(row, fits_memory=_fits(row.memory_bytes, usable)) for row in rows]
+        best = next((row.name for row in rows if row.fits_memory and row.name in catalogue), None)
+        if selftest.llama_is_installed():
+            rows = [replace(row, recommended=row.name == best) for row in rows]
+        return rows + ([] if model_files.is_frozen() else [_text_reader(self._models)]), problem
 
-    The programs are asked at the same time, for at most a few seconds. `server_of` returns the server of a program. A
-    program that does not answer has no rows.
-    """
-    with ThreadPoolExecutor(len(LOOPBACK_PROGRAMS)) as pool:
-        return [row for rows in pool.map(partial(_program_rows, server_of), LOOPBACK_PROGRAMS) for row in rows]
+    def offered(self) -> list[ModelRow]:
+        """The models in Ollama, LM Studio and llama-server, except those that can't see pictures or run in the cloud.
 
+        The programs are asked at the same time, for at most a few seconds. One that does not answer has no rows.
+        """
+        with ThreadPoolExecutor(len(LOOPBACK_PROGRAMS)) as pool:
+            return [row for rows in pool.map(self._program_rows, LOOPBACK_PROGRAMS) for row in rows]
 
-def with_the_one_in_use(
-    rows: Sequence[ModelRow], models: ModelStore, setting: str, problem_of: Callable[[LoopbackModel], str | None]
-) -> list[ModelRow]:
-    """`rows` of models in other programs, the one in use first, even if no program offers it."""
-    try:
-        in_use = loopback_model(setting or models.selected())
-    except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
-        in_use = None
-    if in_use is None:
-        return list(rows)
-    others = [row for row in rows if row.name != in_use.name]
-    row = next((row for row in rows if row.name == in_use.name), _in_program(in_use))
-    problem = problem_of(in_use)
-    return [replace(row, state="unusable" if problem else row.state, in_use=True, problem=problem), *others]
+    def in_programs(self, offered: Sequence[ModelRow]) -> list[ModelRow]:
+        """The models `offered` by other programs, the one in use first, even if no program offers it."""
+        try:
+            in_use = loopback_model(self._in_use())
+        except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
+            in_use = None
+        if in_use is None:
+            return list(offered)
+        others = [row for row in offered if row.name != in_use.name]
+        row = next((row for row in offered if row.name == in_use.name), _in_program(in_use))
+        problem = self.problem_of(in_use)
+        return [replace(row, state="unusable" if problem else row.state, in_use=True, problem=problem), *others]
+
+    def _in_use(self) -> str:
+        return self._setting or self._models.selected()
+
+    def _program_rows(self, program: str) -> list[ModelRow]:
+        try:
+            offered = self._server_of(program).models()
+        except ModelUnusable:
+            return []
+        return [
+            _in_program(LoopbackModel(program, model.name), model.size_bytes)
+            for model in offered
+            if model.can_see is not False and not model.in_cloud
+        ]
 
 
 def _installed(models: ModelStore, name: str, in_use: str) -> ModelRow:
@@ -192,18 +217,6 @@ def _text_reader(models: ModelStore) -> ModelRow:
 def _in_program(model: LoopbackModel, size_bytes: int = 0) -> ModelRow:
     title = PROGRAMS[model.program].title
     return ModelRow(name=model.name, state="in-program", program=title, size_bytes=size_bytes)
-
-
-def _program_rows(server_of: Callable[[str], ModelServer], program: str) -> list[ModelRow]:
-    try:
-        offered = server_of(program).models()
-    except ModelUnusable:
-        return []
-    return [
-        _in_program(LoopbackModel(program, model.name), model.size_bytes)
-        for model in offered
-        if model.can_see is not False and not model.in_cloud
-    ]
 
 
 def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
