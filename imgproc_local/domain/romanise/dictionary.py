@@ -48,10 +48,12 @@ _SINGLE_COST = 1200
 _GROUPED_COST = 400
 """The costs of words without an entry: a single character, and a match of `grouped`. Those of entries are lower."""
 
-_NOT_IN_MODERN_JAPANESE = frozenset(
-    "會樂廳國學體灣戰區圖實寫鐵應變觀覺讀歸圓圍壓團對從戀戲據擔數斷樣樓歐氣澤濱濕營獨獻畫當發縣繼續聽聲臺舊萬藝處號裝觸譯豐轉邊醫鐘關險雙靈點龍壽廣"
+_TRADITIONAL = frozenset(
+    "這們個沒與裡灣點臺總廣來國學會對兩從樣寫圖舊邊體關變聲讀證發實寶戀歡獨覺鐵數單戰當賣麼媽爺擺攝擠攤區醫號壓圍"
+    "團圓檢權櫻澤濟淨淺滿灑爐燈爭獎畫疊盡瞭禮稱穩經續繼繩聽腦膽臉舉藝藥蘋處螢裝觀觸豐譯讓豬賽贊轉輕遲邏釋鄰錢鑰隨"
+    "隱雖雙雜靜顏顯餃驗髮鬥鬧鹽麥齊齒齡龜樂廳應歸戲據擔斷樓歐氣濱濕營獻縣萬鐘險靈龍壽"
 )
-"""Traditional Chinese characters for which Japanese uses simpler ones today."""
+"""Traditional Chinese characters in Japan's character set, for which Japanese uses simpler ones today."""
 _PLACES = {
     "ja": "東京 京都 大阪 名古屋 横浜 札幌 福岡 長崎 奈良 北海道 仙台 富士山 鎌倉 箱根 新宿 銀座 浅草 秋葉原"
     " 池袋 上野 品川 成田 千葉 埼玉 熊本 日光 日本 東京都 京都市 大阪市",
@@ -168,6 +170,16 @@ def thai(text: str) -> str:
     return _THAI_RUN.sub(lambda run: f" {_thai_words(run[0])} ", text)
 
 
+def languages_of_han(text: str) -> set[str]:
+    """The languages whose character set has all Chinese characters of `text`: `ja`, `zh`, `zh-hant` (traditional)."""
+    han = "".join(_HAN_RUN.findall(text))
+    if "々" in han or "〆" in han:
+        return {"ja"}
+    charsets = {"ja": "shift_jis", "zh": "gb2312", "zh-hant": "big5"}
+    found = {code for code, name in charsets.items() if han.encode(name, "ignore").decode(name) == han}
+    return found - {"ja"} if _TRADITIONAL.intersection(han) else found
+
+
 def _language_of_han(text: str, requested: str, text_language: str | None) -> str:
     """The language of the Chinese characters in `text`: `ja`, `zh`, or "" if they can be both, or are Korean.
 
@@ -177,16 +189,13 @@ def _language_of_han(text: str, requested: str, text_language: str | None) -> st
     if re.search(f"[{KANA}\uff66-\uff9f]", text):
         return "ja"
     runs = _HAN_RUN.findall(text)
-    if runs and text_language in ("ja", "zh"):
-        return text_language
+    if runs and text_language in ("ja", "zh", "zh-hant"):
+        return text_language[:2]
     if not runs or text_language == "ko" or re.search(f"[{HANGUL}]", text):
         return ""
-    han = "".join(runs)
-    encodings = {name for name in ("shift_jis", "gb2312", "big5") if han.encode(name, "ignore").decode(name) == han}
-    may_be_japanese = "shift_jis" in encodings and not _NOT_IN_MODERN_JAPANESE.intersection(han)
-    may_be_chinese = not encodings <= {"shift_jis"}
-    if may_be_japanese != may_be_chinese:
-        return "ja" if may_be_japanese else "zh"
+    languages = languages_of_han(text)
+    if languages and (languages == {"ja"} or "ja" not in languages):
+        return "ja" if "ja" in languages else "zh"
     places = (_LANGUAGE_OF_PLACE[run] for run in runs if run in _LANGUAGE_OF_PLACE)
     return next(places, requested if requested in ("ja", "zh") else "")
 

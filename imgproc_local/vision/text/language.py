@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.romanise.dictionary import languages_of_han
 from imgproc_local.vision.languages.table import language_table
 from imgproc_local.vision.text.ngram_table import probabilities
 
@@ -64,46 +65,28 @@ _SCRIPTS_OF = {
 _LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 """Scripts that only one supported language uses."""
 
-_SIMPLIFIED = re.compile(
-    "[这们说话请谁时间东车门见长风飞鸟鱼马图书馆师乐红绿蓝银钱铁镇边过还进远运连选陈阳阴阵际险难电云节场块坏坛务动办劳势华单卖"
-    "卫厂历压厅发变叶叹吴员响问团围园圆圣层岁岛岭币带帮应庙废广张弯强归忆怀总恶惊惯愿战户扑执扩扫扬护报拟拥择挂挡挤挥换据摄摆"
-    "撑无显晓暂术杀杂权极构枪柜标栋栏树样档桥梦检楼欢毁毕气汇汉汤沟泪洁洒浆测济浓涛润涨渐渔满滨灭灵炼热爱爷牵狮猎环现玛畅"
-    "疗疯盐监盖盘矿码砖础确种积稳穷竞笔笼筑签简类粮纪纸纹线组细织终经结绕给络绝统继绩绪续维编缘缝缩网罗罚职联肃肠肤脉脏脑"
-    "脚脸腾舰艺苏苹药莲获萧营萨葱虾蚁蚂补观视览觉认讨让训议讲许论设访证评识诉词译试诗诚询该详语误诸读课调谈谊谋谜谢谱"
-    "贝负财责贤败货质购贯贴贵贷费贺资赏赖赛赞赠赢赶跃踪转轮软轻载辆辈辉输达迁迈违迟适递遗邓邮邻郑酱释鉴针钉钓钢钟钥钩钻"
-    "铃铅铜铝铺链销锁锅错锋镜闪闭闯闲闷闹闻阁阅队阶陆隐雾韩页顶项顺须顾颂预领频题颜额飘饥饭饮饰饱饺饼饿驱驶驻驾骄骑骗鲁"
-    "鲜鸡鸣鸭鹅鹰齐龙龟]"
-)
-"""Characters of Simplified Chinese that neither Traditional Chinese nor Japanese uses."""
-_TRADITIONAL = re.compile(
-    "[這們個說沒與裡灣點臺總廣來國學會對兩從樣歲寫圖舊邊體關變聲讀證發實寶戀歡獨覺鐵數單戰當黃賣嗎麼媽爺妳貓雞麵擺攝擠攤區醫"
-    "號壓圍團圓檢權櫻澤濟溫淨淺滿灑爐燈爭狀獎畫疊盡眾瞭禮稱穩綠經續繼緣繩聽腦膽臉舉藝藥蔥蘋處螢裝褲觀觸豐譯讓豬賽贊"
-    "轉輕辦遲邏鄉醬釋鄰錢鑰隨隱雖雙雜靜顏顯餃驗髮鬥鬧鹽麥齊齒齡龜]"
-)
-"""Characters of Traditional Chinese that neither Simplified Chinese nor Japanese uses."""
 _CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
 """Characters that Simplified and Traditional Chinese share, but not Japanese. 了, 在 and 是 also occur in Japanese
 words, but hardly twice in a text without kana."""
-_JAPANESE = re.compile(
-    "[々〆駅桜円図売読気県込働畑峠辻榊匂枠栃沢浜広駆変総経続絵戦転軽鉄銭関検権歩毎黒渓渋焼猟獣団囲圧塩壱姉嬢実対専巣帯帰庁廃弐従"
-    "徳徴応恵悩悪懐戯払抜択拠挙挿捜掲揺摂撃斎暁暦曽栄桟楽様歓歯涙済渇満滝滞瀬県畳発砕稲穂窓竜粛粋継緑縁縄縦繊聴脳臓荘蔵薬"
-    "蛍覚覧観訳証読謡譲豊賛辺遅郷酔醸釈鉱鋳錬録闘陥険隠隣雑霊顔顕騒験髪鶏麺黙齢]"
-)
-"""Characters that only Japanese uses."""
-
-_HINDI = re.compile(
-    r"(?<![^\s,])(है|हैं|का|की|के|में|और|पर|से|ने|वाला|वाली|वाले|मेरा|मेरी|मेरे|हमारा|हमारी|हमारे|अपने|साथ)(?![^\s,।])"
-)
-_MARATHI = re.compile(
-    r"(?<!\S)(आहे|आहेत|आणि|मध्ये|वर|च्या|माझ्?\S{1,2}|आमच्?\S{1,2})(?![^\s,।.])|ळ|(च्या|तील|ांनी|मध्ये)(?![^\s,।.])"
-)
-_NEPALI = re.compile(r"(?<!\S)(छ|छन्|मा|गर्दै|भएको|मेरो|हाम्रो)(?![^\s,।.])|हरू|ेको(?![^\s,।.])")
-"""Words and letters of the languages in Devanagari script. A text with those of Marathi or Nepali is not Hindi."""
+_MARKS: dict[str, tuple[dict[str, str], ...]] = {
+    # Source: the main exemplar characters of CLDR 48
+    "arabic": (
+        {"ur": "[ٹڈڑےں]"},
+        {
+            "fa": r"[پچژگ]|[کی](?!\w)|(?<!\w)(در|از|با|است)(?!\w)",
+            "ar": r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|إلى|عند|أمام)(?!\w)|[ةأإى]",
+        },
+    ),
+    "devanagari": (
+        {
+            "mr": r"(?<!\S)(आहे|आहेत|आणि|मध्ये|वर|च्या|माझ्?\S{1,2}|आमच्?\S{1,2})(?![^\s,।.])|ळ|(च्या|तील|ांनी|मध्ये)(?![^\s,।.])",
+            "ne": r"(?<!\S)(छ|छन्|मा|गर्दै|भएको|मेरो|हाम्रो)(?![^\s,।.])|हरू|ेको(?![^\s,।.])",
+        },
+        {"hi": r"(?<![^\s,])(है|हैं|का|की|के|में|और|पर|से|ने|वाला|वाली|वाले|मेरा|मेरी|मेरे|हमारा|हमारी|हमारे|अपने|साथ)(?![^\s,।])"},
+    ),
+}
+"""Words and letters of the languages of a script. The languages of a group before have the marks of those after it."""
 _LETTERS_NOT_IN_ARABIC = re.compile("[پچژگکیےٹڈں]")
-_URDU = re.compile("[ٹڈڑےں]")
-_PERSIAN = re.compile(r"[پچژگ]|[کی](?!\w)|(?<!\w)(در|از|با|است)(?!\w)")
-_ARABIC = re.compile(r"(?<!\w)[وبلفك]?ال\w|(?<!\w)(في|من|على|مع|إلى|عند|أمام)(?!\w)|[ةأإى]")
-"""Letters and words of the languages in Arabic script. Source: the main exemplar characters of CLDR 48."""
 
 
 def detect_language(text: str) -> str | None:
@@ -111,32 +94,24 @@ def detect_language(text: str) -> str | None:
 
     The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not support.
     """
-    letters = _letters(text)
-    if len(letters) < 2:
-        return None
-    counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
-    if counts["kana"] and counts["kana"] + counts["han"] >= MIN_SHARE_OF_SCRIPT * len(letters):
+    counts = letters_by_script(text)
+    min_count = max(2, MIN_SHARE_OF_SCRIPT * sum(counts.values()))
+    if counts["kana"] and counts["kana"] + counts["han"] >= min_count:
         return "ja"
     script, count = max(counts.items(), key=lambda item: item[1])
-    if count < MIN_SHARE_OF_SCRIPT * len(letters):
+    if count < min_count:
         return None
-    match script:
-        case "arabic":
-            return _detect_arabic(text)
-        case "devanagari":
-            return _detect_devanagari(text)
-        case "han":
-            return _detect_chinese(text)
-        case "cyrillic" | "latin":
-            return _detect_by_ngrams(text, script)
-    return _LANGUAGE_OF_SCRIPT[script]
+    if script in _MARKS:
+        return _detect_by_marks(text, script)
+    if script == "han":
+        return _detect_chinese(text)
+    return _detect_by_ngrams(text, script) if script in ("cyrillic", "latin") else _LANGUAGE_OF_SCRIPT.get(script)
 
 
 @cache
 def function_words(language_code: str) -> frozenset[str]:
     """The articles, prepositions and similar words of a language; empty for languages without a list."""
-    is_known = language_code in LANGUAGES
-    return frozenset(language_table(language_code).function_words.split()) if is_known else frozenset()
+    return frozenset(language_table(language_code).function_words.split() if language_code in LANGUAGES else ())
 
 
 def scripts_of(language_code: str) -> tuple[str, ...]:
@@ -146,16 +121,15 @@ def scripts_of(language_code: str) -> tuple[str, ...]:
 
 def letters_by_script(text: str) -> dict[str, int]:
     """The number of letters of `text` in each script; "other" is for scripts that no supported language uses."""
-    letters = _letters(text)
+    letters = _MODIFIER_LETTERS.sub("", "".join(filter(str.isalpha, text)))
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
 
 
 def is_readable(text: str, language_code: str) -> bool:
     """Whether all letters of `text` are in Latin, which all readers know, or in a script of `language_code`."""
-    scripts = ("latin", *_SCRIPTS_OF.get(language_code, ()))
-    letters = _letters(text)
-    return bool(letters) and all(any(_SCRIPTS[name].match(char) for name in scripts) for char in letters)
+    found = {script for script, count in letters_by_script(text).items() if count}
+    return bool(found) and found <= {"latin", *scripts_of(language_code)}
 
 
 def is_other_language(words: Sequence[str], language: str) -> bool:
@@ -183,9 +157,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
             return sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1
         case "hi":
             return detect_language(" ".join(words)) in ("mr", "ne")
-    if scripts[0] not in ("latin", "cyrillic"):
-        return False
-    if len(words) < MIN_WORDS:
+    if scripts[0] not in ("latin", "cyrillic") or len(words) < MIN_WORDS:
         return False
     found = probabilities(" ".join(words), scripts[0])
     related = (sum(found.get(code, 0) for code in group) for group in _RELATED)
@@ -219,36 +191,21 @@ def _has_rival_part(words: Sequence[str], language: str) -> bool:
     return False
 
 
-def _letters(text: str) -> str:
-    """The letters of `text`, without those that belong to no script."""
-    return _MODIFIER_LETTERS.sub("", "".join(char for char in text if char.isalpha()))
-
-
 def _detect_chinese(text: str) -> str | None:
     """The language of a text in Chinese characters without kana."""
-    simplified, traditional = _SIMPLIFIED.search(text), _TRADITIONAL.search(text)
-    if _JAPANESE.search(text):
-        return None if simplified or traditional else "ja"
-    if simplified and traditional:
-        return None
-    if traditional:
-        return "zh-hant"
-    return "zh" if simplified or _CHINESE.search(text) else None
+    languages = languages_of_han(text)
+    if len(languages) > 1:
+        return "zh" if _CHINESE.search(text) else None
+    return next(iter(languages), None)
 
 
-def _detect_devanagari(text: str) -> str | None:
-    marathi, nepali = _MARATHI.search(text), _NEPALI.search(text)
-    if marathi or nepali:
-        return None if marathi and nepali else "mr" if marathi else "ne"
-    return "hi" if _HINDI.search(text) else None
-
-
-def _detect_arabic(text: str) -> str | None:
-    if _URDU.search(text):
-        return "ur"
-    if _PERSIAN.search(text):
-        return None if _ARABIC.search(text) else "fa"
-    return "ar" if _ARABIC.search(text) else None
+def _detect_by_marks(text: str, script: str) -> str | None:
+    """The only language of the first group in `_MARKS` of which `text` has marks."""
+    for group in _MARKS[script]:
+        found = [code for code, mark in group.items() if re.search(mark, text)]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
 
 
 def _detect_by_ngrams(text: str, script: str) -> str | None:
