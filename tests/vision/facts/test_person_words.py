@@ -1,8 +1,9 @@
-"""Descriptions from the texts that people wrote about a picture. The cases are in `person_words.toml`."""
+"""Descriptions without a model, from the texts of people and from an image of text. Most cases are in the TOML file."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,30 +11,32 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import Translation
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, TextInPicture
 from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.vision.facts.pixels import pixel_facts
 
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
 INFO = ImageInfo(Format.JPEG, 40, 50)
 TEXT_FIELDS = ("alt_text", "extended_description", "description", "headline", "title", "keywords", "event")
-OTHER_FIELDS = ("persons", "sublocation", "city", "province", "country", "created", "camera")
+OTHER_FIELDS = ("persons", "sublocation", "city", "province", "country", "created", "camera", "creator", "copyright")
 
 
-def describe(case: dict[str, Any], languages: list[str]) -> dict[str, Translation]:
-    fields: dict[str, Any] = {}
+def describe(
+    case: dict[str, Any], languages: Iterable[str], text_in_picture: TextInPicture | None = None
+) -> dict[str, Translation]:
+    fields: dict[str, Any] = {name: case[name] for name in OTHER_FIELDS if name in case}
     for name in TEXT_FIELDS:
         pairs = [entry.partition("|") for entry in case.get(name, ())]
         fields[name] = tuple(EmbeddedText(text, None if tag in ("", "x-default") else tag) for tag, _, text in pairs)
-    fields |= {name: case[name] for name in OTHER_FIELDS if name in case}
-    fields["persons"] = tuple(fields.get("persons", ()))
     embedded = EmbeddedMetadata(**fields)
     name = case.get("file", "IMG_0001.jpg")
     facts = pixel_facts(GREEN, INFO, embedded, name)
-    hints = Hints(INFO, embedded, name, project_name=case.get("project", "API Uploads"), facts=facts)
+    project = case.get("project", "API Uploads")
+    hints = Hints(INFO, embedded, name, project, facts, text_in_picture=text_in_picture)
     describer = FactsDescriber(today=lambda: date(2024, 5, 1))
-    return {entry.language_code: entry for entry in describer.describe(GREEN, languages, hints, lambda: None)}
+    return {entry.language_code: entry for entry in describer.describe(GREEN, tuple(languages), hints, lambda: None)}
 
 
 def read_cases(path: Path) -> list[Any]:
@@ -77,3 +80,95 @@ def test_a_description_uses_the_texts_of_persons(
     assert not any(text.lower() in alt.lower() for text in wanted.get("alt_lacks", ())), alt
     assert not any(text in name for text in wanted.get("name_lacks", ())), name
     assert 1 <= len(alt) <= 250
+
+
+def test_alt_texts_precede_captions_headlines_and_titles() -> None:
+    case = {
+        field: [f"en|The {field}"] for field in ("alt_text", "extended_description", "description", "headline", "title")
+    }
+    while case:
+        assert describe(case, ["en"])["en"].seo_alt_text == next(iter(case.values()))[0].removeprefix("en|")
+        case.pop(next(iter(case)))
+
+
+def test_names_are_copied_into_every_language() -> None:
+    case = {"persons": ("Ada Lovelace",), "event": ["|Great Exhibition"], "sublocation": "Hyde Park", "city": "London"}
+    for translation in describe(case | {"country": "England"}, LANGUAGES).values():
+        for name in ("Ada Lovelace", "Great Exhibition", "Hyde Park", "London", "England"):
+            assert name in translation.seo_alt_text
+        assert translation.seo_filename == "ada-lovelace-great-exhibition-hyde-park-london-england"
+
+
+def test_a_picture_without_texts_gets_a_file_name_in_every_language() -> None:
+    for translation in describe({}, LANGUAGES).values():
+        assert 2 <= len(translation.seo_filename.split("-")) <= 8
+        assert translation.source == "pixels"
+
+
+def test_only_a_photograph_mentions_its_month_and_only_a_plausible_one() -> None:
+    assert (
+        describe({"camera": "C", "created": "2023-07-14"}, ["en"])["en"].seo_alt_text
+        == "Photograph taken in July 2023."
+    )
+    assert (
+        describe({"city": "Lisbon", "created": "2023-07-14"}, ["en"])["en"].seo_alt_text
+        == "Lisbon: picture, July 2023."
+    )
+    assert describe({"created": "2023-07-14"}, ["en"])["en"].seo_alt_text == "Picture."
+    for implausible in ("2000-01-01", "1980-01-01", "2024-05-09"):
+        assert describe({"camera": "C", "created": implausible}, ["en"])["en"].seo_alt_text == "Photograph."
+
+
+def test_creator_and_copyright_are_not_mentioned() -> None:
+    english = describe({"creator": ("Grace Hopper",), "copyright": "© Grace Hopper"}, ["en"])["en"]
+    assert "grace" not in (english.seo_alt_text + english.seo_filename).lower()
+
+
+def test_braces_are_literal_and_bidirectional_controls_are_removed() -> None:
+    english = describe({"title": ["|\u202e{kind} {0} 100 %s"], "city": "{city}"}, ["en"])["en"]
+    assert english.seo_alt_text.startswith("“{kind} {0} 100 %s”, {city}: picture")
+
+
+POSTER = TextInPicture("Summer Jazz Night: live music by the lake and at the pier", is_image_of_text=True)
+SIGN, HOTEL, CHINESE = (
+    TextInPicture(text, is_image_of_text=True) for text in ("Road closed", "Hotel Metropol", "湖边现场演出")
+)
+
+
+@pytest.mark.parametrize(
+    ("text_in_picture", "language", "slug"),
+    [
+        (POSTER, "en", "summer-jazz-night-live-music-"),
+        (SIGN, "en", "road-closed-"),
+        (HOTEL, "de", "hotel-metropol-"),  # the language of a name is unknown, and only its script is checked
+        (CHINESE, "zh", "hubian-xianchang-yanchu"),
+    ],
+)
+def test_text_of_an_image_of_text_is_its_alt_text_in_this_language(
+    text_in_picture: TextInPicture, language: str, slug: str
+) -> None:
+    translation = describe({}, [language], text_in_picture)[language]
+    assert translation.seo_alt_text == text_in_picture.text
+    assert translation.seo_filename.startswith(slug)
+    assert (translation.source, translation.needs_text) == ("facts", False)
+
+
+@pytest.mark.parametrize(
+    ("text_in_picture", "language"), [(POSTER, "de"), (SIGN, "de"), (CHINESE, "en"), (CHINESE, "ru")]
+)
+def test_text_in_another_language_is_quoted_and_not_translated(text_in_picture: TextInPicture, language: str) -> None:
+    translation = describe({}, [language], text_in_picture)[language]
+    assert text_in_picture.text in translation.seo_alt_text
+    assert len(translation.seo_alt_text) > len(text_in_picture.text)
+    assert translation.source == "facts"
+
+
+def test_a_long_text_in_the_picture_is_shortened_and_a_title_precedes_it() -> None:
+    long = TextInPicture("Summer jazz by the lake and music " * 30, is_image_of_text=True)
+    assert all(len(text.seo_alt_text) <= 250 for text in describe({}, ["en", "de"], long).values())
+    assert "Festival poster" in describe({"title": ["|Festival poster"]}, ["de"], POSTER)["de"].seo_alt_text
+
+
+@pytest.mark.parametrize("text_in_picture", [TextInPicture(), TextInPicture("STOP"), TextInPicture(unread_lines=3)])
+def test_text_in_a_picture_that_shows_more_than_text_is_not_its_alt_text(text_in_picture: TextInPicture) -> None:
+    assert describe({}, ["en"], text_in_picture) == describe({}, ["en"])

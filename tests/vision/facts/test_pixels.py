@@ -55,8 +55,10 @@ def scene() -> Image.Image:
     return noisy(picture)
 
 
-def test_flat_areas_with_clear_edges_are_a_graphic() -> None:
+def test_flat_areas_with_clear_edges_are_a_graphic_also_with_a_camera_or_transparent_areas() -> None:
     assert measure_picture(page()).kind == "graphic"
+    assert measure_picture(page(), camera=True).kind == "graphic"
+    assert measure_picture(page(), alpha=0.6).kind == "graphic"
 
 
 def test_a_noisy_picture_is_a_photograph_only_with_camera_metadata() -> None:
@@ -64,28 +66,16 @@ def test_a_noisy_picture_is_a_photograph_only_with_camera_metadata() -> None:
     assert measure_picture(scene(), camera=True).kind == "photograph"
 
 
-def test_a_graphic_with_camera_metadata_is_no_photograph() -> None:
-    assert measure_picture(page(), camera=True).kind == "graphic"
-
-
-def test_a_product_shot_on_pure_white_is_no_graphic() -> None:
+def test_a_product_shot_on_pure_white_and_a_smooth_gradient_are_no_graphics() -> None:
     picture = Image.new("RGB", SIZE, "white")
     picture.paste(scene().resize((150, 150)), (85, 45))
     assert measure_picture(picture).kind == "picture"
-
-
-def test_a_smooth_gradient_is_no_graphic() -> None:
     assert measure_picture(Image.linear_gradient("L").resize(SIZE).convert("RGB")).kind == "picture"
 
 
-def test_a_picture_with_the_file_name_of_a_screenshot_is_one() -> None:
+def test_the_name_of_a_screenshot_and_several_frames_determine_the_kind() -> None:
     assert measure_picture(page(), screenshot=True).kind == "screenshot"
-    assert measure_picture(page()).kind != "screenshot"
-
-
-def test_a_picture_with_several_frames_is_an_animation() -> None:
     assert measure_picture(page(), Format.GIF, frames=9).kind == "animation"
-    assert measure_picture(page(), Format.GIF).kind != "animation"
 
 
 @pytest.mark.parametrize("tint", [0, 4])
@@ -111,10 +101,6 @@ def test_a_coloured_spot_is_not_black_and_white() -> None:
 
 def test_a_plain_grey_surface_is_not_called_black_and_white() -> None:
     assert not measure_picture(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG).black_and_white
-
-
-def test_a_graphic_with_transparent_areas_is_a_graphic() -> None:
-    assert measure_picture(page(), alpha=0.6).kind == "graphic"
 
 
 def test_a_cut_out_photograph_is_no_graphic() -> None:
