@@ -40,18 +40,6 @@ MIN_GRAPHIC_SIDE_PX = 32
 
 def pixel_facts(image: Pixels, info: ImageInfo, embedded: EmbeddedMetadata, original_filename: str) -> PixelFacts:
     """The measurements of `image`. Its metadata and its file name help to determine its kind."""
-    return measure(
-        image,
-        info,
-        # a date would not prove a camera: operating systems also write one into screenshots
-        from_camera=embedded.camera is not None,
-        is_screenshot=is_screenshot_name(original_filename),
-    )
-
-
-def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot: bool) -> PixelFacts:
-    """The measurements of `image`. `from_camera` is whether the metadata name a camera, `is_screenshot` whether
-    the file name is that of a screenshot."""
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     opacity = image.alpha_mean if info.has_alpha else 1.0
     if opacity < MIN_VISIBLE_OPACITY:
@@ -59,11 +47,11 @@ def measure(image: Pixels, info: ImageInfo, *, from_camera: bool, is_screenshot:
     graphic = info.format is not Format.JPEG and _is_graphic(picture, opacity)
     if info.frames > 1:
         kind = "animation"
-    elif is_screenshot:
+    elif is_screenshot_name(original_filename):
         kind = "screenshot"
     elif graphic:
         kind = "graphic"
-    elif from_camera:
+    elif embedded.camera:  # a date would not prove a camera: operating systems also write one into screenshots
         kind = "photograph"
     else:
         kind = "picture"

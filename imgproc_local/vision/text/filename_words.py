@@ -75,10 +75,8 @@ _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
 MIN_MEAN_WORD_CHARS = 3
 """The minimum mean length of the words of a phrase in CamelCase. Random letters have a smaller one."""
-_LETTERS_AND_NUMBER = re.compile(r"(?i)([a-z]{1,12})([1-9]\d{0,3})([a-z]{0,2})")
-"""A product, such as A380, or a word with a counter, such as harbour2."""
-_COUNTED_WORD = re.compile(r"(?i)([a-z]{4,24})0\d{0,3}")
-"""A word with a counter that begins with 0, such as harbour01."""
+_LETTERS_AND_NUMBER = re.compile(r"(?i)([a-z]{1,24})(\d{1,4})([a-z]{0,2})")
+"""A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 """A number with a unit or an ending, such as 50mm or 1960s."""
 MAX_PRODUCT_LETTERS = 3
@@ -201,17 +199,14 @@ def _product_or_word(token: str) -> list[str]:
     """
     if not token.isascii():
         return []
-    numbered = _LETTERS_AND_NUMBER.fullmatch(token)
-    if numbered:
-        letters = numbered[1].lower()
+    if found := _LETTERS_AND_NUMBER.fullmatch(token):
+        letters, is_counter = found[1].lower(), found[2].startswith("0")
         if len(letters) > 1 and (letters in NOISE_WORDS or _is_stop_word(letters)):
             return []
-        if len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS:
+        if not is_counter and (len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS):
             return [token]
-        return [numbered[1]] if _is_word(numbered[1]) and not numbered[3] else []
-    counted = _COUNTED_WORD.fullmatch(token)
-    if counted and not _is_stop_word(counted[1]) and _is_word(counted[1]):
-        return [counted[1]]
+        if len(letters) > MAX_PRODUCT_LETTERS:
+            return [found[1]] if _is_word(found[1]) and not found[3] else []
     if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
     return []

@@ -7,9 +7,9 @@ import random
 import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
-from imgproc_local.domain.image import Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.facts.pixels import measure
+from imgproc_local.vision.facts.pixels import pixel_facts
 
 SIZE = (320, 240)
 
@@ -26,7 +26,9 @@ def measure_picture(
     """The measurements of `picture`; `alpha` is its mean opacity (0 to 1)."""
     width, height = picture.size
     info = ImageInfo(format_, width, height, frames=frames, has_alpha=alpha < 1, duration_ms=900)
-    return measure(Pixels(width, height, picture.tobytes(), alpha), info, from_camera=camera, is_screenshot=screenshot)
+    embedded = EmbeddedMetadata(camera="C" if camera else None)
+    name = "Screenshot (1).png" if screenshot else "harbour.png"
+    return pixel_facts(Pixels(width, height, picture.tobytes(), alpha), info, embedded, name)
 
 
 def noisy(picture: Image.Image, strength: int = 24) -> Image.Image:
