@@ -44,8 +44,6 @@ THREAD_NICENESS = 5
 
 STOP_GRACE_S = 5.0
 """How long a graceful shutdown waits for cancelled stages."""
-NO_WORKER_PATIENCE_S = 15.0
-"""For how long stages are tried again, once a second, before the engine reports that no worker can be started."""
 
 
 class Limits(Struct, frozen=True):
@@ -88,7 +86,7 @@ class Runner:
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
         """The jobs of the running stages."""
-        self._without_worker: dict[ThreadPoolExecutor, tuple[float, str]] = {}
+        self._without_worker: dict[ThreadPoolExecutor, str] = {}
         self._stopping = False
         self.has_unstopped_threads = False
 
@@ -124,8 +122,7 @@ class Runner:
         """Why stages do not run now; None if they run, or there are none."""
         if not self._tasks or self._stopping or any(task.done() for task in self._tasks):
             return "Not all stages are being processed; see the service's log."
-        before_s = time.monotonic() - NO_WORKER_PATIENCE_S
-        return next((message for since_s, message in self._without_worker.values() if since_s <= before_s), None)
+        return next(iter(self._without_worker.values()), None)
 
     async def _run_lane(self, lane: str, executor: ThreadPoolExecutor) -> None:
         """The loop of one task: claim a stage, run it on the thread of `executor`, record its outcome."""
@@ -170,8 +167,7 @@ class Runner:
         finally:
             del self._running[token]
         if isinstance(outcome, NoWorker):
-            since_s, _ = self._without_worker.get(executor, (time.monotonic(), ""))
-            self._without_worker[executor] = since_s, outcome.message
+            self._without_worker[executor] = outcome.message
         else:
             self._without_worker.pop(executor, None)
         self.durations.add(claimed.stage.value, _outcome_name(outcome), time.monotonic() - began_s)

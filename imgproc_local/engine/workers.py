@@ -17,6 +17,7 @@ import shutil
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,7 +63,8 @@ POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
 ORPHAN_S = 10.0
 """A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
-
+START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
+"""For how long a failed start of a worker is repeated, at most half of the time of a stage, and the pause between."""
 CANNOT_START = (
     "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
     " the installation."
@@ -228,7 +230,7 @@ class Workers:
             worker.end()
 
     def _ask(self, request: Request, check_stop: CheckStop) -> tuple[_Worker, Answer]:
-        worker = self._idle_worker() or self._start(check_stop)
+        worker = self._idle_worker() or self._started(check_stop)
         while True:
             is_fresh = worker.requests == 0
             try:
@@ -240,10 +242,26 @@ class Workers:
                 if is_fresh:
                     raise StageFailed(str(error)) from None
                 log.warning("A stage is tried again on a fresh worker process: %s", error)
-            worker = self._start(check_stop)
+            worker = self._started(check_stop)
+
+    def _started(self, check_stop: CheckStop) -> _Worker:
+        """A fresh worker. Raises: NoWorker, if none can be started for a while; what `check_stop` raises."""
+        give_up_s = time.monotonic() + min(START_PATIENCE_S, self._timeout_s / 2)
+        while True:
+            try:
+                return self._start(check_stop)
+            except (OSError, ChildEnded) as failure:
+                if time.monotonic() > give_up_s:
+                    reason = str(failure)
+                    if isinstance(failure, ChildEnded):
+                        reason = f"{failure.cause}. {failure.last_error_line}"
+                    log.error("A worker process can't be started: %s", reason)
+                    raise NoWorker(CANNOT_START) from failure
+            check_stop()
+            time.sleep(START_RETRY_S)
 
     def _start(self, check_stop: CheckStop) -> _Worker:
-        """A fresh worker. Raises: NoWorker, if none can be started; what `check_stop` raises."""
+        """Raises: OSError, ChildEnded, StorageFailed, what `check_stop` raises."""
         if self._closed:
             raise StageCancelled("The service is stopping.")
         try:
@@ -253,18 +271,16 @@ class Workers:
             raise StorageFailed(f"The folder of a worker process can't be made ({error.strerror}).") from error
         try:
             worker = _Worker(folder, self._command, self._environment)
-        except OSError as error:
+        except OSError:
             shutil.rmtree(folder, ignore_errors=True)
-            raise _no_worker(str(error)) from error
+            raise
         with self._lock:
             self._busy.add(worker)
         try:
             worker.wait_ready(check_stop)
-        except BaseException as error:
+        except BaseException:
             self._forget(worker)
             worker.end()
-            if isinstance(error, ChildEnded):
-                raise _no_worker(f"{error.cause}. {error.last_error_line}") from error
             raise
         return worker
 
@@ -290,11 +306,6 @@ class Workers:
                 self._idle.append(worker)
                 return
         worker.end()
-
-
-def _no_worker(reason: str) -> NoWorker:
-    log.error("A worker process can't be started: %s", reason)
-    return NoWorker(CANNOT_START)
 
 
 _logged_protections: set[str] = set()

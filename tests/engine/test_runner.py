@@ -22,7 +22,6 @@ from PIL import Image
 from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
-from imgproc_local.engine import runner
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
@@ -170,10 +169,7 @@ async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path
         assert job.status is Status.COMPLETED
 
 
-async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "NO_WORKER_PATIENCE_S", 0.1)
+async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(tmp_path: Path) -> None:
     error: Exception | None = NoWorker("No worker.")
 
     def without_worker(work: WorkItem, check_stop: CheckStop) -> Output:

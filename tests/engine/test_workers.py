@@ -23,6 +23,7 @@ from imgproc_local.domain.errors import (
     StageTimedOut,
     StorageFailed,
 )
+from imgproc_local.engine import workers as workers_module
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
 from tests.support import worker_functions as functions
@@ -185,8 +186,9 @@ def test_idle_workers_are_ended(tmp_path: Path, work: WorkItem) -> None:
 
 
 def test_a_program_that_can_not_start_is_reported_with_the_reason_in_the_log(
-    tmp_path: Path, work: WorkItem, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, work: WorkItem, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workers_module, "START_PATIENCE_S", 0.1)
     for command in ([sys.executable, "-c", "raise SystemExit('no codecs here')"], [str(tmp_path / "missing")]):
         pool = Workers(tmp_path / "work", tmp_path, command, os.environ, 10)
         with pytest.raises(NoWorker, match="can't be started"):

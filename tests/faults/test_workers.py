@@ -35,7 +35,7 @@ OBSTRUCTED = (
 import subprocess, sys, threading
 from pathlib import Path
 from imgproc_local.cli import main
-from imgproc_local.engine import runner
+from imgproc_local.engine import workers
 
 kind, obstacle = sys.argv[1], Path(sys.argv[2])
 start_process, start_thread = subprocess.Popen, threading.Thread.start
@@ -51,7 +51,7 @@ def start(thread):
     start_thread(thread)
 
 subprocess.Popen, threading.Thread.start = popen, start
-runner.NO_WORKER_PATIENCE_S = 0.2
+workers.START_PATIENCE_S = workers.START_RETRY_S = 0.2
 del sys.argv[:3]
 main()
 """,
