@@ -11,6 +11,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 
+from msgspec import Struct
+
 from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
@@ -221,36 +223,29 @@ class Engine:
             event.set()
 
 
-class Texts:
+class Texts(Struct, frozen=True):
     """Changes of the texts of pictures after they were written: edits, undo and redo, and requests for a new text.
 
     Each change is stored and published to those who follow the job. `price` is that of writing one text anew; `wake`
     makes the lanes look for work.
     """
 
-    def __init__(
-        self,
-        translations: Translations,
-        updates: Updates,
-        price: int,
-        wake: Callable[[], None],
-    ) -> None:
-        self._translations = translations
-        self._updates = updates
-        self._price = price
-        self._wake = wake
+    translations: Translations
+    updates: Updates
+    price: int
+    wake: Callable[[], None]
 
     async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
         """Store a person's edit. None leaves the alt text or the file name (`slug`) as it is. Raises: NotFound."""
-        return self._published(await self._translations.edit(job_id, language_code, alt_text=alt_text, slug=slug))
+        return self._published(await self.translations.edit(job_id, language_code, alt_text=alt_text, slug=slug))
 
     async def undo(self, job_id: str, language_code: str) -> Job:
         """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
-        return self._published(await self._translations.undo(job_id, language_code))
+        return self._published(await self.translations.undo(job_id, language_code))
 
     async def redo(self, job_id: str, language_code: str) -> Job:
         """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
-        return self._published(await self._translations.redo(job_id, language_code))
+        return self._published(await self.translations.redo(job_id, language_code))
 
     async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
         """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
@@ -258,11 +253,11 @@ class Texts:
         While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
-        with self._updates.subscribed(job_id) as subscription, suppress(TimeoutError):
-            job, is_new = await self._translations.request(job_id, language_code, 0 if is_local else self._price)
+        with self.updates.subscribed(job_id) as subscription, suppress(TimeoutError):
+            job, is_new = await self.translations.request(job_id, language_code, 0 if is_local else self.price)
             if is_new:
                 self._published(job)
-                self._wake()
+                self.wake()
             async with asyncio.timeout(timeout_s):
                 # without a change, the job was deleted, or the service stops
                 while job.text_states[language_code].regenerating and (change := await subscription.next(None)):
@@ -271,5 +266,5 @@ class Texts:
         return job
 
     def _published(self, job: Job) -> Job:
-        self._updates.publish(job)
+        self.updates.publish(job)
         return job

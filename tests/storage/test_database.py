@@ -86,18 +86,6 @@ async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
         await database.close()
 
 
-async def test_a_broken_constraint_is_a_programming_error_and_not_storage_failed(tmp_path: Path) -> None:
-    database = await open_database(tmp_path / "d.db")
-    try:
-        with pytest.raises(sqlite3.IntegrityError):
-            async with database.transaction() as tx:
-                await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
-                await tx.run("insert_account", {"id": "a", "name": "a", "at": AT})
-        assert await count_accounts(database) == 0
-    finally:
-        await database.close()
-
-
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")
 async def test_a_new_database_is_private_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if the umask is 0: the file has its mode before its first byte is written, and -wal and -shm have it too."""
