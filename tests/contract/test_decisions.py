@@ -7,6 +7,7 @@ import io
 import itertools
 import os
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -111,18 +112,6 @@ def test_the_defaults_of_settings() -> None:
     assert (config.host, config.port, config.max_upload_bytes) == ("127.0.0.1", 8484, 25 * 1024 * 1024)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [("GET", "/api/v1/nothing", 404), ("GET", "/nothing", 404), ("PUT", "/api/v1/jobs", 405)],
-)
-def test_unknown_path_and_wrong_method_answer_with_message(
-    service: Running, method: str, path: str, status: int
-) -> None:
-    answer = httpx.request(method, service.root + path, headers={"X-API-Key": service.key})
-    assert answer.status_code == status
-    assert set(answer.json()) == {"message"}
-
-
 # ---- Status ----
 
 
@@ -202,12 +191,10 @@ def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
     gated: Running, describer: GatedDescriber
 ) -> None:
     describer.open.clear()
-    dispatched = gated.dispatch("analyze", pictures.jpeg())
-    image = gated.job(dispatched["job_id"])["image"]
-    for field in ("optimized_size", "converted_format", "converted_size", "compression_percentage"):
-        assert image[field] is None
-    assert image["translations"] == []
     job_id = gated.dispatch("process", pictures.jpeg(seed=3))["job_id"]
+    waiting = gated.job(gated.dispatch("analyze", pictures.jpeg())["job_id"])["image"]
+    assert {waiting[name] for name in ("optimized_size", "converted_format", "converted_size")} == {None}
+    assert (waiting["compression_percentage"], waiting["translations"]) == (None, [])
     wait_until(lambda: all(gated.job(job_id)["image"][name] for name in ("optimized_size", "converted_size")))
     image = gated.job(job_id)["image"]
     assert image["translations"] == []
@@ -432,81 +419,46 @@ def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     assert "'xx'" in problems(upload(service, "analyze", pictures.jpeg(), languages=["en", "xx"]))["languages"][0]
 
 
-@pytest.mark.parametrize(
-    ("uploaded", "stored"),
-    [
-        ("C:\\Users\\me\\photo.jpg", "photo.jpg"),
-        ("../../etc/photo.jpg", "photo.jpg"),
-        ("na\x07me\x7f.jpg", "name.jpg"),
-        ("Żółw 写真.jpg", "Żółw 写真.jpg"),
-        ("é" * 200 + ".jpg", "é" * 125 + ".jpg"),
-        ("..", "image.jpeg"),
-    ],
-)
-def test_original_filename(service: Running, uploaded: str, stored: str) -> None:
-    original = stored_name(service, f'name="image"; filename="{uploaded}"')
-    assert original == stored
-    assert len(original.encode()) <= 255
-
-
 ENCODED_WORD = '"=?utf-8?B?QsO8Y2hlciDigJMgYWx0LmpwZw==?="'
 
 
 @pytest.mark.parametrize(
     ("parameters", "stored"),
     [
-        (
-            f"name=image; filename={ENCODED_WORD}; filename*=utf-8''B%C3%BCcher%20%E2%80%93%20neu.jpg",
-            "Bücher – neu.jpg",
-        ),
-        ("name=image; filename*=UTF-8'de'B%C3%BCcher%2F..%2Fneu.jpg", "neu.jpg"),
-        ("filename*=iso-8859-1''%e4.jpg; name=\"image\"; filename=a.jpg", "ä.jpg"),
-        (f"name=image; filename={ENCODED_WORD}", "Bücher – alt.jpg"),
-        ('name=image; filename="=?utf-8?B?w6?="', "=?utf-8?B?w6?="),
-        ("name=image; filename=a.jpg; filename*=utf-8''%ff.jpg", "a.jpg"),
-        ("name=image; filename=a.jpg; filename*=utf-8''%zz.jpg", "a.jpg"),
-        ('name="image"; filename="a; filename*=utf-8\'\'b.jpg"', "a; filename*=utf-8''b.jpg"),
+        ('filename="C:\\Users\\me\\photo.jpg"', "photo.jpg"),
+        ('filename="../../etc/photo.jpg"', "photo.jpg"),
+        ('filename="na\x07me\x7f.jpg"', "name.jpg"),
+        ('filename="Żółw 写真.jpg"', "Żółw 写真.jpg"),
+        (f'filename="{"é" * 200}.jpg"', "é" * 125 + ".jpg"),
+        ('filename=".."', "image.jpeg"),
+        (f"filename={ENCODED_WORD}; filename*=utf-8''B%C3%BCcher%20%E2%80%93%20neu.jpg", "Bücher – neu.jpg"),
+        ("filename*=UTF-8'de'B%C3%BCcher%2F..%2Fneu.jpg", "neu.jpg"),
+        ("filename*=iso-8859-1''%e4.jpg; filename=a.jpg", "ä.jpg"),
+        (f"filename={ENCODED_WORD}", "Bücher – alt.jpg"),
+        ('filename="=?utf-8?B?w6?="', "=?utf-8?B?w6?="),
+        ("filename=a.jpg; filename*=utf-8''%ff.jpg", "a.jpg"),
+        ("filename=a.jpg; filename*=utf-8''%zz.jpg", "a.jpg"),
+        ("filename=\"a; filename*=utf-8''b.jpg\"", "a; filename*=utf-8''b.jpg"),
     ],
 )
-def test_extended_and_encoded_file_names(service: Running, parameters: str, stored: str) -> None:
-    assert stored_name(service, parameters) == stored
-
-
-def stored_name(service: Running, parameters: str) -> str:
-    """The file name of an image that is uploaded with these parameters of its `Content-Disposition`."""
-    name: str = service.job(upload_parts(service, "optimize", parameters))["image"]["original_filename"]
-    return name
+def test_original_filename(service: Running, parameters: str, stored: str) -> None:
+    job = service.job(upload_parts(service, "optimize", f"name=image; {parameters}"))
+    assert job["image"]["original_filename"] == stored
+    assert len(stored.encode()) <= 255
 
 
 def project_ids(service: Running, **form: str) -> set[str]:
-    for operation in ("analyze", "optimize", "convert", "process"):
-        service.dispatch(operation, pictures.jpeg(), **form)
-
-    async def ids() -> set[str]:
-        async with service.services.store.database.reading() as read:
-            rows = await read._connection.execute_fetchall("SELECT project_id FROM jobs")
-        return {row["project_id"] for row in rows}
-
-    return service.run(ids())
+    """The projects that one upload for each operation went to."""
+    operations = ("analyze", "optimize", "convert", "process")
+    return {upload(service, each, pictures.jpeg(), **form).headers["x-project-id"] for each in operations}
 
 
-def test_without_a_project_all_four_operations_use_api_uploads(gated: Running) -> None:
-    assert len(project_ids(gated)) == 1
-
-
-def test_a_project_name_is_looked_up_first_and_created_once(gated: Running) -> None:
-    (first,) = project_ids(gated, project_name="Holidays")
-    assert project_ids(gated, project_name="Holidays") == {first}
-
-
-def test_a_dispatch_tells_the_project_that_it_went_to(gated: Running) -> None:
-    sent = upload(gated, "optimize", pictures.jpeg()).headers["x-project-id"]
-    assert {sent} == project_ids(gated)
-
-
-def test_project_id_wins_over_project_name_and_an_unknown_one_is_422(gated: Running) -> None:
-    (known,) = project_ids(gated, project_name="Holidays")
-    assert project_ids(gated, project_id=known.upper(), project_name="Other") == {known}
+def test_a_project_is_that_of_its_id_or_else_of_its_name_which_is_created_once(gated: Running) -> None:
+    (default,) = project_ids(gated)
+    (holidays,) = project_ids(gated, project_name="Holidays")
+    assert project_ids(gated, project_name="Holidays") == {holidays}
+    assert project_ids(gated, project_name="API Uploads") == {default} != {holidays}
+    assert project_ids(gated, project_id=holidays.upper(), project_name="Other") == {holidays}
     funds = balance(gated)
     for wrong in (UNKNOWN_ID, "not-a-ulid"):
         answer = upload(gated, "optimize", pictures.jpeg(), project_id=wrong)
@@ -537,8 +489,6 @@ def test_a_missing_or_wrong_key_is_401(service: Running, key: dict[str, str], au
 def test_a_bad_key_is_refused_before_the_body_is_read(service: Running) -> None:
     headers = {"X-API-Key": "wrong", "Content-Length": "20000000", "Content-Type": "multipart/form-data; boundary=b"}
     host, port = service.root.removeprefix("http://").split(":")
-    import socket
-
     with socket.create_connection((host, int(port)), timeout=5) as connection:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         connection.sendall(f"POST /api/v1/images/process HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode())
@@ -558,11 +508,10 @@ def test_keys_are_stored_only_as_a_hash_and_revoked_at_once(gated: Running) -> N
 def test_another_account_sees_nothing(service: Running) -> None:
     job = service.process("process", pictures.jpeg())
     with service.client_for(service.make_key("neighbour")) as neighbour:
-        assert neighbour.get(f"/jobs/{job['job_id']}").status_code == 404
-        assert neighbour.get(f"/jobs/{job['job_id']}/events").status_code == 404
-        assert neighbour.delete(f"/jobs/{job['job_id']}").status_code == 404
-        assert neighbour.get(f"/images/{job['image']['id']}/optimized").status_code == 404
-        assert neighbour.get(f"/images/{job['image']['id']}/converted").status_code == 404
+        paths = [f"/jobs/{job['job_id']}", f"/jobs/{job['job_id']}/events"]
+        paths += [f"/images/{job['image']['id']}/{each}" for each in ("original", "optimized", "converted")]
+        assert {neighbour.get(path).status_code for path in paths} == {404}
+        assert neighbour.delete(paths[0]).status_code == 404
         assert neighbour.get("/jobs").json()["data"] == []
     with service.client_for(service.make_key()) as same_account:
         assert same_account.get(f"/jobs/{job['job_id']}").status_code == 200

@@ -137,26 +137,21 @@ def test_the_overview_has_the_limits(service: Running, page: httpx.Client) -> No
     }
 
 
-def test_the_overview_has_the_model_in_use(service: Running, page: httpx.Client) -> None:
-    models = ModelStore(service.services.config.models_folder)
-    install(models, "seer")
-    described_by = page.get("/local/overview").json()["data"]["described_by"]
-    assert described_by == {"model": "seer", "problem": None}
-    (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")
-    described_by = page.get("/local/overview").json()["data"]["described_by"]
-    assert described_by["model"] == "seer"
-    assert "4 bytes" in described_by["problem"]
-    models.remove("seer")
-    assert page.get("/local/overview").json()["data"]["described_by"]["model"] is None
-
-
-def test_the_overview_has_a_model_in_another_program(
+def test_the_overview_has_the_model_in_use(
     service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def described_by() -> dict[str, Any]:
+        shown: dict[str, Any] = page.get("/local/overview").json()["data"]["described_by"]
+        return shown
+
     models = ModelStore(service.services.config.models_folder)
+    install(models, "seer")
+    assert described_by() == {"model": "seer", "problem": None}
+    (models.folder / "seer" / "text.gguf").write_bytes(b"GGUF")
+    assert "4 bytes" in described_by()["problem"]
+    models.remove("seer")
     models.select("ollama:gemma3:4b")
-    for problem in ("Ollama does not answer.", None):
-        monkeypatch.setattr(ModelList, "problem_of", lambda *_, said=problem: said)
-        described_by = page.get("/local/overview").json()["data"]["described_by"]
-        assert described_by == {"model": "ollama:gemma3:4b", "problem": problem}
+    monkeypatch.setattr(ModelList, "problem_of", lambda *_: "Ollama does not answer.")
+    assert described_by() == {"model": "ollama:gemma3:4b", "problem": "Ollama does not answer."}
     models.select("none")
+    assert described_by()["model"] is None
