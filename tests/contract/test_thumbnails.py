@@ -81,7 +81,13 @@ def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, m
     assert (current.status_code, current.content) == (304, b"")
     head = service.client.head(f"/images/{image_id}/thumbnail")
     assert (head.status_code, head.content, head.headers["etag"]) == (200, b"", answer.headers["etag"])
+    with service.client_for(service.make_key("another")) as other:
+        assert other.get(f"/images/{image_id}/thumbnail").status_code == 404
+    assert httpx.get(f"{service.url}/images/{image_id}/thumbnail").status_code == 401
     assert made.count == 1
+    thumbnail_file(service, answer.content).write_bytes(b"damaged")
+    assert get(service, image_id).content == answer.content
+    assert made.count == 2, "a damaged one is made again"
 
 
 def test_simultaneous_requests_share_one_thumbnail(service: Running, made: CountedThumbnails) -> None:
@@ -96,35 +102,18 @@ def test_simultaneous_requests_share_one_thumbnail(service: Running, made: Count
     assert made.most_at_once <= thumbnails.AT_ONCE
 
 
-def test_a_damaged_thumbnail_is_made_again(service: Running, made: CountedThumbnails) -> None:
-    image_id = upload(service, 21)
-    content = get(service, image_id).content
-    thumbnail_file(service, content).write_bytes(b"damaged")
-    assert get(service, image_id).content == content
-    assert made.count == 2
-
-
-def test_a_thumbnail_can_be_fetched_before_the_picture_is_processed(gated: Running, describer: GatedDescriber) -> None:
+def test_a_thumbnail_is_there_before_the_picture_is_processed_and_deleted_with_it(
+    gated: Running, describer: GatedDescriber
+) -> None:
     describer.open.clear()
     job = gated.job(gated.dispatch("analyze", pictures.png())["job_id"])
-    assert get(gated, job["image"]["id"]).status_code == 200
-    assert gated.job(job["job_id"])["status"] != "completed"
-
-
-def test_a_thumbnail_is_deleted_with_the_job(gated: Running) -> None:
-    job = gated.process("optimize", pictures.jpeg())
     file = thumbnail_file(gated, get(gated, job["image"]["id"]).raise_for_status().content)
+    assert gated.job(job["job_id"])["status"] != "completed"
     assert file.exists()
     gated.client.delete(f"/jobs/{job['job_id']}").raise_for_status()
-    assert not file.exists()
+    describer.open.set()
     assert get(gated, job["image"]["id"]).status_code == 404
-
-
-def test_thumbnails_are_refused_to_other_accounts(service: Running) -> None:
-    image_id = upload(service, 31)
-    with service.client_for(service.make_key("another")) as other:
-        assert other.get(f"/images/{image_id}/thumbnail").status_code == 404
-    assert httpx.get(f"{service.url}/images/{image_id}/thumbnail").status_code == 401
+    assert not file.exists()
 
 
 # ---- thumbnails that can't be made ----

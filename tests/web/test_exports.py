@@ -24,13 +24,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield started
 
 
-@pytest.fixture
-def page(service: Running) -> Iterator[httpx.Client]:
-    """A client that is signed in, as the page is."""
-    with httpx.Client(base_url=service.root, headers=service.page_session(), timeout=30) as client:
-        yield client
-
-
 def begin(page: httpx.Client, **body: object) -> str:
     answer = page.post("/local/exports", json={"write_texts": False, **body})
     assert answer.status_code == 201, answer.text
