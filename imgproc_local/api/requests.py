@@ -15,7 +15,7 @@ from litestar import Request
 from litestar.datastructures import Headers
 from msgspec import Struct
 
-from imgproc_local.api.uploads import Fields, MultipartForm, chunks
+from imgproc_local.api.uploads import Fields, MultipartForm
 from imgproc_local.domain.errors import InvalidRequest
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.languages import LANGUAGES
@@ -267,7 +267,7 @@ async def read_json(
     A request without a body gives `without_body`; it is refused if that is None.
     Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping.
     """
-    body = b"".join([chunk async for chunk in chunks(request, max_bytes)])
+    body = b"".join([chunk async for chunk in request.app.state.uploads.chunks(request, max_bytes)])
     if not body:
         if without_body is not None:
             return without_body

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, starmap
 from typing import Any
 
 from litestar import Request, Response
@@ -115,32 +115,17 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     """
     services = services_of(request)
     counts: Counter[tuple[str, str, int]] = request.app.state.request_counts
-    queue_depths = await services.jobs.queue_depths()
-    stored_bytes = await services.jobs.stored_bytes()
-    text = "".join(
-        (
-            _metric("imgproc_requests_total", "counter", "Requests that were answered.", _request_samples(counts)),
-            _metric(
-                "imgproc_queue_stages",
-                "gauge",
-                "Stages that wait or run, by lane and state.",
-                (("", {"lane": lane, "state": state}, count) for lane, state, count in queue_depths),
-            ),
-            _metric(
-                "imgproc_stage_duration_seconds",
-                "histogram",
-                "How long stages ran, by stage and outcome.",
-                _histogram_samples(services.engine.stage_durations),
-            ),
-            _metric(
-                "imgproc_stored_bytes",
-                "gauge",
-                "Bytes of the files of jobs; a file that several jobs share is counted once.",
-                [("", {}, stored_bytes)],
-            ),
-        )
-    )
-    return Response(text, media_type=MEDIA_TYPE)
+    queue = [("", {"lane": lane, "state": state}, count) for lane, state, count in await services.jobs.queue_depths()]
+    durations = _histogram_samples(services.engine.stage_durations)
+    stored: list[Sample] = [("", {}, await services.jobs.stored_bytes())]
+    of_files = "Bytes of the files of jobs; a file that several jobs share is counted once."
+    metrics: list[tuple[str, str, str, Iterable[Sample]]] = [
+        ("imgproc_requests_total", "counter", "Requests that were answered.", _request_samples(counts)),
+        ("imgproc_queue_stages", "gauge", "Stages that wait or run, by lane and state.", queue),
+        ("imgproc_stage_duration_seconds", "histogram", "How long stages ran, by stage and outcome.", durations),
+        ("imgproc_stored_bytes", "gauge", of_files, stored),
+    ]
+    return Response("".join(starmap(_metric, metrics)), media_type=MEDIA_TYPE)
 
 
 def _request_samples(counts: Counter[tuple[str, str, int]]) -> Iterator[Sample]:

@@ -55,19 +55,40 @@ class Uploads:
         for limit in self._limits:
             limit.reschedule(asyncio.get_running_loop().time())
 
-    async def next_chunk(self, stream: AsyncIterator[bytes]) -> bytes:
-        """The next bytes of a body. Raises: StopAsyncIteration, ServiceStopping, UploadTimedOut."""
-        try:
-            async with asyncio.timeout(0 if self._ended else CHUNK_TIMEOUT_S) as limit:
-                self._limits.add(limit)
-                try:
-                    return await anext(stream)
-                finally:
-                    self._limits.discard(limit)
-        except TimeoutError:
-            if self._ended:
-                raise ServiceStopping from None
-            raise UploadTimedOut(f"No bytes of the upload were received for {CHUNK_TIMEOUT_S} seconds.") from None
+    async def chunks(self, request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
+        """The body in pieces as they are received, limited in bytes and in time.
+
+        Raises: UploadTooLarge, UploadTimedOut, InvalidRequest where the client has disconnected, ServiceStopping.
+        """
+        stream = aiter(request.stream())
+        began_s = time.monotonic()
+        received = 0
+        while True:
+            try:
+                async with asyncio.timeout(0 if self._ended else CHUNK_TIMEOUT_S) as limit:
+                    self._limits.add(limit)
+                    try:
+                        chunk = await anext(stream)
+                    finally:
+                        self._limits.discard(limit)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                if self._ended:
+                    raise ServiceStopping from None
+                raise UploadTimedOut(f"No bytes of the upload were received for {CHUNK_TIMEOUT_S} seconds.") from None
+            except InternalServerException:  # Litestar raises this when the client has disconnected
+                raise _bad_body("The connection was closed before the whole body was received.") from None
+            received += len(chunk)
+            if received > max_bytes:
+                raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")
+            if time.monotonic() - began_s > SLOW_UPLOAD_S + received / SLOW_UPLOAD_BYTES_PER_S:
+                raise UploadTimedOut(
+                    f"A request that takes longer than {SLOW_UPLOAD_S} seconds must send at least"
+                    f" {SLOW_UPLOAD_BYTES_PER_S} bytes per second; received {received} bytes in total."
+                )
+            if chunk:
+                yield chunk
 
 
 class MultipartForm(Struct):
@@ -107,7 +128,7 @@ async def read_form(
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
-            async for chunk in chunks(request, max_body_bytes):
+            async for chunk in request.app.state.uploads.chunks(request, max_body_bytes):
                 for event in parser.parse(chunk):
                     reader.handle(event)
                 if reader.pending_bytes >= WRITE_BYTES:
@@ -185,31 +206,6 @@ class _PartReader:
             self._incoming.write(chunk)
         self._image_chunks.clear()
         self.pending_bytes = 0
-
-
-async def chunks(request: Request[Any, Any, Any], max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces as they are received, limited in bytes and in time."""
-    uploads: Uploads = request.app.state.uploads
-    stream = aiter(request.stream())
-    began_s = time.monotonic()
-    received = 0
-    while True:
-        try:
-            chunk = await uploads.next_chunk(stream)
-        except StopAsyncIteration:
-            return
-        except InternalServerException:  # Litestar raises this when the client has disconnected
-            raise _bad_body("The connection was closed before the whole body was received.") from None
-        received += len(chunk)
-        if received > max_bytes:
-            raise UploadTooLarge(f"The whole request may have at most {max_bytes} bytes; received more.")
-        if time.monotonic() - began_s > SLOW_UPLOAD_S + received / SLOW_UPLOAD_BYTES_PER_S:
-            raise UploadTimedOut(
-                f"An upload that takes longer than {SLOW_UPLOAD_S} seconds must send at least {SLOW_UPLOAD_BYTES_PER_S}"
-                f" bytes per second; received {received} bytes in {time.monotonic() - began_s:.0f} seconds."
-            )
-        if chunk:
-            yield chunk
 
 
 def _bad_body(message: str) -> InvalidRequest:
