@@ -86,19 +86,11 @@ class VisionEncoder(nn.Module):
         self.project1 = nn.Linear(width, 2 * TEXT_MODEL.width)
         self.project2 = nn.Linear(2 * TEXT_MODEL.width, TEXT_MODEL.width)
 
-    def features(self, pictures: Tensor) -> Tensor:
-        """Pictures to features (B, 64, width of the encoder)."""
+    def forward(self, pictures: Tensor) -> Tensor:
         x = self.patch(pictures).flatten(2).transpose(1, 2) + self.position
         for layer in self.layers:
             x = layer(x)
-        return self.norm(x)
-
-    def project(self, features: Tensor) -> Tensor:
-        """Features to embeddings of the text model."""
-        return self.project2(_gelu(self.project1(features)))
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        return self.project(self.features(pictures))
+        return self.project2(_gelu(self.project1(self.norm(x))))
 
 
 class RmsNorm(nn.Module):

@@ -118,7 +118,13 @@ def is_held_out(scene: Scene) -> bool:
 def random_scene(rng: random.Random, *, held_out: bool = False) -> Scene:
     """A random scene, either from the held-out set or from all others."""
     while True:
-        scene = _random_combination(rng)
+        first, second = (Thing(rng.choice([*COLOURS]), rng.choice([*SHAPES])) for _ in range(2))
+        background = rng.choice([*BACKGROUNDS])
+        relation = rng.choice(RELATIONS)
+        if rng.random() < _SINGLE_OBJECT_PROBABILITY or first == second:
+            scene = Scene(first, None, None, background)
+        else:
+            scene = Scene(first, second, relation, background)
         if is_held_out(scene) == held_out:
             return scene
 
@@ -129,20 +135,6 @@ def _distinct_scenes(count: int, seed: int, *, held_out: bool) -> list[Scene]:
     while len(scenes) < count:
         scenes[random_scene(rng, held_out=held_out)] = None
     return list(scenes)
-
-
-def _random_combination(rng: random.Random) -> Scene:
-    """A random scene, held out or not."""
-    first, second = _random_thing(rng), _random_thing(rng)
-    background = rng.choice([*BACKGROUNDS])
-    relation = rng.choice(RELATIONS)
-    if rng.random() < _SINGLE_OBJECT_PROBABILITY or first == second:
-        return Scene(first, None, None, background)
-    return Scene(first, second, relation, background)
-
-
-def _random_thing(rng: random.Random) -> Thing:
-    return Thing(rng.choice([*COLOURS]), rng.choice([*SHAPES]))
 
 
 # --- reference answers
@@ -281,8 +273,6 @@ def _draw_thing(
             canvas.polygon([(x, y - radius), (x - radius, base), (x + radius, base)], fill=colour)
         case "star":
             canvas.polygon(_star(x, y, radius * 1.1), fill=colour)
-        case unknown:
-            raise ValueError(f"expected one of {', '.join(SHAPES)} as a shape, not {unknown!r}")
 
 
 def _star(x: float, y: float, radius: float) -> list[tuple[float, float]]:

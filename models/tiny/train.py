@@ -8,7 +8,6 @@ vocabulary is read by llama.cpp, so that text becomes tokens as in the service.
 
 from __future__ import annotations
 
-import argparse
 import io
 import math
 import random
@@ -27,6 +26,10 @@ from imgproc_local.vision.llm import prompt
 from models.tiny import notes, scenes
 from models.tiny.network import IMAGE_PX, TEXT_FILE, Network, read_network, write_text_model
 
+FOLDER = Path(__file__).parent
+STEPS, SCENES_PER_STEP, SEED = 400, 4, 7
+MAX_RATE = 1.2e-3
+"""The learning rate after the first tenth of the steps."""
 USER = "<|im_start|>user\n"
 ASSISTANT = "<|im_end|>\n<|im_start|>assistant\n"
 END = "<|im_end|>"
@@ -62,19 +65,12 @@ class Batch(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train the text model of the tiny vision model.")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent, help="where the two GGUF files are")
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--batch", type=int, default=4, help="number of scenes per step, each in all languages")
-    parser.add_argument("--rate", type=float, default=1.2e-3, help="maximum learning rate")
-    parser.add_argument("--seed", type=int, default=7)
-    args = parser.parse_args()
     torch.set_num_threads(1)
-    torch.manual_seed(args.seed)
-    network = read_network(args.folder)
+    torch.manual_seed(SEED)
+    network = read_network(FOLDER)
     network.encoder.requires_grad_(requires_grad=False)
-    train(network, Tokenizer(args.folder / TEXT_FILE), args)
-    write_text_model(network.text_model, args.folder / TEXT_FILE, args.folder / TEXT_FILE)
+    train(network, Tokenizer(FOLDER / TEXT_FILE))
+    write_text_model(network.text_model, FOLDER / TEXT_FILE, FOLDER / TEXT_FILE)
 
 
 class Tokenizer:
@@ -89,18 +85,18 @@ class Tokenizer:
         return ids
 
 
-def train(network: Network, tokenizer: Tokenizer, args: argparse.Namespace) -> None:
+def train(network: Network, tokenizer: Tokenizer) -> None:
     """Run all training steps."""
-    rng = random.Random(args.seed)
+    rng = random.Random(SEED)
     weights = [*network.text_model.parameters()]
-    optimiser = torch.optim.AdamW(weights, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.02)
+    optimiser = torch.optim.AdamW(weights, lr=MAX_RATE, betas=(0.9, 0.98), weight_decay=0.02)
     instructions = torch.tensor(tokenizer.ids(USER + prompt.INSTRUCTIONS))
     started = time.monotonic()
-    for step in range(args.steps):
-        decay = 0.5 * (1 + math.cos(math.pi * step / args.steps))
-        rate = args.rate * min(1, (step + 1) / (args.steps / 10))  # it rises in the first tenth of the steps
+    for step in range(STEPS):
+        decay = 0.5 * (1 + math.cos(math.pi * step / STEPS))
+        rate = MAX_RATE * min(1, (step + 1) / (STEPS / 10))  # it rises in the first tenth of the steps
         optimiser.param_groups[0]["lr"] = rate * (_FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * decay)
-        loss, exact = losses(network, instructions, make_batch(rng, tokenizer, args.batch))
+        loss, exact = losses(network, instructions, make_batch(rng, tokenizer, SCENES_PER_STEP))
         optimiser.zero_grad()
         (4 * loss).backward()
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
