@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, get_args
@@ -183,16 +184,12 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     only = [Operation(name) for name in StageName if name in flags.only]
     is_part = 0 < len(only) < len(StageName)
     plans = tuple(replace(plan, operation=operation) for operation in only) if is_part else (plan,)
-    changes = {
-        "write": flags.write_metadata,
-        "replace": flags.overwrite,
-        "sidecar": flags.sidecar,
-        "archive-names": archive_names,
-    }
+    is_set = (flags.write_metadata, flags.overwrite, flags.sidecar, archive_names)
+    changes = list(itertools.compress(("write", "replace", "sidecar", "archive-names"), is_set))
     return BatchRequest(
         plans,
         flags.languages,
-        options_hash(plans, [name for name, is_set in changes.items() if is_set], config, status.model),
+        options_hash(plans, changes, config, status.model),
         write_metadata=flags.write_metadata,
         overwrite=flags.overwrite,
         sidecar=flags.sidecar,

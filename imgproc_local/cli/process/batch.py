@@ -11,19 +11,15 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from msgspec import structs
-
-from imgproc_local.batch.picture import result_files, texts_of
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.batch.picture import LocalFile, result_files, texts_of
 from imgproc_local.cli.output import duration_text, path_text, size_text
 from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.output_folder import OutputFolder
 from imgproc_local.cli.process.publishing import Finished, Outcome, Publisher
 from imgproc_local.cli.progress import RunProgress
 from imgproc_local.codecs.picture.probe import max_local_bytes, probe
@@ -58,30 +54,18 @@ class Batch:
     did not end when it was cancelled.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        request: BatchRequest,
-        direct: DirectStages,
-        folder: Path,
-        out: OutputFolder,
-        publisher: Publisher,
-        at_once: int,
-    ) -> None:
+    def __init__(self, config: Config, publisher: Publisher, direct: DirectStages, folder: Path, at_once: int) -> None:
         """`folder` is for temporary files; `at_once` is how many pictures may be in progress."""
         self._config = config
-        self._request = request
+        self._publisher = publisher
         self._direct = direct
         self._folder = folder
-        self._out = out
-        self._publisher = publisher
         self._at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "imgproc-picture")
         self.progress = RunProgress(sys.stderr)
         self.stop_reason: str | None = None
         self.has_unstopped_threads = False
         self._interrupts = 0
-        self._discards_results = False
         self._begun_s = time.monotonic()
         self._expected = self._finished = self._saved_bytes = 0
 
@@ -94,7 +78,7 @@ class Batch:
         waiting: deque[Future[Finished]] = deque()
         while True:
             running = [future for future in waiting if not future.done()]
-            self._heed_interrupts(len(running))
+            self._heed_interrupts()
             while len(running) < self._at_once and len(waiting) < MAX_UNNAMED and self.stop_reason is None:
                 if (picture := next(remaining, None)) is None:
                     break
@@ -115,10 +99,10 @@ class Batch:
         end_s = time.monotonic() + duration_s
         while self.stop_reason is None and (left_s := end_s - time.monotonic()) > 0:
             time.sleep(min(POLL_S, left_s))
-            self._heed_interrupts(0)
+            self._heed_interrupts()
 
-    def close(self) -> None:
-        """Cancel what runs, without waiting for it."""
+    def cancel(self) -> None:
+        """Cancel what runs and what waits, without waiting for it."""
         self._direct.cancelled.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -149,14 +133,12 @@ class Batch:
         finally:
             restore()
 
-    def _heed_interrupts(self, running: int) -> None:
+    def _heed_interrupts(self) -> None:
         if self._interrupts > 1:
             self._stop(INTERRUPTED)
         elif self._interrupts and self.stop_reason is None:
             self.stop_reason = INTERRUPTED
-            if running:
-                pictures = "1 picture" if running == 1 else f"{running} pictures"
-                self.progress.print(f"Finishing {pictures} in progress. Press Ctrl+C again to stop at once.")
+            self.progress.print("Finishing the pictures in progress. Press Ctrl+C again to stop at once.")
 
     def _stop(self, reason: str) -> None:
         """Start no more pictures, and cancel the stages of those in progress."""
@@ -180,7 +162,7 @@ class Batch:
             self._stop(error.message)
         except OSError as error:
             self._stop(_write_problem(error))
-        return Finished(picture, interrupted=True)
+        return Finished(picture)
 
     def _probed(self, picture: Picture) -> ImageInfo:
         """What the header of the picture says. Raises: ServiceError, OSError."""
@@ -190,66 +172,54 @@ class Batch:
             raise UploadTooLarge(
                 f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
             )
-        info = probe(picture.path, self._config.max_pixels, self._request.accepted)
+        info = probe(picture.path, self._config.max_pixels, self._publisher.request.accepted)
         if info.pages > 1:
             log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), info.pages)
         return info
 
     def _made(self, picture: Picture, sha256: str, info: ImageInfo) -> Finished:
         """The picture with its results. Raises: StorageFailed, OSError; then no file is left in the output folder."""
-        original, name = picture.path.absolute(), picture.path.name
+        request, original = self._publisher.request, picture.path.absolute()
         results = [
             result
-            for plan in self._request.plans
-            for result in run_stages(self._direct, plan, original, name, info, tuple(StageName))
+            for plan in request.plans
+            for result in run_stages(self._direct, plan, original, picture.path.name, info, tuple(StageName))
         ]
-        if self._direct.cancelled.is_set():
-            return Finished(picture, interrupted=True)
-        finished = Finished(
-            picture,
-            sha256,
-            texts=texts_of(results),
-            removed=tuple(sorted({kind for result in results if result.output for kind in result.output.removed})),
-        )
+        staged: list[LocalFile] = []
         with TemporaryDirectory(dir=self._folder) as folder:
-            files, problems = result_files(
-                self._direct, self._request, picture.path, original, info, results, Path(folder)
-            )
+            made, problems = result_files(self._direct, request, picture.path, original, info, results, Path(folder))
             try:
-                for file in files:
-                    finished.files[file.kind] = self._out.stage(file)
+                for file in made:
+                    staged.append(self._publisher.folder.stage(file))
             except OSError:
-                self._discard(finished)
+                _delete(staged)
                 raise
         failed = [(result.stage.value, result.error) for result in results if result.output is None]
-        return structs.replace(finished, errors=(*failed, *((None, problem) for problem in problems)))
+        removed = {kind for result in results if result.output is not None for kind in result.output.removed}
+        errors = (*failed, *((None, problem) for problem in problems))
+        return Finished(picture, sha256, tuple(staged), texts_of(results), tuple(sorted(removed)), errors)
 
     # ---- in the order of the pictures ----
 
     def _outcome(self, finished: Finished) -> Outcome:
-        """Publish the results. They are discarded after an interrupted picture: their names could depend on it."""
-        picture = finished.picture
-        outcome = Outcome(picture.path, errors=finished.errors)
-        self._discards_results |= finished.interrupted
-        if finished.sha256 and not self._discards_results:
+        """Publish the results. They are discarded after a stop: the names of a picture depend on all before it."""
+        path = finished.picture.path
+        outcome = None
+        if not self._direct.cancelled.is_set():
             try:
-                outcome = self._publisher.publish(finished)
+                published = bool(finished.sha256)
+                outcome = self._publisher.publish(finished) if published else Outcome(path, errors=finished.errors)
             except OSError as error:
                 self._stop(_write_problem(error))
-                self._discards_results = True
-        if self._discards_results:
-            self._discard(finished)
-            outcome = Outcome(picture.path, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
+        if outcome is None:
+            _delete(finished.files)
+            return Outcome(path, errors=((None, self.stop_reason or INTERRUPTED),), interrupted=True)
         self._finished += 1
         if outcome.new is not None and outcome.new.optimized is not None:
-            self._saved_bytes += picture.size_bytes - outcome.new.optimized.size_bytes
+            self._saved_bytes += finished.picture.size_bytes - outcome.new.optimized.size_bytes
         if self._finished < self._expected:
             self.progress.update(self._progress_text())
         return outcome
-
-    def _discard(self, finished: Finished) -> None:
-        for staged in finished.files.values():
-            staged.part.unlink(missing_ok=True)
 
     def _progress_text(self) -> str:
         left_s = (time.monotonic() - self._begun_s) / self._finished * (self._expected - self._finished)
@@ -258,20 +228,26 @@ class Batch:
 
 
 @contextmanager
-def open_batch(config: Config, request: BatchRequest, out: OutputFolder, publisher: Publisher) -> Iterator[Batch]:
+def open_batch(config: Config, publisher: Publisher) -> Iterator[Batch]:
     """A batch with worker processes of its own, which end with the block. Raises: SettingInvalid."""
     at_once = config.codec_threads or core_count()
     service = compression_service(config)
     with (
-        TemporaryDirectory(prefix="imgproc-local-") as folder,
+        # a thread that did not stop may still write to the folder
+        TemporaryDirectory(prefix="imgproc-local-", ignore_cleanup_errors=True) as folder,
         open_stages(config, Path(folder), at_once=at_once, service=service) as direct,
     ):
-        batch = Batch(config, request, direct, Path(folder), out, publisher, at_once + PICTURES_BESIDE)
+        batch = Batch(config, publisher, direct, Path(folder), at_once + PICTURES_BESIDE)
         try:
             with batch.progress.shown(), batch.interruptible():
                 yield batch
         finally:
-            batch.close()
+            batch.cancel()
+
+
+def _delete(files: Iterable[LocalFile]) -> None:
+    for file in files:
+        file.path.unlink(missing_ok=True)
 
 
 def _write_problem(error: OSError) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, Refused, exit_command
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
-from imgproc_local.cli.output import echo_json, path_text, printable
+from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 if TYPE_CHECKING:
-    from imgproc_local.batch.request import BatchRequest
     from imgproc_local.cli.process.run import Run
 
 
@@ -90,9 +89,9 @@ def command(
 
     Exit code: 0 every picture is done, 1 some files failed, 2 no file can be processed, 130 interrupted.
     """
-    from imgproc_local.cli.process.report import csv_bytes
+    from imgproc_local.cli.process import report
     from imgproc_local.cli.process.run import Run
-    from imgproc_local.system.files import write_atomically
+    from imgproc_local.codecs.picture.formats import FORMATS
 
     config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality, codec_threads=jobs)
     if csv_file is not None:
@@ -102,24 +101,37 @@ def command(
     request = request_for(flags, config, archive_names=archive_names)
     run = Run(config, request, paths, out, flat=flat, watch=watch)
     if not (run.discovery.pictures or run.discovery.failed or watch):
-        _refuse_empty(run, request, paths)
+        report.print_problems([], run.discovery)
+        formats = ", ".join(FORMATS[each].name for each in request.accepted)
+        where = ", ".join(printable(path_text(path)) for path in paths)
+        raise Refused(f"Expected pictures ({formats}), but there are none in {where}.")
     if dry_run:
-        _print_plan(run, out, as_json)
+        pending, unchanged = run.plan()
+        if as_json:
+            report.print_json(unchanged, run.discovery, out, pending)
+        else:
+            report.print_plan(pending, unchanged, run.discovery)
         ctx.exit(EXIT_PROBLEM if run.discovery.failed else 0)
     try:
         run.process()
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         exit_command(ctx, EXIT_INTERRUPTED, has_unstopped_threads=True)
-    _report(run, out, flags.convert_to, as_json, is_already_printed=watch)
-    exit_code = run.exit_code
-    if csv_file is not None and run.outcomes:  # a table of an earlier run is not emptied by one that found no picture
-        try:
-            write_atomically(csv_file, csv_bytes(run.outcomes))
-        except OSError as error:
-            click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
-            exit_code = exit_code or EXIT_PROBLEM
-    exit_command(ctx, exit_code, run.has_unstopped_threads)
+    if as_json:
+        report.print_json(run.outcomes, run.discovery, out)
+    elif not watch:  # it has printed each picture
+        report.print_table(run.outcomes, flags.convert_to, out)
+    report.print_problems(run.outcomes, run.discovery)
+    click.echo(report.closing_line(run.outcomes, run.discovery), err=as_json or not run.outcomes)
+    if run.stop_reason is not None and run.is_unfinished:
+        done = sum(outcome.done for outcome in run.outcomes)
+        click.echo(
+            f"{run.stop_reason} {done:,} of {len(run.discovery.pictures):,} pictures are done. To continue, run the"
+            " same command again: finished pictures are skipped.",
+            err=True,
+        )
+    is_written = csv_file is None or _write_table(csv_file, run)
+    exit_command(ctx, run.exit_code if is_written else run.exit_code or EXIT_PROBLEM, run.has_unstopped_threads)
 
 
 def _require_own_table(csv_file: Path) -> None:
@@ -141,53 +153,15 @@ def _require_own_table(csv_file: Path) -> None:
         )
 
 
-def _refuse_empty(run: Run, request: BatchRequest, paths: tuple[Path, ...]) -> NoReturn:
-    from imgproc_local.cli.process.report import problems
-    from imgproc_local.codecs.picture.formats import FORMATS
+def _write_table(csv_file: Path, run: Run) -> bool:
+    """Write the table of alt texts, unless the run found no picture. If that fails, print why and return False."""
+    from imgproc_local.cli.process.report import csv_bytes
+    from imgproc_local.system.files import write_atomically
 
-    for line in problems([], run.discovery):
-        click.echo(line, err=True)
-    formats = ", ".join(FORMATS[each].name for each in request.accepted)
-    where = ", ".join(printable(path_text(path)) for path in paths)
-    raise Refused(f"Expected pictures ({formats}), but there are none in {where}.")
-
-
-def _print_plan(run: Run, out: Path, as_json: bool) -> None:
-    from imgproc_local.cli.process.report import entries, entry_without_results, problems
-
-    pending, unchanged = run.plan()
-    discovery = run.discovery
-    if as_json:
-        planned = [entry_without_results(picture.path, "pending") for picture in pending]
-        echo_json([*planned, *entries(unchanged, discovery, out)])
-        return
-    for picture in pending:
-        click.echo(f"Would process: {printable(path_text(picture.path))}")
-    for line in problems([], discovery):
-        click.echo(line, err=True)
-    click.echo(
-        f"{len(pending):,} to process, {len(unchanged):,} unchanged since an earlier run,"
-        f" {len(discovery.failed):,} failed, {len(discovery.skipped):,} skipped. Nothing was written."
-    )
-
-
-def _report(run: Run, out: Path, convert_to: str, as_json: bool, is_already_printed: bool) -> None:
-    """Print the results. With `is_already_printed`, the table of the pictures is left out."""
-    from imgproc_local.cli.process.report import closing_line, entries, problems, summary
-
-    discovery = run.discovery
-    if as_json:
-        echo_json(entries(run.outcomes, discovery, out))
-    else:
-        for line in [] if is_already_printed else summary(run.outcomes, convert_to, out):
-            click.echo(line)
-    for line in problems(run.outcomes, discovery):
-        click.echo(line, err=True)
-    click.echo(closing_line(run.outcomes, discovery), err=as_json or not run.outcomes)
-    if run.stop_reason is not None and run.is_unfinished:
-        done = sum(outcome.done for outcome in run.outcomes)
-        click.echo(
-            f"{run.stop_reason} {done:,} of {len(discovery.pictures):,} pictures are done. To continue, run the same"
-            " command again: finished pictures are skipped.",
-            err=True,
-        )
+    try:
+        if run.outcomes:
+            write_atomically(csv_file, csv_bytes(run.outcomes))
+    except OSError as error:
+        click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
+        return False
+    return True

@@ -149,26 +149,16 @@ class Finder:
         seen: set[Path] = set()
         # files first: a file that is both an argument and inside a folder counts as an argument
         for argument in sorted(self._arguments, key=is_folder):
-            is_in_folder = is_folder(argument)
-            if is_in_folder and (target := archive_target_above(argument)) is not None:
-                discovery.skipped.append(RejectedFile(argument, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
-                continue
-            if is_in_folder:
-                real_folder = argument.resolve()
-                for above in (real_folder, *real_folder.parents):  # it may be a folder inside an output folder
-                    if (above / MANIFEST_FILE).is_file():
-                        self.own_results.add_folder(above)
             # the whole folder is listed first, because a manifest in it says which of the files are results
-            files = list(self._walk(argument, discovery)) if is_in_folder else [(argument, "")]
+            files = list(self._walk(argument, discovery)) if is_folder(argument) else [(argument, None)]
             for file, subfolder in files:
                 real = Path(os.path.realpath(file))  # `resolve` raises RuntimeError for a link to itself
-                if real in seen:
-                    continue
-                seen.add(real)
-                self._sort_in(file, real, PurePosixPath(subfolder), is_in_folder, discovery)
+                if real not in seen:
+                    seen.add(real)
+                    self._sort_in(file, real, subfolder, discovery)
         return discovery
 
-    def _walk(self, folder: Path, discovery: Discovery) -> Iterator[tuple[Path, str]]:
+    def _walk(self, folder: Path, discovery: Discovery) -> Iterator[tuple[Path, PurePosixPath]]:
         """The files in `folder`, each with the subfolder of the output folder in which its results belong."""
 
         def report(error: OSError) -> None:
@@ -176,6 +166,12 @@ class Finder:
                 RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}.")
             )
 
+        if (target := archive_target_above(folder)) is not None:
+            discovery.skipped.append(RejectedFile(folder, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
+            return
+        for above in folder.resolve().parents:  # it may be a folder inside an output folder
+            if (above / MANIFEST_FILE).is_file():
+                self.own_results.add_folder(above)
         prefix = folder.resolve().name if self._many_folders else ""
         for parent, folders, files in os.walk(folder, onerror=report):
             if STATE_FOLDER in folders:
@@ -192,13 +188,12 @@ class Finder:
             )
             if MANIFEST_FILE in files:
                 self.own_results.add_folder(Path(parent))
-            subfolder = "" if self._flat else PurePosixPath(prefix, Path(parent).relative_to(folder).as_posix())
-            yield from ((Path(parent, name), str(subfolder)) for name in sorted(files) if not name.startswith("."))
+            inside = PurePosixPath("" if self._flat else Path(prefix, Path(parent).relative_to(folder)).as_posix())
+            yield from ((Path(parent, name), inside) for name in sorted(files) if not name.startswith("."))
 
-    def _sort_in(
-        self, file: Path, real: Path, subfolder: PurePosixPath, is_in_folder: bool, discovery: Discovery
-    ) -> None:
-        rejected = discovery.skipped if is_in_folder else discovery.failed
+    def _sort_in(self, file: Path, real: Path, subfolder: PurePosixPath | None, discovery: Discovery) -> None:
+        """Add a file to one of the lists. `subfolder` is None for an argument, which must be a picture."""
+        rejected = discovery.failed if subfolder is None else discovery.skipped
         try:
             status = file.stat()
             if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
@@ -208,7 +203,8 @@ class Finder:
             else:
                 with file.open("rb"), opened(file) as data:  # the first raises OSError
                     detect(data, self._accepted)
-                discovery.pictures.append(Picture(file, subfolder, status.st_size, status.st_mtime_ns))
+                folder = subfolder or PurePosixPath()
+                discovery.pictures.append(Picture(file, folder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
             discovery.failed.append(RejectedFile(file, "No such file or folder."))
         except OSError as error:

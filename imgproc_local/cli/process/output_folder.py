@@ -12,25 +12,14 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.batch.files import ResultFile
 from imgproc_local.batch.picture import LocalFile
-from imgproc_local.domain.image import Format
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import path_inside, rename_to_new
 
 PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
-
-
-class StagedFile(Struct, frozen=True):
-    """A result in the temporary file `part` of the output folder. Its name will end with `ending`."""
-
-    part: Path
-    ending: str
-    sha256: str
-    size_bytes: int
-    format: Format | None = None
 
 
 class OutputFolder:
@@ -44,15 +33,15 @@ class OutputFolder:
         for part in self.path.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
             part.unlink(missing_ok=True)
 
-    def stage(self, file: LocalFile) -> StagedFile:
-        """Copy a result to the folder, without its name yet. Blocks. Raises: OSError; then no file is left behind."""
+    def stage(self, file: LocalFile) -> LocalFile:
+        """The result copied to the folder, under a temporary name. Raises: OSError; then no file is left behind."""
         part = self.path / f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}"
         try:
             with file.path.open("rb") as source, part.open("xb") as copy:
                 shutil.copyfileobj(source, copy)
                 copy.flush()
                 os.fsync(copy.fileno())
-            return StagedFile(part, file.ending, hash_file(part), part.stat().st_size, file.format)
+            return replace(file, path=part)
         except BaseException:
             part.unlink(missing_ok=True)
             raise

@@ -9,32 +9,33 @@ from pathlib import Path, PurePosixPath
 from msgspec import Struct, structs
 
 from imgproc_local.batch.files import ResultFile, fallback_name
+from imgproc_local.batch.picture import LocalFile
 from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.manifest import Manifest, source_key
-from imgproc_local.cli.process.output_folder import OutputFolder, StagedFile
+from imgproc_local.cli.process.output_folder import OutputFolder
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
+from imgproc_local.storage.blobs import hash_file
 
 FILES = ""
 """In place of a language, for the names of files."""
 
 
 class Finished(Struct, frozen=True):
-    """A picture that was processed. Its files, by kind, have no names yet, and those of its texts are not unique.
+    """A picture that was processed. Its files have temporary names, and those of its texts are not unique.
 
-    `sha256` is empty if it could not be read. `interrupted` says that the run ended before the picture was done.
+    `sha256` is empty if it could not be read, or if the run was stopped before its results were written.
     """
 
     picture: Picture
     sha256: str = ""
-    files: dict[str, StagedFile] = {}
+    files: tuple[LocalFile, ...] = ()
     texts: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
     errors: tuple[tuple[str | None, str], ...] = ()
-    interrupted: bool = False
 
 
 class Outcome(Struct, frozen=True):
@@ -74,8 +75,8 @@ class Publisher:
     """
 
     def __init__(self, folder: OutputFolder, request: BatchRequest, manifest: Manifest) -> None:
-        self._folder = folder
-        self._request = request
+        self.folder = folder
+        self.request = request
         self._manifest = manifest
         self._taken = {name for record in manifest.records.values() for name in _names_of(record)}
 
@@ -87,7 +88,7 @@ class Publisher:
         the next run processes the picture again.
         """
         outcome = Outcome(finished.picture.path, errors=finished.errors)
-        source = source_key(finished.picture.path, self._folder.path)
+        source = source_key(finished.picture.path, self.folder.path)
         earlier = self._manifest.records.get(source)
         same = earlier if earlier is not None and earlier.sha256 == finished.sha256 else None
         if earlier is not None and same is None and earlier.files and finished.errors and not finished.files:
@@ -100,7 +101,7 @@ class Publisher:
             size_bytes=finished.picture.size_bytes,
             modified_ns=finished.picture.modified_ns,
             sha256=finished.sha256,
-            options=self._request.options_hash,
+            options=self.request.options_hash,
             removed=tuple(sorted({*same.removed, *finished.removed})) if same and kept else finished.removed,
             edited=() if earlier is None else self._make_way(earlier, kept),
             errors=finished.errors,
@@ -116,39 +117,37 @@ class Publisher:
 
         A sidecar is outdated by new texts.
         """
-        replaced = {*finished.files, *(("sidecar",) if finished.texts else ())}
+        replaced = {*(file.kind for file in finished.files), *(("sidecar",) if finished.texts else ())}
         earlier = {kind: getattr(same, kind, None) for kind in ("optimized", "converted", "sidecar")}
         return {
             kind: file
             for kind, file in earlier.items()
-            if file is not None and kind not in replaced and self._folder.has_all([file])
+            if file is not None and kind not in replaced and self.folder.has_all([file])
         }
 
     def _make_way(self, earlier: Record, kept: dict[str, ResultFile]) -> tuple[str, ...]:
         """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
         replaced = [file for file in earlier.files if file not in kept.values()]
-        self._folder.remove_own(replaced)
+        self.folder.remove_own(replaced)
         self._taken.difference_update(_names_of(earlier))
-        return self._folder.existing((*earlier.edited, *(file.path for file in replaced)))
+        return self.folder.existing((*earlier.edited, *(file.path for file in replaced)))
 
     def _stored_under_free_name(self, finished: Finished, record: Record, same: Record | None) -> Record:
         """Store the record with the files and texts under the first name that is free, and rename the files."""
         language, base = self._base_of_files(finished, same)
         for name in self._free_names(base, language, FILES):
-            paths = {
-                kind: str(PurePosixPath(finished.picture.subfolder, name + file.ending))
-                for kind, file in finished.files.items()
-            }
-            if self._folder.existing(paths.values()):
+            stem = str(finished.picture.subfolder / name)
+            paths = {stem + file.ending: file for file in finished.files}
+            if self.folder.existing(paths):
                 continue
             files = {
-                kind: ResultFile(path, file.sha256, file.size_bytes, file.format)
-                for (kind, path), file in zip(paths.items(), finished.files.values(), strict=True)
+                file.kind: ResultFile(path, hash_file(file.path), file.path.stat().st_size, file.format)
+                for path, file in paths.items()
             }
             texts = self._named_texts(finished, name) or (() if same is None else same.translations)
             named = structs.replace(record, translations=texts, **files)
             self._manifest.append(named)
-            if self._folder.publish({paths[kind]: file.part for kind, file in finished.files.items()}):
+            if self.folder.publish({path: file.path for path, file in paths.items()}):
                 self._taken.update(_names_of(named))
                 return named
         raise AssertionError("there is always another number")
@@ -158,14 +157,14 @@ class Publisher:
         # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
         if not finished.texts and same is not None and same.translations:
             language, earlier = same.translations[0].language_code, same.translations[0].seo_filename
-            if not self._request.archive_names or is_archive_name(earlier, finished.picture.key):
+            if not self.request.archive_names or is_archive_name(earlier, finished.picture.key):
                 return language, earlier
         if finished.texts:
             return finished.texts[0].language_code, self._base_name(finished, finished.texts[0].seo_filename)
-        return FILES, self._base_name(finished, fallback_name(finished.picture.path, self._request.languages[0]))
+        return FILES, self._base_name(finished, fallback_name(finished.picture.path, self.request.languages[0]))
 
     def _base_name(self, finished: Finished, name: str) -> str:
-        return archive_name(name, finished.picture.key) if self._request.archive_names else name
+        return archive_name(name, finished.picture.key) if self.request.archive_names else name
 
     def _named_texts(self, finished: Finished, name_of_files: str) -> tuple[Translation, ...]:
         """The texts with unique names; that of the first one is the name of the files."""

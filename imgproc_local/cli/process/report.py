@@ -1,6 +1,4 @@
-"""The report of `process`: a table for people; JSON for programs, with the API's fields of an image and file paths; and
-CSV for spreadsheets.
-"""
+"""What `process` prints: a table for people; JSON for programs, with the API's fields of an image and file paths."""
 
 from __future__ import annotations
 
@@ -8,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from imgproc_local.api.wire import TranslationBody, as_body
 from imgproc_local.batch.files import alt_rows
 from imgproc_local.batch.files import csv_bytes as csv_of_rows
 from imgproc_local.batch.records import Record
-from imgproc_local.cli.output import path_text, printable, size_text, table
-from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery
+from imgproc_local.cli.output import echo_json, path_text, printable, size_text, table
+from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery, Picture
 from imgproc_local.cli.process.publishing import Outcome
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.result import Translation
@@ -21,66 +21,68 @@ from imgproc_local.domain.result import Translation
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
 
+Errors = Sequence[tuple[str | None, str]]
 
-def entries(outcomes: Sequence[Outcome], discovery: Discovery, out: Path) -> list[dict[str, Any]]:
-    """One entry per file: first the outcomes, then the files that failed in the search, then the skipped ones.
 
-    Of the outcomes, pictures that need a text come first.
+def print_plan(pending: Sequence[Picture], unchanged: Sequence[Outcome], discovery: Discovery) -> None:
+    """Print for people what would be processed."""
+    for picture in pending:
+        click.echo(f"Would process: {printable(path_text(picture.path))}")
+    print_problems([], discovery)
+    click.echo(
+        f"{len(pending):,} to process, {len(unchanged):,} unchanged since an earlier run,"
+        f" {len(discovery.failed):,} failed, {len(discovery.skipped):,} skipped. Nothing was written."
+    )
+
+
+# ---- for programs ----
+
+
+def print_json(outcomes: Sequence[Outcome], discovery: Discovery, out: Path, pending: Sequence[Picture] = ()) -> None:
+    """Print an entry per file: pictures that would be processed, outcomes, files that failed in the search, skipped
+    files. Of the outcomes, pictures that need a text come first.
     """
-    return [
-        *(_entry(outcome, out) for outcome in _needing_text_first(outcomes)),
-        *(entry_without_results(one.path, "failed", [(None, one.reason)]) for one in discovery.failed),
-        *(entry_without_results(one.path, "skipped", [(None, one.reason)]) for one in discovery.skipped),
-    ]
+    echo_json(
+        [
+            *(_entry(picture.path, "pending", (), out) for picture in pending),
+            *(_entry(one.picture, _status(one), one.errors, out, one.record) for one in _needing_text_first(outcomes)),
+            *(_entry(one.path, "failed", [(None, one.reason)], out) for one in discovery.failed),
+            *(_entry(one.path, "skipped", [(None, one.reason)], out) for one in discovery.skipped),
+        ]
+    )
 
 
-def entry_without_results(picture: Path, status: str, errors: Sequence[tuple[str | None, str]] = ()) -> dict[str, Any]:
+def _status(outcome: Outcome) -> str:
+    """A status of the API, or `unchanged` for a picture whose results an earlier run made."""
+    return "unchanged" if outcome.unchanged else "completed" if outcome.done else "failed"
+
+
+def _entry(picture: Path, status: str, errors: Errors, out: Path, record: Record | None = None) -> dict[str, Any]:
     """The API's fields of an image, with the paths of the original and of the written files.
 
-    `status` is a status of the API; `unchanged` for a picture whose results an earlier run made; `skipped` for results
-    of earlier runs and other files in a folder; `pending`, with `--dry-run`, for a picture that would be processed.
-    `removed` are the kinds of private data that the original holds and a result does not; never the data.
+    Without a record they are null. `removed` are the kinds of private data that the original holds and a result does
+    not; never the data.
     """
+    optimized, converted = (record.optimized, record.converted) if record is not None else (None, None)
     return {
         "file": path_text(picture),
         "status": status,
         "original_filename": path_text(Path(picture.name)),
-        "original_size": None,
-        "optimized_size": None,
-        "converted_format": None,
-        "converted_size": None,
-        "compression_percentage": None,
-        "translations": [],
-        "removed": None,
-        "optimized_file": None,
-        "converted_file": None,
+        "original_size": record and record.size_bytes,
+        "optimized_size": optimized and optimized.size_bytes,
+        "converted_format": converted and converted.format,
+        "converted_size": converted and converted.size_bytes,
+        "compression_percentage": record and optimized and _percentage([record]),
+        "translations": [as_body(text, TranslationBody) for text in record.translations] if record is not None else [],
+        "removed": record and record.removed,
+        "optimized_file": optimized and path_text(out / optimized.path),
+        "converted_file": converted and path_text(out / converted.path),
         "errors": [{"stage": stage, "message": message} for stage, message in errors],
     }
 
 
-def _entry(outcome: Outcome, out: Path) -> dict[str, Any]:
-    status = "unchanged" if outcome.unchanged else "completed" if outcome.done else "failed"
-    entry = entry_without_results(outcome.picture, status, outcome.errors)
-    record = outcome.record
-    if record is None:
-        return entry
-    for kind, file in (("optimized", record.optimized), ("converted", record.converted)):
-        if file is not None:
-            entry |= {f"{kind}_size": file.size_bytes, f"{kind}_file": path_text(out / file.path)}
-    return entry | {
-        "original_size": record.size_bytes,
-        "converted_format": record.converted.format if record.converted else None,
-        "compression_percentage": compression_percentage(*_sizes([record])) if record.optimized else None,
-        "translations": [as_body(translation, TranslationBody) for translation in record.translations],
-        "removed": record.removed,
-    }
-
-
-# ---- for spreadsheets ----
-
-
 def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
-    """The table of alt texts of these pictures."""
+    """The table of alt texts of these pictures, for spreadsheets."""
     return csv_of_rows(
         row
         for outcome in outcomes
@@ -92,8 +94,8 @@ def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
 # ---- for people ----
 
 
-def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterator[str]:
-    """The lines of the table: one row per picture with its alt texts below, and the totals of this run.
+def print_table(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> None:
+    """Print a row per picture with its alt texts below, and the totals of this run.
 
     Pictures that need a text come first, also unchanged ones. Other unchanged pictures are left out.
     """
@@ -104,47 +106,59 @@ def summary(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> Iterat
     ]
     if not listed:
         return
-    records = [record for _, record in listed]
-    new = [outcome.new for outcome in outcomes if outcome.new is not None]
     rows = [("FILE", "NEW NAME", "BEFORE", "AFTER", "SAVED", converted_to.upper())]
     rows += [_row(picture, record) for picture, record in listed]
     head, *lines = table(rows, right_aligned=(2, 3, 4, 5))
-    yield head
-    width = max((len(_label(text)) for record in records for text in record.translations), default=0)
-    for line, record in zip(lines, records, strict=True):
-        yield line
+    click.echo(head)
+    width = max((len(_label(text)) for _, record in listed for text in record.translations), default=0)
+    for line, (_, record) in zip(lines, listed, strict=True):
+        click.echo(line)
         for text in record.translations:
-            yield f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip()
-    yield ""
-    if new:
-        yield _totals(new, out)
-    needing = sum(record.needs_text for record in records)
-    if needing:
-        yield (
-            f"{_picture_count(needing)} listed first, in need of an alt text from you: nothing but kind and date is"
-            " known."
-        )
+            click.echo(f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip())
+    click.echo()
+    for line in _totals([outcome.new for outcome in outcomes if outcome.new is not None], converted_to, out):
+        click.echo(line)
+    if needing := sum(record.needs_text for _, record in listed):
+        why = "nothing but kind and date is known."
+        click.echo(f"{_picture_count(needing)} listed first, in need of an alt text from you: {why}")
+
+
+def _totals(new: Sequence[Record], converted_to: str, out: Path) -> Iterator[str]:
+    """How many pictures were described or written by this run, and what that saves."""
+    written = [record for record in new if record.files]
+    optimized = [record for record in new if record.optimized]
+    if new and not written:
+        yield f"{_picture_count(len(new))} described."
+    elif written:
+        saved = ""
+        if optimized:
+            before, after = _sizes(optimized)
+            saved = f": {size_text(before)} before, {size_text(after)} after, {_percentage(optimized)} % saved"
+        yield f"{_picture_count(len(written))} written to {printable(path_text(out))}{saved}."
     both = [(record.converted, record.optimized) for record in new if record.converted and record.optimized]
-    larger = sum(converted.size_bytes > optimized.size_bytes for converted, optimized in both)
-    if larger:
+    if larger := sum(converted.size_bytes > optimized.size_bytes for converted, optimized in both):
         yield f"{_picture_count(larger)} larger as {converted_to.upper()} than optimized: use the optimized file there."
 
 
-def _totals(records: Sequence[Record], out: Path) -> str:
-    if not any(record.files for record in records):
-        return f"{_picture_count(len(records))} described."
-    written = f"{_picture_count(sum(bool(record.files) for record in records))} written to {printable(path_text(out))}"
-    before, after = _sizes(records)
-    if not before:
-        return f"{written}."
-    percentage = compression_percentage(before, after)
-    return f"{written}: {size_text(before)} before, {size_text(after)} after, {percentage} % saved."
+def print_problems(outcomes: Sequence[Outcome], discovery: Discovery) -> None:
+    """Print failed and skipped files with their reasons. Several results of earlier runs are only counted."""
+    for outcome in outcomes:
+        for stage, message in () if outcome.interrupted else outcome.errors:
+            _print_problem("Failed", outcome.picture, f"{stage}: {message}" if stage else message)
+    for one in discovery.failed:
+        _print_problem("Failed", one.path, one.reason)
+    results = sum(one.reason == OWN_RESULT for one in discovery.skipped)
+    listed = [one for one in discovery.skipped if one.reason != OWN_RESULT or results == 1]
+    for one in listed[:MAX_SKIPPED_LISTED]:
+        _print_problem("Skipped", one.path, one.reason)
+    if len(listed) > MAX_SKIPPED_LISTED:
+        click.echo(f"Skipped: {len(listed) - MAX_SKIPPED_LISTED} more; --json lists them all.", err=True)
+    if results > 1:
+        click.echo(f"Skipped: {results:,} results of earlier runs; --json lists them.", err=True)
 
 
-def _sizes(records: Sequence[Record]) -> tuple[int, int]:
-    """The bytes of the originals that were optimized, and of their optimized files."""
-    optimized = [(record.size_bytes, record.optimized.size_bytes) for record in records if record.optimized is not None]
-    return sum(before for before, _ in optimized), sum(after for _, after in optimized)
+def _print_problem(what: str, path: Path, reason: str) -> None:
+    click.echo(f"{what}: {printable(path_text(path))}: {printable(reason)}", err=True)
 
 
 def closing_line(outcomes: Sequence[Outcome], discovery: Discovery) -> str:
@@ -177,32 +191,19 @@ def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
         printable(names[0]),
         size_text(record.size_bytes),
         size_text(record.optimized.size_bytes) if record.optimized else "-",
-        f"{compression_percentage(*_sizes([record]))} %" if record.optimized else "-",
+        f"{_percentage([record])} %" if record.optimized else "-",
         size_text(record.converted.size_bytes) if record.converted else "-",
     )
 
 
-def problems(outcomes: Sequence[Outcome], discovery: Discovery) -> Iterator[str]:
-    """The lines for failed and for skipped files, with the reason of each.
+def _sizes(records: Sequence[Record]) -> tuple[int, int]:
+    """The bytes of the originals, and of their optimized files."""
+    optimized = (record.optimized.size_bytes for record in records if record.optimized is not None)
+    return sum(record.size_bytes for record in records), sum(optimized)
 
-    Several results of earlier runs are only counted.
-    """
-    for outcome in outcomes:
-        if outcome.interrupted:
-            continue
-        for stage, message in outcome.errors:
-            where = f"{stage}: " if stage else ""
-            yield f"Failed: {printable(path_text(outcome.picture))}: {where}{printable(message)}"
-    for one in discovery.failed:
-        yield f"Failed: {printable(path_text(one.path))}: {printable(one.reason)}"
-    results = sum(one.reason == OWN_RESULT for one in discovery.skipped)
-    listed = [one for one in discovery.skipped if one.reason != OWN_RESULT or results == 1]
-    for one in listed[:MAX_SKIPPED_LISTED]:
-        yield f"Skipped: {printable(path_text(one.path))}: {printable(one.reason)}"
-    if len(listed) > MAX_SKIPPED_LISTED:
-        yield f"Skipped: {len(listed) - MAX_SKIPPED_LISTED} more; --json lists them all."
-    if results > 1:
-        yield f"Skipped: {results:,} results of earlier runs; --json lists them."
+
+def _percentage(optimized: Sequence[Record]) -> int:
+    return compression_percentage(*_sizes(optimized))
 
 
 def _picture_count(pictures: int) -> str:

@@ -88,8 +88,7 @@ class Run:
             ) from error
         with closing(manifest):
             self._folder.delete_leftovers()
-            publisher = Publisher(self._folder, self._request, manifest)
-            with open_batch(self._config, self._request, self._folder, publisher) as batch:
+            with open_batch(self._config, Publisher(self._folder, self._request, manifest)) as batch:
                 if self._watches:
                     self._watch(batch, manifest)
                 else:

@@ -15,7 +15,8 @@ from imgproc_local.batch.picture import LocalFile
 from imgproc_local.batch.records import MANIFEST_FILE, Record
 from imgproc_local.cli.process import output_folder
 from imgproc_local.cli.process.manifest import Manifest, read_manifest
-from imgproc_local.cli.process.output_folder import OutputFolder, StagedFile
+from imgproc_local.cli.process.output_folder import OutputFolder
+from imgproc_local.storage.blobs import hash_file
 
 
 def names(folder: Path) -> list[str]:
@@ -36,13 +37,13 @@ def out(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     return OutputFolder(tmp_path / "out")
 
 
-def staged(out: OutputFolder) -> list[StagedFile]:
+def staged(out: OutputFolder) -> list[LocalFile]:
     made = (("one", ".jpg"), ("two", ".webp"))
     return [out.stage(LocalFile("converted", out.path.with_name(name), ending)) for name, ending in made]
 
 
 def publish(out: OutputFolder, name: str) -> bool:
-    return out.publish({f"{name}{file.ending}": file.part for file in staged(out)})
+    return out.publish({f"{name}{file.ending}": file.path for file in staged(out)})
 
 
 def test_staged_files_get_their_names_together(out: OutputFolder) -> None:
@@ -86,7 +87,7 @@ def test_a_failure_leaves_no_file_behind(out: OutputFolder, monkeypatch: pytest.
 
 
 def test_only_files_with_the_content_that_was_written_are_removed(out: OutputFolder) -> None:
-    files = [ResultFile(f"a-dog{each.ending}", each.sha256, each.size_bytes) for each in staged(out)]
+    files = [ResultFile(f"a-dog{each.ending}", hash_file(each.path), 3) for each in staged(out)]
     assert publish(out, "a-dog")
     assert out.has_all(files)
     (out.path / "a-dog.webp").write_bytes(b"TWO")
