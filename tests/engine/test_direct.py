@@ -1,0 +1,84 @@
+"""Stages without jobs, of several pictures at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.engine.direct import DirectStages, Lanes, StageResult, run_stages
+from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
+
+PIXELS = 100
+"""How many pixels the stages that run may have together."""
+
+
+class Recorder:
+    """Two stages that last for a moment, and the most that ran at once, and the most pixels that they had."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes({CODECS_LANE: 4}, PIXELS)
+        stages = tuple(Stage(name, CODECS_LANE, self._run) for name in (StageName.OPTIMIZE, StageName.CONVERT))
+        workers: Any = None
+        self.direct = DirectStages(stages, Options(target_score=75), workers, timeout_s=30, lanes=self.lanes)
+        self.lasts_s = 0.05
+        self._running: list[int] = []
+        self.at_once = self.pixels_at_once = 0
+        self._lock = threading.Lock()
+
+    def run(self, picture: Path, width_px: int) -> list[StageResult]:
+        info = ImageInfo(Format.JPEG, width_px, 1)
+        return run_stages(self.direct, Plan(Operation.PROCESS), picture, "a.jpg", info, tuple(StageName))
+
+    def _run(self, work: WorkItem, check_stop: CheckStop) -> Output:
+        with self._lock:
+            self._running.append(work.info.pixels)
+            self.at_once = max(self.at_once, len(self._running))
+            self.pixels_at_once = max(self.pixels_at_once, sum(self._running))
+        end_s = time.monotonic() + self.lasts_s
+        while time.monotonic() < end_s:
+            check_stop()
+            time.sleep(0.01)
+        with self._lock:
+            self._running.remove(work.info.pixels)
+        return Output(keeps_original=True)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.lanes.close()
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    (tmp_path / "a.jpg").write_bytes(b"a picture")
+    return tmp_path / "a.jpg"
+
+
+def test_stages_run_at_once_within_the_limit_on_pixels(recorder: Recorder, picture: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        results = list(pool.map(lambda width_px: recorder.run(picture, width_px), (40, 40, 40, 90, 90, 40)))
+    assert all(result.output is not None for results_of_one in results for result in results_of_one)
+    assert (recorder.at_once, recorder.pixels_at_once <= PIXELS) == (2, True)
+
+
+def test_a_picture_above_the_limit_runs_alone(recorder: Recorder, picture: Path) -> None:
+    assert [result.error for result in recorder.run(picture, 5 * PIXELS)] == ["", ""]
+    assert recorder.at_once == 1
+
+
+def test_after_it_was_cancelled_stages_fail_soon(recorder: Recorder, picture: Path) -> None:
+    recorder.lasts_s = 60
+    threading.Timer(0.1, recorder.direct.cancelled.set).start()
+    assert [result.error for result in recorder.run(picture, 90)] == ["Cancelled.", "Cancelled."]
