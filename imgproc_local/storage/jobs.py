@@ -172,18 +172,6 @@ class Jobs:
                 raise NotFound(f"No image {image_id!r} in this account.")
             return await read_job(read, job_id, account_id)
 
-    async def base_names(self, job_id: str) -> dict[str, str]:
-        """The file names of a job by language, without the numbers that make them unique in their project."""
-        async with self._database.reading() as read:
-            rows = await read.all("slug_bases_of_job", {"job_id": job_id})
-        return {row["language_code"]: row["slug_base"] for row in rows}
-
-    async def ids_by_key_prefix(self, account_id: str, prefix: str) -> list[str]:
-        """The ids of the jobs of any age whose idempotency keys begin with `prefix`, which is ASCII."""
-        keys = {"account_id": account_id, "first": prefix, "after": prefix + "\x7f"}
-        async with self._database.reading() as read:
-            return [row["id"] for row in await read.all("job_ids_by_key_prefix", keys)]
-
     async def page(
         self, account_id: str, limit: int, filters: JobFilters = NO_FILTERS, before_id: str | None = None
     ) -> list[Job]:

@@ -82,10 +82,6 @@ SELECT id, fingerprint FROM jobs
 WHERE account_id = :account_id AND idempotency_key = :idempotency_key AND created_at > :since
 ORDER BY id DESC LIMIT 1;
 
--- name: job_ids_by_key_prefix
-SELECT id FROM jobs
-WHERE account_id = :account_id AND idempotency_key >= :first AND idempotency_key < :after;
-
 -- name: insert_job
 INSERT INTO jobs (
     id, image_id, account_id, project_id, operation, languages, convert_to, original_filename,
@@ -317,9 +313,6 @@ WHERE project_id = :project_id AND language_code = :language_code AND slug_base 
 SELECT 1 FROM translations
 WHERE project_id = :project_id AND language_code = :language_code AND seo_filename = :seo_filename
     AND job_id <> :job_id;
-
--- name: slug_bases_of_job
-SELECT language_code, slug_base FROM translations WHERE job_id = :job_id;
 
 -- name: insert_translation
 INSERT INTO translations (
