@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from imgproc_local.batch.files import SIDECAR_ENDING, converted_ending, optimized_ending, sidecar_content
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.domain.errors import ServiceError, StorageFailed
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.direct import DirectStages, StageResult
@@ -37,7 +37,7 @@ def result_files(
     request: BatchRequest,
     name: PurePath,
     original: Path,
-    info: ImageInfo,
+    original_format: Format,
     results: Collection[StageResult],
     folder: Path,
 ) -> tuple[list[LocalFile], list[str]]:
@@ -48,7 +48,7 @@ def result_files(
     """
     texts = texts_of(results)
     problems = []
-    files = _stage_files(name, original, info, results, folder)
+    files = _stage_files(name, original, original_format, results, folder)
     if request.write_metadata and texts:
         for number, file in enumerate(files):
             try:
@@ -64,16 +64,16 @@ def result_files(
 
 
 def _stage_files(
-    name: PurePath, original: Path, info: ImageInfo, results: Collection[StageResult], folder: Path
+    name: PurePath, original: Path, original_format: Format, results: Collection[StageResult], folder: Path
 ) -> list[LocalFile]:
     files: list[LocalFile] = []
-    ending = optimized_ending(name, info.format)
+    ending = optimized_ending(name, original_format)
     for result in results:
         output = result.output
         if output is None or result.stage is StageName.ANALYZE:
             continue
         path = original if output.path is None else Path(output.path).rename(folder / result.stage.value)
-        result_format = output.format or info.format
+        result_format = output.format or original_format
         if result.stage is StageName.OPTIMIZE:
             ending = optimized_ending(name, result_format)
             files.append(LocalFile("optimized", path, ending, result_format))

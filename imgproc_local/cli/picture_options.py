@@ -151,6 +151,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     from imgproc_local.batch.request import BatchRequest, options_hash
     from imgproc_local.compose import used_model_status
     from imgproc_local.system.folder_lock import current_owner
+    from imgproc_local.vision.models.model import loopback_model
 
     has_texts = not flags.only or "analyze" in flags.only
     if flags.overwrite and not flags.write_metadata:
@@ -168,7 +169,8 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
         )
-    if has_model and has_texts and current_owner(config.data_dir) is not None:
+    is_file = status.model is not None and loopback_model(status.model) is None
+    if has_model and is_file and has_texts and current_owner(config.data_dir) is not None:
         click.echo(
             "A server uses the data folder too. If it has loaded the vision model, that is in memory twice.", err=True
         )

@@ -161,6 +161,8 @@ class Batch:
         except StorageFailed as error:
             self._stop(error.message)
         except OSError as error:
+            if not picture.path.exists():
+                return Finished(picture, errors=((None, "It was removed while it was processed."),))
             self._stop(_write_problem(error))
         return Finished(picture)
 
@@ -187,7 +189,9 @@ class Batch:
         ]
         staged: list[LocalFile] = []
         with TemporaryDirectory(dir=self._folder) as folder:
-            made, problems = result_files(self._direct, request, picture.path, original, info, results, Path(folder))
+            made, problems = result_files(
+                self._direct, request, picture.path, original, info.format, results, Path(folder)
+            )
             try:
                 for file in made:
                     staged.append(self._publisher.folder.stage(file))

@@ -11,15 +11,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from imgproc_local.cli.process import batch
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
+from imgproc_local.engine import direct as direct_stages
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
+from tests.remote.tinify_server import tinify_server
 from tests.support import pictures
 
 FIELDS = [
@@ -289,6 +293,21 @@ def test_a_full_output_disk_ends_the_run(program: Program, folder: Path, tmp_pat
     assert names(tmp_path / "out") == []
 
 
+def test_a_picture_that_is_removed_meanwhile_fails_and_the_others_are_done(
+    program: Program, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_stages(direct: Any, plan: Any, file: Path, *rest: Any) -> Any:
+        if file.name == "old harbour.png":
+            file.unlink()
+        return direct_stages.run_stages(direct, plan, file, *rest)
+
+    monkeypatch.setattr(batch, "run_stages", run_stages)
+    shown = program.in_process("process", folder, "--out", tmp_path / "out")
+    assert shown.exit_code == 1
+    assert "old harbour.png: It was removed while it was processed." in shown.stderr
+    assert "3 done, 1 failed" in shown.stdout
+
+
 # ---- interruption ----
 
 
@@ -326,6 +345,14 @@ def test_an_interrupted_run_writes_finished_pictures_and_no_job_remains(
 
 
 # ---- side by side ----
+
+
+def test_the_outside_compression_service_is_used_if_it_is_set(program: Program, folder: Path, tmp_path: Path) -> None:
+    with tinify_server() as service:
+        settings = {"compression_service": "tinify", "compression_url": service.url, "compression_key": "secret"}
+        [image] = program.json("process", folder / "red bicycle.JPG", "--out", tmp_path / "out", **settings)
+    assert image["status"] == "completed"
+    assert len(service.requests) > 0
 
 
 def test_it_works_beside_a_server_whose_data_it_does_not_touch(program: Program, folder: Path, tmp_path: Path) -> None:
