@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Container, Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -39,13 +38,9 @@ class Lanes:
     """
 
     def __init__(self, at_once: Mapping[str, int], pixels: int) -> None:
-        self._threads = {lane: started_threads(count, f"imgproc-{lane}") for lane, count in at_once.items()}
+        self.threads = {lane: started_threads(count, f"imgproc-{lane}") for lane, count in at_once.items()}
         self._all_pixels = self._free_pixels = pixels
         self._freed = threading.Condition()
-
-    def submit(self, direct: DirectStages, stage: Stage, work: WorkItem) -> Future[StageResult]:
-        """Run a stage on a thread of its lane, when there is room for the pixels of the picture."""
-        return self._threads[stage.lane].submit(_result, direct, stage, work)
 
     @contextmanager
     def room_for(self, pixels: int) -> Iterator[None]:
@@ -63,7 +58,7 @@ class Lanes:
 
     def close(self) -> None:
         """Start no more stages. This does not wait for those that run."""
-        for threads in self._threads.values():
+        for threads in self.threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -112,7 +107,7 @@ def run_stages(
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     if direct.lanes is None:
         return [_result(direct, stage, work) for stage in stages]
-    running = [direct.lanes.submit(direct, stage, work) for stage in stages]
+    running = [direct.lanes.threads[stage.lane].submit(_result, direct, stage, work) for stage in stages]
     return [future.result() for future in running]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -21,7 +21,6 @@ from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.probe import detect, opened
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
 from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
 
@@ -119,22 +118,14 @@ class OwnResults:
 class Finder:
     """Searches the arguments of a command for pictures.
 
-    `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. With `flat`, all
-    results belong directly into `out`. Pictures of other formats than `accepted` are rejected.
+    `out`, the output folder, is not searched, unless it is an argument. With `flat`, all results belong directly into
+    it. Pictures of other formats than `accepted` are rejected.
     """
 
-    def __init__(
-        self,
-        arguments: Sequence[Path],
-        out: Path,
-        exclude: Collection[Path],
-        *,
-        flat: bool,
-        accepted: Sequence[Format] = accepted_formats(Operation.PROCESS, local=True),
-    ) -> None:
+    def __init__(self, arguments: Sequence[Path], out: Path, accepted: Sequence[Format], *, flat: bool = False) -> None:
         self._arguments = arguments
         self._accepted = accepted
-        self._excluded = {folder.resolve() for folder in (out, *exclude)}
+        self._out = out.resolve()
         self._flat = flat
         self._many_folders = sum(is_folder(argument) for argument in arguments) > 1
         self.own_results = OwnResults()
@@ -143,7 +134,7 @@ class Finder:
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
 
-        Inside a folder, hidden files and folders, symbolic links to folders, and excluded folders are ignored.
+        Inside a folder, hidden files and folders, symbolic links to folders, and the output folder are ignored.
         """
         discovery = Discovery([], [], [])
         seen: set[Path] = set()
@@ -162,9 +153,8 @@ class Finder:
         """The files in `folder`, each with the subfolder of the output folder in which its results belong."""
 
         def report(error: OSError) -> None:
-            discovery.failed.append(
-                RejectedFile(Path(error.filename), f"The folder can't be opened: {error.strerror}.")
-            )
+            problem = f"The folder can't be opened: {error.strerror}."
+            discovery.failed.append(RejectedFile(Path(error.filename), problem))
 
         if (target := archive_target_above(folder)) is not None:
             discovery.skipped.append(RejectedFile(folder, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
@@ -182,9 +172,7 @@ class Finder:
                 folders[:] = [name for name in folders if name not in (*STORE_FOLDERS, WORK_FOLDER)]
                 discovery.skipped.append(RejectedFile(Path(parent), DATA_FOLDER))
             folders[:] = sorted(
-                name
-                for name in folders
-                if not name.startswith(".") and Path(parent, name).resolve() not in self._excluded
+                name for name in folders if not name.startswith(".") and Path(parent, name).resolve() != self._out
             )
             if MANIFEST_FILE in files:
                 self.own_results.add_folder(Path(parent))
