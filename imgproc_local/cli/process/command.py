@@ -13,7 +13,7 @@ from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.process.run import Run
+    pass
 
 
 @click.command("process")
@@ -95,7 +95,7 @@ def command(
 
     config = load_config(ctx, data_dir, effort=flags.effort, quality_target=flags.quality, codec_threads=jobs)
     if csv_file is not None:
-        _require_own_table(csv_file)
+        report.require_own_table(csv_file)
     if archive_names and flat:
         raise click.UsageError("--archive-names needs the subfolders of FOLDER: leave out --flat.")
     request = request_for(flags, config, archive_names=archive_names)
@@ -130,38 +130,5 @@ def command(
             " same command again: finished pictures are skipped.",
             err=True,
         )
-    is_written = csv_file is None or _write_table(csv_file, run)
+    is_written = csv_file is None or report.write_table(csv_file, run.outcomes)
     exit_command(ctx, run.exit_code if is_written else run.exit_code or EXIT_PROBLEM, run.has_unstopped_threads)
-
-
-def _require_own_table(csv_file: Path) -> None:
-    """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
-    from imgproc_local.cli.process.report import csv_bytes
-
-    head = csv_bytes([])
-    try:
-        is_own = csv_file.absolute().parent.is_dir() and not csv_file.exists()
-        if csv_file.is_file():  # a pipe would be read until something is written into it
-            with csv_file.open("rb") as opened:
-                is_own = opened.read(len(head)) in (head, b"")
-    except OSError:
-        is_own = False
-    if not is_own:
-        raise click.BadParameter(
-            f"expected a new file in a folder that exists, or the table of an earlier run; received {str(csv_file)!r}.",
-            param_hint="'--csv'",
-        )
-
-
-def _write_table(csv_file: Path, run: Run) -> bool:
-    """Write the table of alt texts, unless the run found no picture. If that fails, print why and return False."""
-    from imgproc_local.cli.process.report import csv_bytes
-    from imgproc_local.system.files import write_atomically
-
-    try:
-        if run.outcomes:
-            write_atomically(csv_file, csv_bytes(run.outcomes))
-    except OSError as error:
-        click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
-        return False
-    return True

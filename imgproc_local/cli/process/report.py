@@ -1,4 +1,4 @@
-"""What `process` prints: a table for people; JSON for programs, with the API's fields of an image and file paths."""
+"""What `process` prints: a table for people, JSON for programs with the API's fields of an image; and its CSV file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from imgproc_local.api.wire import TranslationBody, as_body
-from imgproc_local.batch.files import alt_rows
-from imgproc_local.batch.files import csv_bytes as csv_of_rows
+from imgproc_local.batch.files import alt_rows, csv_bytes
 from imgproc_local.batch.records import Record
 from imgproc_local.cli.output import echo_json, path_text, printable, size_text, table
 from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery, Picture
 from imgproc_local.cli.process.publishing import Outcome
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.result import Translation
+from imgproc_local.system.files import write_atomically
 
 MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
@@ -81,14 +81,41 @@ def _entry(picture: Path, status: str, errors: Errors, out: Path, record: Record
     }
 
 
-def csv_bytes(outcomes: Sequence[Outcome]) -> bytes:
-    """The table of alt texts of these pictures, for spreadsheets."""
-    return csv_of_rows(
+# ---- for spreadsheets ----
+
+
+def require_own_table(csv_file: Path) -> None:
+    """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
+    head = csv_bytes(())
+    try:
+        is_own = csv_file.absolute().parent.is_dir() and not csv_file.exists()
+        if csv_file.is_file():  # a pipe would be read until something is written into it
+            with csv_file.open("rb") as opened:
+                is_own = opened.read(len(head)) in (head, b"")
+    except OSError:
+        is_own = False
+    if not is_own:
+        raise click.BadParameter(
+            f"expected a new file in a folder that exists, or the table of an earlier run; received {str(csv_file)!r}.",
+            param_hint="'--csv'",
+        )
+
+
+def write_table(csv_file: Path, outcomes: Sequence[Outcome]) -> bool:
+    """Write the table of alt texts, unless there is no picture. If that fails, print why and return False."""
+    rows = (
         row
         for outcome in outcomes
         if (record := outcome.record) is not None
         for row in alt_rows(path_text(outcome.picture), (record.optimized, record.converted), record.translations)
     )
+    try:
+        if outcomes:
+            write_atomically(csv_file, csv_bytes(rows))
+    except OSError as error:
+        click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
+        return False
+    return True
 
 
 # ---- for people ----
