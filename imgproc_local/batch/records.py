@@ -82,11 +82,8 @@ def stored_records(folder: Path) -> Iterator[Record | None]:
     except (FileNotFoundError, NotADirectoryError):
         return
     with manifest:
-        first = True
         while line := manifest.readline(MAX_LINE_BYTES):
-            is_header = first and line.rstrip() == HEADER
-            first = False
-            if is_header:
+            if line.rstrip() == HEADER:
                 continue
             try:
                 record = _decode(line) if line.endswith(b"\n") else None

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from imgproc_local.batch.picture import LocalFile, result_files, texts_of
+from imgproc_local.batch.files import LocalFile, result_files, texts_of
 from imgproc_local.cli.output import duration_text, path_text, size_text
 from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.publishing import Finished, Outcome, Publisher

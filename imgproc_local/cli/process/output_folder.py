@@ -14,8 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from imgproc_local.batch.files import ResultFile
-from imgproc_local.batch.picture import LocalFile
+from imgproc_local.batch.files import LocalFile, ResultFile
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import path_inside, rename_to_new
 

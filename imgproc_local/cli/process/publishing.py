@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct, structs
 
-from imgproc_local.batch.files import ResultFile, fallback_name
-from imgproc_local.batch.picture import LocalFile
+from imgproc_local.batch.files import LocalFile, ResultFile, fallback_name
 from imgproc_local.batch.records import Record
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.cli.process.discovery import Picture
@@ -168,12 +167,12 @@ class Publisher:
 
     def _named_texts(self, finished: Finished, name_of_files: str) -> tuple[Translation, ...]:
         """The texts with unique names; that of the first one is the name of the files."""
-        names = [name_of_files]
-        for text in finished.texts[1:]:
-            names.append(next(self._free_names(self._base_name(finished, text.seo_filename), text.language_code)))
-        return tuple(
-            structs.replace(text, seo_filename=name) for text, name in zip(finished.texts, names, strict=False)
-        )
+        named: list[Translation] = []
+        for text in finished.texts:
+            base = self._base_name(finished, text.seo_filename)
+            name = next(self._free_names(base, text.language_code)) if named else name_of_files
+            named.append(structs.replace(text, seo_filename=name))
+        return tuple(named)
 
     def _free_names(self, base: str, *languages: str) -> Iterator[str]:
         """`base`, `base-2`, `base-3` … without the names that are taken in any of the languages."""

@@ -64,9 +64,8 @@ class Run:
 
     def _is_unchanged(self, picture: Picture, record: Record) -> bool:
         """Whether the results of `record` are what this run would make of the picture."""
-        if record.options != self._request.options_hash or record.errors or record.size_bytes != picture.size_bytes:
-            return False
-        if not self._folder.has_all(record.files):
+        is_same = record.options == self._request.options_hash and record.size_bytes == picture.size_bytes
+        if not is_same or record.errors or not self._folder.has_all(record.files):
             return False
         try:
             return record.modified_ns == picture.modified_ns or record.sha256 == hash_file(picture.path)

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from imgproc_local.batch import records
-from imgproc_local.batch.files import ResultFile
-from imgproc_local.batch.picture import LocalFile
+from imgproc_local.batch.files import LocalFile, ResultFile
 from imgproc_local.batch.records import MANIFEST_FILE, Record
 from imgproc_local.cli.process import output_folder
 from imgproc_local.cli.process.manifest import Manifest, read_manifest
