@@ -85,7 +85,7 @@ def check(
     if len(codes) > MAX_LANGUAGES:
         raise click.UsageError(f"--languages: expected at most {MAX_LANGUAGES} codes, received {len(codes)}.")
     accepted = accepted_formats(Operation.ANALYZE, local=True)
-    pictures = Finder([folder], folder, accepted).find().pictures
+    pictures = Finder([folder], folder, [], flat=False, accepted=accepted).find().pictures
     if not pictures:
         raise click.UsageError(f"There are no pictures that can be described in {folder}.")
     token = CancellationToken(math.inf)

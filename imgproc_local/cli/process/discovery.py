@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -118,14 +118,22 @@ class OwnResults:
 class Finder:
     """Searches the arguments of a command for pictures.
 
-    `out`, the output folder, is not searched, unless it is an argument. With `flat`, all results belong directly into
-    it. Pictures of other formats than `accepted` are rejected.
+    `out`, the output folder, and the folders `exclude` are not searched, unless they are an argument. With `flat`, all
+    results belong directly into `out`. Pictures of other formats than `accepted` are rejected.
     """
 
-    def __init__(self, arguments: Sequence[Path], out: Path, accepted: Sequence[Format], *, flat: bool = False) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[Path],
+        out: Path,
+        exclude: Collection[Path],
+        *,
+        flat: bool,
+        accepted: Sequence[Format],
+    ) -> None:
         self._arguments = arguments
         self._accepted = accepted
-        self._out = out.resolve()
+        self._excluded = {folder.resolve() for folder in (out, *exclude)}
         self._flat = flat
         self._many_folders = sum(is_folder(argument) for argument in arguments) > 1
         self.own_results = OwnResults()
@@ -134,7 +142,7 @@ class Finder:
     def find(self) -> Discovery:
         """The pictures in the arguments, folders recursively. Each is found once; the order is deterministic.
 
-        Inside a folder, hidden files and folders, symbolic links to folders, and the output folder are ignored.
+        Inside a folder, hidden files and folders, symbolic links to folders, and excluded folders are ignored.
         """
         discovery = Discovery([], [], [])
         seen: set[Path] = set()
@@ -172,7 +180,9 @@ class Finder:
                 folders[:] = [name for name in folders if name not in (*STORE_FOLDERS, WORK_FOLDER)]
                 discovery.skipped.append(RejectedFile(Path(parent), DATA_FOLDER))
             folders[:] = sorted(
-                name for name in folders if not name.startswith(".") and Path(parent, name).resolve() != self._out
+                name
+                for name in folders
+                if not name.startswith(".") and Path(parent, name).resolve() not in self._excluded
             )
             if MANIFEST_FILE in files:
                 self.own_results.add_folder(Path(parent))

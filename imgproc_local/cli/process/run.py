@@ -39,7 +39,7 @@ class Run:
         self._out = out
         self._watches = watch
         self._folder = OutputFolder(out)
-        self._finder = Finder(paths, out, request.accepted, flat=flat)
+        self._finder = Finder(paths, out, (config.data_dir,), flat=flat, accepted=request.accepted)
         self.discovery = self._finder.find()
         self.outcomes: list[Outcome] = []
         self.stop_reason: str | None = None
