@@ -13,7 +13,7 @@ from typing import IO
 BAR_CHARS = 10
 """The width of a progress bar."""
 REDRAW_S = 0.1
-"""On a terminal, the shortest time between two updates of a `TransferProgress`."""
+"""On a terminal, the shortest time between two updates."""
 REPORT_S = 15.0
 """The same where the output is not a terminal and each update is a new line."""
 
@@ -53,40 +53,6 @@ class StatusLine:
             self._stream.write("\r" + " " * len(self._text) + "\r")
 
 
-class RunProgress:
-    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `REPORT_S` seconds."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-        self._line = StatusLine(stream) if stream.isatty() else None
-        self._next_report_s = time.monotonic() + REPORT_S
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Inside the block, print log messages above the line, which is removed at the end."""
-        try:
-            with log_above(self.print if self._line is not None else None):
-                yield
-        finally:
-            if self._line is not None:
-                self._line.clear()
-
-    def update(self, text: str) -> None:
-        if self._line is not None:
-            self._line.draw(text)
-        elif time.monotonic() >= self._next_report_s:
-            self._next_report_s = time.monotonic() + REPORT_S
-            self.print(text)
-
-    def print(self, message: str) -> None:
-        """Print a message, above the line if it is shown."""
-        if self._line is not None:
-            self._line.print_above(message)
-        else:
-            self._stream.write(f"{message}\n")
-            self._stream.flush()
-
-
 @contextmanager
 def log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
     """Inside the block, pass log messages to `print_above` too. If that is None, logging is not changed."""
@@ -114,36 +80,54 @@ class _LogAbove(logging.Handler):
             self.handleError(record)
 
 
-class TransferProgress:
-    """Shows how many bytes have been downloaded, copied or hashed.
-
-    On a terminal one line is redrawn in place; elsewhere a new line is printed at most every `REPORT_S` seconds.
-    """
+class RunProgress:
+    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `REPORT_S` seconds."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self.line = StatusLine(stream) if stream.isatty() else None
-        self._next_update = 0.0 if self.line else time.monotonic() + REPORT_S
+        self._next_update_s = 0.0 if self.line else time.monotonic() + REPORT_S
 
-    def __call__(self, activity: str, done_bytes: int, total_bytes: int) -> None:
-        now = time.monotonic()
-        if now < self._next_update and (self.line is None or done_bytes < total_bytes):
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside the block, print log messages above the line, which is removed at the end."""
+        try:
+            with log_above(self.print if self.line is not None else None):
+                yield
+        finally:
+            self.clear()
+
+    def update(self, text: str, *, is_last: bool = False) -> None:
+        """Show `text`, unless it is too soon after another one. The last one is always shown on a terminal."""
+        now_s = time.monotonic()
+        if now_s < self._next_update_s and not (is_last and self.line):
             return
-        from imgproc_local.cli.output import printable, size_text
-
-        share = done_bytes / total_bytes if total_bytes else 1.0
-        text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
-        if self.line is None:
-            self._stream.write(text + "\n")
-            self._next_update = now + REPORT_S
+        self._next_update_s = now_s + (REDRAW_S if self.line else REPORT_S)
+        if self.line is not None:
+            self.line.draw(text)
         else:
-            self.line.draw(f"{_bar(int(BAR_CHARS * share))} {text}")
-            self._next_update = now + REDRAW_S
+            self.print(text)
+
+    def print(self, message: str) -> None:
+        """Print a message, above the line if it is shown."""
+        if self.line is not None:
+            self.line.print_above(message)
+        else:
+            self._stream.write(f"{message}\n")
+            self._stream.flush()
 
     def clear(self) -> None:
         if self.line is not None:
             self.line.clear()
 
 
-def _bar(filled: int) -> str:
-    return "[" + "#" * filled + "." * (BAR_CHARS - filled) + "]"
+class TransferProgress(RunProgress):
+    """Shows how many bytes have been downloaded, copied or hashed."""
+
+    def __call__(self, activity: str, done_bytes: int, total_bytes: int) -> None:
+        from imgproc_local.cli.output import printable, size_text
+
+        share = done_bytes / total_bytes if total_bytes else 1.0
+        bar = f"[{'#' * int(BAR_CHARS * share):.<{BAR_CHARS}}] " if self.line is not None else ""
+        text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
+        self.update(bar + text, is_last=done_bytes >= total_bytes)

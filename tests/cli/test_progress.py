@@ -5,7 +5,10 @@ from __future__ import annotations
 import io
 import logging
 
-from imgproc_local.cli.progress import StatusLine, TransferProgress, log_above
+import pytest
+
+from imgproc_local.cli import progress
+from imgproc_local.cli.progress import RunProgress, StatusLine, TransferProgress, log_above
 
 
 class Terminal(io.StringIO):
@@ -30,6 +33,16 @@ def test_a_short_transfer_writes_nothing_where_there_is_no_terminal() -> None:
     transfer("copying a.gguf", 512, 2048)
     transfer("copying a.gguf", 2048, 2048)
     assert stream.getvalue() == ""
+
+
+def test_elsewhere_a_run_prints_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    with RunProgress(stream).shown():
+        RunProgress(stream).update("1 of 2 pictures")
+        assert stream.getvalue() == ""
+        monkeypatch.setattr(progress, "REPORT_S", 0.0)
+        RunProgress(stream).update("2 of 2 pictures")
+    assert stream.getvalue() == "2 of 2 pictures\n"
 
 
 def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -> None:
