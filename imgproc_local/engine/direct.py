@@ -17,14 +17,7 @@ from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
-from imgproc_local.engine.stage import (
-    CancellationToken,
-    Options,
-    Output,
-    Stage,
-    WorkItem,
-    stage_error_message,
-)
+from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
 from imgproc_local.engine.workers import Workers
 from imgproc_local.system.threads import started_threads
 

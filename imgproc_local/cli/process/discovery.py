@@ -123,13 +123,7 @@ class Finder:
     """
 
     def __init__(
-        self,
-        arguments: Sequence[Path],
-        out: Path,
-        exclude: Collection[Path],
-        *,
-        flat: bool,
-        accepted: Sequence[Format],
+        self, arguments: Sequence[Path], out: Path, exclude: Collection[Path], *, flat: bool, accepted: Sequence[Format]
     ) -> None:
         self._arguments = arguments
         self._accepted = accepted

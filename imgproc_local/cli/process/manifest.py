@@ -20,12 +20,7 @@ from typing import IO
 import msgspec
 from msgspec import structs
 
-from imgproc_local.batch.records import (
-    HEADER,
-    MANIFEST_FILE,
-    Record,
-    stored_records,
-)
+from imgproc_local.batch.records import HEADER, MANIFEST_FILE, Record, stored_records
 from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.system.files import encodable_text, lock_within, open_own_file, write_atomically
