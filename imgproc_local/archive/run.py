@@ -1,12 +1,13 @@
 """One run of `archive`: lists the source, has Dask process what is new or changed, and writes the tables.
 
 Dask counts the deaths of the workers of a task. The picture of a task that has too many is recorded as failed. If the
-run ends for another reason, the same command again continues it.
+scheduler is lost, the run continues with another one, a new local cluster or one at the same address.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
@@ -28,6 +29,8 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult
+
+log = logging.getLogger(__name__)
 
 IN_FLIGHT_PER_THREAD = 3
 """One task that runs, and others that the scheduler sends at once when it has ended. A stop waits for all of them."""
@@ -111,11 +114,10 @@ def run_archive(
             require_no_tables(store, target)
         objects = open_store(source).objects(exclude)
         pictures = itertools.islice(_pending(objects, manifest, request.options_hash, counts), arguments.limit)
-        with _cluster(arguments, config, vision_workers=1 if model else 0) as client:
-            for row in Submitter(client, spec, store, stop).rows(pictures):
-                manifest.add(row)
-                counts.add(row)
-                on_change(counts)
+        for row in _processed(arguments, config, spec, store, pictures, stop):
+            manifest.add(row)
+            counts.add(row)
+            on_change(counts)
         is_complete = counts.saw_all and not stop.is_set()
         manifest.finish(lambda summary: report_page(summary, model, is_complete))
     return counts
@@ -134,6 +136,36 @@ def _pending(
     counts.saw_all = True
 
 
+def _processed(
+    arguments: Arguments,
+    config: Config,
+    spec: RunSpec,
+    target: Store,
+    pictures: Iterator[PendingPicture],
+    stop: threading.Event,
+) -> Iterator[Row]:
+    """The rows of the pictures, on one cluster after the other as long as each finishes one before it is lost.
+
+    Raises: ServiceError; OSError.
+    """
+    again: Iterator[PendingPicture] = iter(())
+    while not stop.is_set():
+        has_finished_one = False
+        with _cluster(arguments, config, vision_workers=1 if spec.model else 0) as client:
+            submitter = Submitter(client, spec, target, stop)
+            try:
+                for row in submitter.rows(itertools.chain(again, pictures)):
+                    has_finished_one = True
+                    yield row
+                return
+            except SchedulerLost as error:
+                if not has_finished_one:
+                    message = "The connection to the scheduler was lost. The same command again continues."
+                    raise ServiceError(message) from error
+        log.warning("The scheduler was lost. The run continues with the next one.")
+        again = iter([*submitter.in_flight.values(), *again])
+
+
 @contextmanager
 def _cluster(arguments: Arguments, config: Config, vision_workers: int) -> Iterator[Client]:
     """A client of the cluster that the arguments name, or of one on this machine. Raises: ServiceError."""
@@ -149,9 +181,14 @@ def _cluster(arguments: Arguments, config: Config, vision_workers: int) -> Itera
         yield client
 
 
+class SchedulerLost(Exception):
+    """The connection to the scheduler broke. The tasks that were running may still finish."""
+
+
 class Submitter:
     """Submits a task per picture to Dask, a bounded number at a time, until `stop` is set.
 
+    `in_flight` are the pictures whose tasks have not ended, by the key of the task.
     With a vision model, workers that have it describe the pictures for all. They get one task to describe at a time,
     and the results go to the task that makes the files.
     """
@@ -164,7 +201,7 @@ class Submitter:
         self._stop = stop
         self._vision_workers = _count_vision_workers(client, spec.model) if spec.model else 0
         self._numbers = itertools.count(1)
-        self._in_flight: dict[str, PendingPicture] = {}
+        self.in_flight: dict[str, PendingPicture] = {}
         self._running: Any = as_completed(loop=client.loop)
         threads = max(1, sum(client.nthreads().values()))
         self._most = IN_FLIGHT_PER_THREAD * threads
@@ -175,7 +212,7 @@ class Submitter:
     def rows(self, pictures: Iterator[PendingPicture]) -> Iterator[Row]:
         """The rows of the pictures, in the order in which their tasks end. After a stop, the running tasks end.
 
-        Raises: ServiceError; what `pictures` raises.
+        Raises: SchedulerLost; ServiceError; what `pictures` raises.
         """
         while True:
             while not self._stop.is_set() and self._has_room and (pending := next(pictures, None)) is not None:
@@ -184,7 +221,8 @@ class Submitter:
                 future = next(self._running, None)
                 if future is None:
                     return
-                result = self._result(future, self._in_flight.pop(future.key))
+                result = self._result(future, self.in_flight[future.key])
+            del self.in_flight[future.key]
             if isinstance(result, Row):
                 yield result
             elif not self._stop.is_set():
@@ -192,16 +230,16 @@ class Submitter:
 
     @property
     def _has_room(self) -> bool:
-        describing = sum(pending.described is None for pending in self._in_flight.values())
+        describing = sum(pending.described is None for pending in self.in_flight.values())
         is_free = not self._vision_workers or describing < self._vision_workers
-        return is_free and len(self._in_flight) < self._most
+        return is_free and len(self.in_flight) < self._most
 
     def _submit(self, pending: PendingPicture) -> None:
         describes = bool(self._vision_workers) and pending.described is None
         key = f"{'describe' if describes else 'archive'}-{self._client.id}-{next(self._numbers):07d}"
         options: dict[str, Any] = {"resources": VISION, "priority": 1} if describes else {}
         task: Any = describe if describes else process
-        self._in_flight[key] = pending
+        self.in_flight[key] = pending
         with _connection_errors():
             future = self._client.submit(task, self._spec, pending, key=key, retries=RETRIES, pure=False, **options)
             self._running.add(future)
@@ -242,7 +280,7 @@ def _connection_errors() -> Iterator[None]:
     try:
         yield
     except (CommClosedError, CancelledError, TimeoutError) as error:
-        raise ServiceError("The connection to the scheduler was lost. The same command again continues.") from error
+        raise SchedulerLost from error
 
 
 def killed_row(options: str, pending: PendingPicture, target: Store) -> Row:

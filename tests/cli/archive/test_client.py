@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
@@ -17,7 +19,7 @@ from distributed import Client, KilledWorker
 
 from imgproc_local.archive import run as run_module
 from imgproc_local.archive.row import PendingPicture, Row
-from imgproc_local.archive.run import KILLED, Submitter
+from imgproc_local.archive.run import KILLED, Arguments, Submitter, _processed
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec, describe, process
 from imgproc_local.batch.request import BatchRequest
@@ -27,6 +29,7 @@ from imgproc_local.engine.direct import StageResult
 from imgproc_local.engine.stage import Output
 
 PICTURES = [PendingPicture(SourceObject(f"{number:02}.jpg", 1, "1")) for number in range(20)]
+SPEC = RunSpec("/source", "/target", BatchRequest((), ("en",), "options"), {})
 Answer = Callable[[str], Any]
 
 
@@ -95,7 +98,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def run(cluster: Cluster, folder: Path, model: str = "") -> dict[str, Row]:
-    spec = RunSpec("/source", "/target", BatchRequest((), ("en",), "options"), {}, model)
+    spec = structs.replace(SPEC, model=model)
     submitter = Submitter(cast(Client, cluster), spec, LocalStore(folder), threading.Event())
     rows = list(submitter.rows(iter(PICTURES)))
     assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
@@ -134,10 +137,27 @@ def test_a_picture_that_ends_its_workers_is_recorded_and_the_others_are_done(clu
     [
         (StorageFailed("The target is full."), "The target is full"),
         (KeyError("x"), "can't process a task .KeyError"),
-        (CancelledError(), "The connection to the scheduler was lost. The same command again continues"),
     ],
 )
 def test_other_errors_end_the_run(cluster: Cluster, tmp_path: Path, error: Exception, message: str) -> None:
     cluster.process = lambda _: error
     with pytest.raises(ServiceError, match=message):
         run(cluster, tmp_path)
+
+
+def test_a_run_continues_on_another_cluster_unless_that_is_lost_too(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def next_cluster(*_: object, **__: object) -> AbstractContextManager[Cluster]:
+        cluster.waiting.clear()
+        return nullcontext(cluster)
+
+    monkeypatch.setattr(run_module, "_cluster", next_cluster)
+    losses = iter([CancelledError()])
+    cluster.process = lambda source: next(losses, None) if source == "05.jpg" else None
+    arguments = (Arguments("", ""), cast(Any, None), SPEC, LocalStore(tmp_path))
+    rows = _processed(*arguments, iter(PICTURES), threading.Event())
+    assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
+    cluster.process = lambda _: CancelledError()
+    with pytest.raises(ServiceError, match="The same command again continues"):
+        list(_processed(*arguments, iter(PICTURES), threading.Event()))
