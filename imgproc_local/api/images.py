@@ -35,6 +35,7 @@ from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 
 log = logging.getLogger(__name__)
 
+IMAGE = "/images/{image_id:str}"
 Variant = Literal["original", "optimized", "converted"]
 STAGES: dict[Variant, tuple[StageName, str]] = {
     "optimized": (StageName.OPTIMIZE, "optimization"),
@@ -67,7 +68,7 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
     """The handler that answers with a file."""
 
     @get(
-        f"/images/{{image_id:str}}/{variant}",
+        f"{IMAGE}/{variant}",
         "images",
         file_content("image/*"),
         headers=[IF_NONE_MATCH],
@@ -116,13 +117,7 @@ async def job_of_image(request: Request[Any, Any, Any]) -> tuple[Services, Job]:
     return services, await services.jobs.by_image(request.path_params["image_id"].lower(), account_id)
 
 
-@get(
-    "/images/{image_id:str}/thumbnail",
-    "images",
-    file_content("image/webp"),
-    headers=[IF_NONE_MATCH],
-    raises=[InvalidRequest],
-)
+@get(f"{IMAGE}/thumbnail", "images", file_content("image/webp"), headers=[IF_NONE_MATCH], raises=[InvalidRequest])
 async def thumbnail(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     """The upload as WebP of at most 512 pixels on each side (local addition).
 

@@ -17,6 +17,7 @@ from litestar.enums import HttpMethod
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import AnyCallable, Guard
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from imgproc_local.api.auth import require_key
 from imgproc_local.api.errors import TABLE
@@ -80,8 +81,7 @@ def endpoint(
     described: dict[str, Any] = {
         "tags": [tag],
         "parameters": [
-            {"name": field.name, "in": place, "required": field.required, "description": field.description}
-            | {"schema": field.schema}
+            asdict(field) | {"in": place}
             for place, fields in (("path", in_path), ("query", query), ("header", headers))
             for field in fields
         ],

@@ -59,8 +59,10 @@ class Field(Struct, frozen=True):
                 return " or ".join(words) if len(words) < 3 else f"one of {', '.join(words)}"
             case {"minimum": minimum, "maximum": maximum}:
                 return f"an integer from {minimum} to {maximum}"
+            case {"maxLength": most, "pattern": _}:
+                return f"at most {most} characters without control characters"
             case {"maxLength": most}:
-                return f"at most {most} characters" + " without control characters" * ("pattern" in self.schema)
+                return f"at most {most} characters"
         return "a ULID of 26 characters"
 
     def value(self, text: str) -> str | int | None:

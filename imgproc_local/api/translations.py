@@ -9,7 +9,7 @@ from litestar import Request, Response
 from msgspec import UNSET
 
 from imgproc_local.api.auth import authenticated_key
-from imgproc_local.api.images import job_of_image
+from imgproc_local.api.images import IMAGE, job_of_image
 from imgproc_local.api.operations import PREFER, patch, post
 from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
@@ -21,7 +21,7 @@ from imgproc_local.domain.slug import make_slug
 from imgproc_local.engine.engine import Texts
 
 TAG = "translations"
-PATH = "/images/{image_id:str}/translations/{language_code:str}"
+PATH = f"{IMAGE}/translations/{{language_code:str}}"
 EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
 
 

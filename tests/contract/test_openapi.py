@@ -1,16 +1,30 @@
-"""The published OpenAPI document describes what the service accepts and answers."""
+"""The published OpenAPI document describes what the service accepts and answers, in a form that generators of clients
+can read. `tests.ordeals.generated_clients` runs three, and `tests.ordeals.openapi` is a long run of Schemathesis.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from imgproc_local.api import openapi
+from tests.ordeals import openapi as schemathesis
 from tests.support import pictures
 from tests.support.service import Running, running
 
+DOCUMENT = json.loads(openapi.build())
+SCHEMAS = DOCUMENT["components"]["schemas"]
+OPERATIONS = [
+    operation for methods in DOCUMENT["paths"].values() for name, operation in methods.items() if name != "servers"
+]
+BINARY = {"application/octet-stream", "application/zip", "image/*", "image/webp"}
 SET_A = ["pending", "analyzing", "optimizing", "converting", "completed", "failed"]
 SET_B = ["pending", "processing", "done", "failed"]
 
@@ -50,3 +64,65 @@ def test_the_event_stream_has_its_media_type(service: Running) -> None:
     stream = service.client.get(f"/jobs/{job['job_id']}/events")
     assert stream.headers["content-type"].partition(";")[0] in answer["content"]
     assert stream.text.startswith("event: status\ndata: {")
+
+
+# ---- traits that generators need ----
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object in the document."""
+    if isinstance(value, dict):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts(part)
+
+
+def test_every_list_of_words_has_a_type() -> None:
+    lists = [part for part in parts(DOCUMENT) if isinstance(part.get("enum"), list)]
+    assert len(lists) > 20
+    assert {part.get("type") for part in lists} == {"string"}
+
+
+def test_every_operation_has_a_name_of_its_own_and_one_group() -> None:
+    assert len({operation["operationId"] for operation in OPERATIONS}) == len(OPERATIONS)
+    groups = [group["name"] for group in DOCUMENT["tags"]]
+    assert {tuple(operation["tags"]) for operation in OPERATIONS} == {(group,) for group in groups}
+
+
+def test_a_file_is_binary_and_of_the_type_that_generators_know() -> None:
+    contents = [part["content"] for part in parts(OPERATIONS) if BINARY & set(part.get("content", ()))]
+    assert len(contents) == 5
+    for content in contents:
+        assert next(iter(content)) == "application/octet-stream"
+        for media_type in BINARY & set(content):
+            assert content[media_type]["schema"]["format"] == "binary"
+
+
+@pytest.mark.parametrize("operation", ["analyze", "optimize", "convert", "process"])
+def test_the_form_of_an_upload_has_a_name_and_requires_only_the_image(operation: str) -> None:
+    upload = DOCUMENT["paths"][f"/images/{operation}"]["post"]
+    reference = upload["requestBody"]["content"]["multipart/form-data"]["schema"]["$ref"]
+    form = SCHEMAS[reference.rpartition("/")[2]]
+    assert form["required"] == ["image"]
+    assert form["properties"]["image"]["format"] == "binary"
+    assert {"project_id", "project_name"} < set(form["properties"])
+
+
+def test_the_fields_of_a_request_have_no_default_that_a_generator_would_require_or_send() -> None:
+    bodies = [operation["requestBody"]["content"] for operation in OPERATIONS if "requestBody" in operation]
+    names = {content["schema"]["$ref"].rpartition("/")[2] for body in bodies for content in body.values()}
+    assert len(names) == 6
+    assert [name for name in names if any("default" in part for part in parts(SCHEMAS[name]))] == []
+
+
+def test_every_operation_with_a_key_documents_the_errors_of_the_guard() -> None:
+    for operation in OPERATIONS:
+        if operation.get("security") != []:
+            assert {"401", "429", "500", "503"} < set(operation["responses"]), operation["operationId"]
+
+
+@pytest.mark.skipif(shutil.which("schemathesis") is None, reason="schemathesis is not on PATH")
+def test_generated_requests_are_answered_as_published(tmp_path: Path) -> None:
+    program = shutil.which("schemathesis")
+    assert program is not None
+    assert schemathesis.run(tmp_path, program, min_cases=1, seed=1) == 0
