@@ -152,15 +152,13 @@ def installation() -> Iterator[Check]:
     if is_frozen():
         advice = "Download imgproc-local again and replace this installation."
     yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parents[1]}")
-    yield Check("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}, SQLite {sqlite3.sqlite_version}"
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         oldest = ".".join(map(str, OLDEST_SQLITE))
-        yield Check("sqlite", "problem", f"{sqlite3.sqlite_version}; needs {oldest} or newer: a newer Python", advice)
+        yield Check("python", "problem", f"{python}; needs SQLite {oldest}, which a newer Python has", advice)
     else:
-        yield Check("sqlite", "ok", sqlite3.sqlite_version)
-    yield _libvips(advice)
-    yield _pillow(advice)
-    yield _encoders(advice)
+        yield Check("python", "ok", python)
+    yield _codecs(advice)
 
 
 def is_frozen() -> bool:
@@ -168,60 +166,57 @@ def is_frozen() -> bool:
     return bool(getattr(sys, "frozen", False))
 
 
-def _libvips(advice: str) -> Check:
-    """Encode a small image in every format, because libvips may list a format although its encoder is missing."""
+def _codecs(advice: str) -> Check:
+    """Encode a small image in every format, because libvips may list a format although its encoder is missing.
+
+    Packages that only make files smaller or the work faster are worth a warning.
+    """
+    from imgproc_local.codecs import webp_still
     from imgproc_local.codecs.container.heic import HOW_TO_INSTALL, can_decode
+    from imgproc_local.codecs.jpeg import encoders
     from imgproc_local.codecs.picture.formats import FORMATS
+    from imgproc_local.codecs.quality import ssimulacra2
     from imgproc_local.domain.image import READ_ONLY_FORMATS
 
     try:
         import pyvips
-    except (ImportError, OSError) as error:
-        return Check("libvips", "problem", f"can't be loaded ({error})", advice)
-    writable, missing = [], []
-    for row in (row for file_format, row in FORMATS.items() if file_format not in READ_ONLY_FORMATS):
-        try:
-            pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{row.extensions[0]}")
-            writable.append(row.name)
-        except pyvips.Error:
-            missing.append(row.name)
-    version = ".".join(str(pyvips.version(part)) for part in range(3))
-    also_reads = "TIFF and HEIC" if can_decode() else "TIFF, not HEIC"
-    detail = f"{version}, pyvips {pyvips.__version__}; writes {', '.join(writable) or 'no format'}; reads {also_reads}"
-    if missing:
-        return Check("libvips", "problem", f"{detail}; can't write {', '.join(missing)}", advice)
-    if not pyvips.API_mode:
-        return Check("libvips", "warning", f"{detail}; pyvips runs in ABI mode, which is slow", advice)
-    return Check("libvips", "ok", detail, None if can_decode() else HOW_TO_INSTALL)
-
-
-def _pillow(advice: str) -> Check:
-    try:
-        from PIL import __version__ as version
+        from PIL import __version__ as pillow
         from PIL import features
 
         if not features.check("avif"):
             import pillow_avif  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
     except (ImportError, OSError) as error:
-        return Check("pillow", "problem", f"can't be loaded with AVIF ({error})", advice)
-    return Check("pillow", "ok", f"{version}, with AVIF")
-
-
-def _encoders(advice: str) -> Check:
-    """Whether everything is installed without which pictures are processed, but slower or to larger files."""
-    from imgproc_local.codecs import webp_still
-    from imgproc_local.codecs.jpeg import encoders
-    from imgproc_local.codecs.quality import ssimulacra2
-
+        return Check("codecs", "problem", f"libvips or Pillow with AVIF can't be loaded ({error})", advice)
+    writable = {name: row for name, row in FORMATS.items() if name not in READ_ONLY_FORMATS}
+    broken = [row.name for row in writable.values() if not _can_write(row.extensions[0])]
     lacking = []
+    if not pyvips.API_mode:
+        lacking.append("the fast mode of pyvips (API mode)")
     if ssimulacra2.backend() != "c":
         lacking.append("the C extension that scores results (libvips takes ten times as long)")
     if not webp_still.has_chroma_extension():
         lacking.append("the C extension that prepares WebP (libwebp takes four times as long)")
     lacking += [f"{package} (JPEG files are a few percent larger)" for package in encoders.missing_packages()]
+    version = ".".join(str(pyvips.version(part)) for part in range(3))
+    detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"
+    if broken:
+        return Check("codecs", "problem", f"{detail}; can't write {', '.join(broken)}", advice)
+    detail += (
+        f"; write {', '.join(row.name for row in writable.values())}; read TIFF{' and HEIC' if can_decode() else ''}"
+    )
     if lacking:
-        return Check("encoders", "warning", f"without {', '.join(lacking)}", advice)
-    return Check("encoders", "ok", "jpegli, mozjpeg and the C extensions are installed")
+        return Check("codecs", "warning", f"{detail}; without {', '.join(lacking)}", advice)
+    return Check("codecs", "ok", detail, None if can_decode() else HOW_TO_INSTALL)
+
+
+def _can_write(extension: str) -> bool:
+    import pyvips
+
+    try:
+        pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{extension}")
+        return True
+    except pyvips.Error:
+        return False
 
 
 # ---- settings ----

@@ -46,11 +46,11 @@ def listing(folder: Path) -> dict[str, bytes]:
 def test_the_installation_is_reported_and_a_missing_folder_is_not_created(program: Program) -> None:
     found = checks(program)
     for name in ("JPEG", "PNG", "GIF", "WebP", "AVIF"):
-        assert name in found["libvips"]["detail"]
-    assert sqlite3.sqlite_version in found["sqlite"]["detail"]
-    assert {"program", "python", "pillow", "describer", "settings", "disk"} <= set(found)
-    found.pop("encoders")  # a warning where the C extensions are not built
-    assert {check["state"] for check in found.values()} == {"ok"}
+        assert name in found["codecs"]["detail"]
+    assert sqlite3.sqlite_version in found["python"]["detail"]
+    assert {"program", "python", "codecs", "describer", "settings", "disk"} <= set(found)
+    # a warning where the C extensions are not built
+    assert {check["state"] for name, check in found.items() if name != "codecs"} == {"ok"}
     assert "does not exist yet" in found["data folder"]["detail"]
     assert not program.data.exists()
     program.data.mkdir()
@@ -112,7 +112,7 @@ def test_private_names_are_replaced_as_whole_words(tmp_path: Path) -> None:
 
 def test_invalid_settings_are_a_problem_and_the_installation_is_still_checked(program: Program) -> None:
     found = checks(program, exit_code=1, port=99999)
-    assert (found["settings"]["state"], found["libvips"]["state"]) == ("problem", "ok")
+    assert (found["settings"]["state"], found["python"]["state"]) == ("problem", "ok")
     report = program.in_process("doctor", "--report", port=99999)
     assert (report.exit_code, "port (IMGPROC_PORT)" in report.stdout) == (1, True)
     refused = program.in_process("doctor", "--report", "--json")
@@ -132,17 +132,24 @@ def test_an_unusable_data_folder_is_a_problem(program: Program, monkeypatch: pyt
     assert (found["state"], str(program.data) in found["detail"]) == ("problem", True)
 
 
-def test_what_is_missing_is_reported_and_a_frozen_program_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_is_missing_is_reported_and_a_frozen_program_needs_no_compiler(
+    monkeypatch: pytest.MonkeyPatch, frozen: bool
+) -> None:
+    def advised() -> dict[str, tuple[str, str]]:
+        return {check.name: (check.state, check.advice or "") for check in installation() if check.state != "ok"}
+
+    monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
     monkeypatch.setattr(ssimulacra2, "backend", lambda: "libvips")
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.setitem(sys.modules, "pyvips", None)
-    for frozen in (False, True):
-        monkeypatch.setattr(sys, "frozen", frozen, raising=False)
-        advised = {check.name: check.advice or "" for check in installation() if check.advice}
-        assert set(advised) == {"sqlite", "libvips", "pillow", "encoders"}
-        assert all(("compiler" in advice) != frozen for advice in advised.values())
-        assert all(("Download imgproc-local again" in advice) == frozen for advice in advised.values())
+    found = advised()
+    assert {name: state for name, (state, _) in found.items()} == {"python": "problem", "codecs": "warning"}
+    assert all(("compiler" in advice) != frozen for _, advice in found.values())
+    assert all(("Download imgproc-local again" in advice) == frozen for _, advice in found.values())
+    for library in ("pyvips", "PIL"):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, library, None)
+            assert advised()["codecs"][0] == "problem"
 
 
 def test_the_compression_service_is_reported_without_its_key(program: Program) -> None:
