@@ -271,12 +271,18 @@ def _text_reading(config: Config) -> Check:
     from imgproc_local.domain.errors import how_to_install
     from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
 
-    if not runtime_is_installed():
-        return Check("text", "ok", "text in pictures is not read", None if is_frozen() else how_to_install("ocr"))
-    if installed_folder(config.models_folder) is None:
-        advice = "Run `imgproc-local models pull ocr`, or `models import` with the wheel of rapidocr."
-        return Check("text", "warning", "text in pictures is not read: its neural networks are missing", advice)
-    return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
+    if is_frozen():
+        return Check("text", "ok", "text in pictures is not read: this program does not include it")
+    has_libraries, has_networks = runtime_is_installed(), installed_folder(config.models_folder) is not None
+    if has_libraries and has_networks:
+        return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
+    missing = {
+        "its libraries": None if has_libraries else how_to_install("ocr"),
+        "its neural networks": None if has_networks else "Run `imgproc-local models pull ocr`, or `models import`.",
+    }
+    detail = f"text in pictures is not read without {' and '.join(name for name, advice in missing.items() if advice)}"
+    state: State = "warning" if has_libraries or has_networks else "ok"
+    return Check("text", state, detail, " ".join(advice for advice in missing.values() if advice))
 
 
 def _network(config: Config) -> Check:

@@ -19,8 +19,8 @@ def language_codes(_ctx: click.Context, _parameter: click.Parameter, value: str 
     for code in codes:
         if code not in LANGUAGES:
             raise click.BadParameter(
-                f"expected language codes separated by commas, such as en,de; received {code!r}.{_suggestion(code)}"
-                f" Supported: {', '.join(LANGUAGES)}."
+                f"expected language codes separated by commas, such as en,de; {code!r} is not a supported language."
+                f"{_suggestion(code)} Supported: {', '.join(LANGUAGES)}."
             )
     return codes
 
