@@ -205,7 +205,7 @@ def _product_or_word(token: str) -> list[str]:
             return []
         if not is_counter and (len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS):
             return [token]
-        if len(letters) > MAX_PRODUCT_LETTERS:
+        if len(letters) >= MAX_PRODUCT_LETTERS:
             return [found[1]] if _is_word(found[1]) and not found[3] else []
     if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
