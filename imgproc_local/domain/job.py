@@ -56,8 +56,8 @@ class StageRecord(Struct, frozen=True):
 
     `started_seq` is None before the first start. At each start it gets the next number of a counter that all jobs
     share, so of several stages the one with the highest number was started last. A stage that was running when the
-    process was killed is pending again and retains its number. `removed` are the kinds of private data that the upload
-    holds and the result does not; empty before the stage is done.
+    process was killed is pending again and retains its number. `file` is its result, if that is a file. `removed` are
+    the kinds of private data that the upload holds and the result does not; empty before the stage is done.
     """
 
     name: StageName
@@ -65,6 +65,7 @@ class StageRecord(Struct, frozen=True):
     started_seq: int | None = None
     error: str | None = None
     removed: tuple[Removed, ...] = ()
+    file: StoredFile | None = None
 
 
 class StoredFile(Struct, frozen=True):
@@ -141,8 +142,6 @@ class Job(Struct, frozen=True):
     original: StoredFile
     stages: tuple[StageRecord, ...]
     created_at: str
-    optimized: StoredFile | None = None
-    converted: StoredFile | None = None
     translations: tuple[Translation, ...] = ()
     text_states: Mapping[str, TextState] = {}
     revision: int = 0
@@ -151,6 +150,17 @@ class Job(Struct, frozen=True):
     @property
     def status(self) -> Status:
         return derive_status(self.stages)
+
+    @property
+    def optimized(self) -> StoredFile | None:
+        return self._file_of(StageName.OPTIMIZE)
+
+    @property
+    def converted(self) -> StoredFile | None:
+        return self._file_of(StageName.CONVERT)
+
+    def _file_of(self, name: StageName) -> StoredFile | None:
+        return next((stage.file for stage in self.stages if stage.name is name), None)
 
     @property
     def removed(self) -> tuple[Removed, ...]:

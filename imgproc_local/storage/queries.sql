@@ -110,20 +110,13 @@ SELECT json_object(
     'original', json_object(
         'sha256', original_sha256, 'size_bytes', original_size, 'format', json_extract(info, '$.format'),
         'expired', original_removed_at IS NOT NULL),
-    'optimized', json((
-        SELECT json_object(
-            'sha256', output_sha256, 'size_bytes', output_size, 'format', output_format,
-            'expired', output_removed_at IS NOT NULL)
-        FROM stages WHERE job_id = jobs.id AND name = 'optimize' AND output_sha256 IS NOT NULL)),
-    'converted', json((
-        SELECT json_object(
-            'sha256', output_sha256, 'size_bytes', output_size, 'format', output_format,
-            'expired', output_removed_at IS NOT NULL)
-        FROM stages WHERE job_id = jobs.id AND name = 'convert' AND output_sha256 IS NOT NULL)),
     'stages', (
         SELECT json_group_array(json_object(
             'name', name, 'state', state, 'started_seq', started_seq, 'error', error,
-            'removed', json(coalesce(removed, '[]'))))
+            'removed', json(coalesce(removed, '[]')),
+            'file', json(iif(output_sha256 IS NULL, NULL, json_object(
+                'sha256', output_sha256, 'size_bytes', output_size, 'format', output_format,
+                'expired', output_removed_at IS NOT NULL)))))
         FROM (SELECT * FROM stages WHERE job_id = jobs.id ORDER BY id)),
     'translations', (
         SELECT json_group_array(json_object(

@@ -130,7 +130,7 @@ def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer:
 def test_a_file_that_is_not_ready_names_the_status_in_set_b(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def running_job(*_: object) -> Job:
         return msgspec.structs.replace(
-            job, optimized=None, stages=(StageRecord(StageName.OPTIMIZE, StageState.RUNNING, started_seq=1),)
+            job, stages=(StageRecord(StageName.OPTIMIZE, StageState.RUNNING, started_seq=1),)
         )
 
     with running(tmp_path, status_set="B") as service:
