@@ -124,14 +124,16 @@ async def test_a_request_that_is_running_when_the_process_ends_waits_again_and_c
     await claim(store)
     assert await store.stages.recover() == (1, 0)
     await request(store, job, "en")
-    waiting = await store.submit(Operation.ANALYZE)
-    claims = [await store.stages.claim("vision") for _ in range(3)]
-    assert [(claimed.job.id, claimed.plan.languages, claimed.attempts) for claimed in claims if claimed] == [
-        (waiting.id, ("en",), 1),
-        (job.id, ("en",), 1),
-        (job.id, ("de",), 2),
+    waiting = [await store.submit(Operation.ANALYZE) for _ in range(3)]
+    claims = [await store.stages.claim("vision") for _ in range(5)]
+    assert [(claimed.job.id, claimed.kind, claimed.attempts) for claimed in claims if claimed] == [
+        (waiting[0].id, "stage", 1),
+        (job.id, "text", 1),
+        (waiting[1].id, "stage", 1),
+        (waiting[2].id, "stage", 1),
+        (job.id, "text", 2),
     ]
-    assert await store.balance() == PAID - 2 * PRICE - PRICES[StageName.ANALYZE]
+    assert await store.balance() == PAID - 2 * PRICE - 3 * PRICES[StageName.ANALYZE]
 
 
 async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> None:
