@@ -20,7 +20,7 @@ from imgproc_local.vision.loopback.programs import PROGRAMS
 from imgproc_local.vision.loopback.server import ModelServer
 from imgproc_local.vision.models.catalogue import Manifest, read_catalogue
 from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, loopback_model
-from imgproc_local.vision.models.store import NO_MODEL, ModelStore
+from imgproc_local.vision.models.store import NO_MODEL, PARTIAL_FOLDER, ModelStore
 from imgproc_local.vision.ocr import model_files
 
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
@@ -226,4 +226,5 @@ def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
 
 def _partial_bytes(models: ModelStore, name: str) -> int:
     """The bytes that an unfinished installation has downloaded."""
-    return sum(file.stat().st_size for file in models.partial(name).glob("*.gguf*") if file.is_file())
+    folder = models.folder / PARTIAL_FOLDER / name
+    return sum(file.stat().st_size for file in folder.glob("*.gguf*") if file.is_file())

@@ -175,23 +175,29 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
-@pytest.mark.parametrize("name", [LOCK_FILE, PARTIAL_FOLDER])
+@pytest.mark.parametrize(
+    ("name", "target"), [(LOCK_FILE, "new"), (PARTIAL_FOLDER, ""), (f"{PARTIAL_FOLDER}/qwen3-vl-2b", "letters")]
+)
 def test_links_in_the_models_folder_do_not_lead_out_of_it(
-    program: Program, tmp_path: Path, models: ModelStore, name: str
+    program: Program, tmp_path: Path, models: ModelStore, name: str, target: str
 ) -> None:
     install(models, "a")
     (tmp_path / "home" / "letters").mkdir(parents=True)
     old = tmp_path / "home" / "letters" / "old"
     old.write_text("of last year")
     os.utime(old, (0, 0))
-    (models.folder / name).unlink(missing_ok=True)
-    (models.folder / name).symlink_to(tmp_path / "home" / ("new" if name == LOCK_FILE else ""))
+    link = models.folder / name
+    link.unlink(missing_ok=True)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "home" / target)
     for command in (("remove", "a"), ("pull", "qwen3-vl-2b")):
         result = program.in_process("models", *command)
         assert result.exit_code == 2
         assert "is not a regular file" in result.stderr or "leads out of the folder" in result.stderr
+        old.touch()  # not deleted, and too young now
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["letters"]
-    assert old.exists()
+    assert [path.name for path in old.parent.iterdir()] == ["old"]
+    assert program.in_process("models", "list").exit_code == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
