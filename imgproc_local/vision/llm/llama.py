@@ -162,10 +162,8 @@ class Llama:
         weights.check(status)
         return int(after.value)
 
-    def generate(
-        self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, max_tokens: int = MAX_NEW_TOKENS
-    ) -> list[str]:
-        """The generated text after each of `suffixes`, in order. A text that reaches `max_tokens` is incomplete.
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
+        """The generated text after each of `suffixes`, in order. A text of `MAX_NEW_TOKENS` is incomplete.
 
         Decoding is greedy, or random with a `seed`; the same seed gives the same text. There are at most as many
         suffixes as `prefill` received.
@@ -179,7 +177,7 @@ class Llama:
         samplers = [self.weights.sampler(seed) for _ in suffixes]
         with self._interruptible(check_stop):
             try:
-                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers, max_tokens)
+                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers)
             finally:
                 for sampler in samplers:
                     sampler.close()
@@ -201,11 +199,11 @@ class Llama:
         self._process([item for each in items for item in each[common:-1]])
         return [each[-1] for each in items]
 
-    def _generate(self, step: Sequence[BatchItem], samplers: Sequence[Sampler], max_tokens: int) -> list[list[int]]:
+    def _generate(self, step: Sequence[BatchItem], samplers: Sequence[Sampler]) -> list[list[int]]:
         """The tokens of each answer, after the last tokens of the suffixes."""
         weights = self.weights
         generated: list[list[int]] = [[] for _ in samplers]
-        for _ in range(max_tokens):
+        for _ in range(MAX_NEW_TOKENS):
             self._decode(step)
             next_step = []
             for row, item in enumerate(step):

@@ -16,7 +16,6 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -76,46 +75,37 @@ def record_problem(model: VisionModel, problem: str) -> None:
     _store_result(model, StoredResult(problem, time.time(), _tested(model)))
 
 
-def require_self_test(
-    model: VisionModel,
-    *,
-    check_stop: CheckStop = lambda: None,
-    retry: bool = False,
-    command: Sequence[str] | None = None,
-    timeout_s: float = TIMEOUT_S,
-    now: Callable[[], float] = time.time,
-) -> None:
+def require_self_test(model: VisionModel, *, check_stop: CheckStop = lambda: None, retry: bool = False) -> None:
     """Check that the model works here: by a valid stored result, or else by a self-test in a child process.
 
     `check_stop` is called while the child runs; if it raises an exception, the child is ended. `retry` ignores a stored
-    failure. `command` replaces the command line of the child.
+    failure.
 
     Raises: ModelUnusable, with the problem, if the model does not work; what `check_stop` raises.
     """
     if not llama_is_installed():
         raise ModelUnusable(NOT_INSTALLED)
     result = _load_result(model)
-    if result is None or (result.problem is not None and (retry or now() - result.at > FAILURE_TTL_S)):
-        problem = _run_child(model, program("model-test") if command is None else command, timeout_s, check_stop)
-        result = StoredResult(problem, now(), _tested(model))
+    if result is None or (result.problem is not None and (retry or time.time() - result.at > FAILURE_TTL_S)):
+        result = StoredResult(_run_child(model, check_stop), time.time(), _tested(model))
         _store_result(model, result)
     if result.problem is not None:
         raise ModelUnusable(f"The model {model.name!r} does not work here: {result.problem}")
 
 
-def _run_child(model: VisionModel, command: Sequence[str], timeout_s: float, check_stop: CheckStop) -> str | None:
+def _run_child(model: VisionModel, check_stop: CheckStop) -> str | None:
     """Run the child process. Returns the problem that the child reported or that ended it; None if the model works."""
     try:
-        child = PipedChild([*command, str(os.getpid())], os.environ)
+        child = PipedChild([*program("model-test"), str(os.getpid())], os.environ)
     except OSError as error:
         return f"the test process can't be started ({error.strerror})."
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + TIMEOUT_S
     try:
         child.send(msgspec.msgpack.encode(model, enc_hook=str))
         while (answer := child.receive(POLL_S)) is None:
             check_stop()
             if time.monotonic() > deadline_s:
-                return f"it wrote no text within {timeout_s:.0f} seconds."
+                return f"it wrote no text within {TIMEOUT_S:.0f} seconds."
         return msgspec.msgpack.decode(answer, type=str | None)
     except StageTimedOut:
         # stored as a failure, because otherwise every picture would wait until its stage times out

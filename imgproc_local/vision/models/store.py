@@ -58,21 +58,13 @@ class ModelStore:
     """The installed models in `folder`, which is created when the first one is installed.
 
     `gpu_layers` is that of the models. With `must_exist`, which is set for a folder that the settings name, a missing
-    folder is an error. `lock_wait_s` is how long `locked` waits for another process.
+    folder is an error.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        gpu_layers: int | None = None,
-        must_exist: bool = False,
-        lock_wait_s: float = LOCK_WAIT_S,
-    ) -> None:
+    def __init__(self, folder: Path, *, gpu_layers: int | None = None, must_exist: bool = False) -> None:
         self.folder = folder
         self.gpu_layers = gpu_layers
         self._must_exist = must_exist
-        self._lock_wait_s = lock_wait_s
 
     # ---- reading: no lock needed ----
 
@@ -170,7 +162,7 @@ class ModelStore:
             self._make_folder()
             lock = open_own_file(self.folder / LOCK_FILE, "ab")
         with lock:
-            if not lock_within(lock, self._lock_wait_s):
+            if not lock_within(lock, LOCK_WAIT_S):
                 raise DataFolderBusy(
                     f"Another command is installing or removing a model in {self.folder}. Wait until it has ended."
                 )

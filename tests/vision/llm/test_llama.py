@@ -294,9 +294,10 @@ def test_an_invalid_grammar_is_reported_without_a_crash(monkeypatch: pytest.Monk
         Llama(tiny.tiny_model())
 
 
-def test_an_unfinished_answer_is_not_parsed(llama: Llama) -> None:
+def test_an_unfinished_answer_is_not_parsed(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_module, "MAX_NEW_TOKENS", 5)
     llama.prefill(scene_pixels(1), NO_NOTES, SUFFIXES[:1], never_stop)
-    assert parse_answer(llama.generate(SUFFIXES[:1], never_stop, max_tokens=5)[0]) is None
+    assert parse_answer(llama.generate(SUFFIXES[:1], never_stop)[0]) is None
 
 
 def test_numpy_is_not_loaded() -> None:

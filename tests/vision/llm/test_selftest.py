@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -44,10 +45,16 @@ PASSES = child("print('noise'); answer()")
 MUST_NOT_RUN = child("sys.exit('it ran again')")
 
 
+def run_self_test(model: VisionModel, command: list[str], timeout_s: float = 60, **options: Any) -> None:
+    """The self-test with `command` in place of the program's own."""
+    with patch.multiple(selftest, program=lambda _: command, TIMEOUT_S=timeout_s):
+        require_self_test(model, **options)
+
+
 def failure(model: VisionModel, command: list[str], timeout_s: float = 60, retry: bool = False) -> str:
     """The message of a self-test that fails."""
     with pytest.raises(ModelUnusable) as caught:
-        require_self_test(model, command=command, timeout_s=timeout_s, retry=retry)
+        run_self_test(model, command, timeout_s, retry=retry)
     assert not passed_self_test(model)
     return caught.value.message
 
@@ -56,9 +63,9 @@ def test_a_working_model_is_tested_once_for_a_build_a_processor_and_its_files(
     model: VisionModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not passed_self_test(model)
-    require_self_test(model, command=PASSES)
+    run_self_test(model, PASSES)
     assert passed_self_test(model)
-    require_self_test(model, command=MUST_NOT_RUN, retry=True)
+    run_self_test(model, MUST_NOT_RUN, retry=True)
     for function, other in (("_llama_libraries", lambda: model.text_path), ("_processor", lambda: "another")):
         with monkeypatch.context() as changed:
             changed.setattr(selftest, function, other)
@@ -102,7 +109,8 @@ def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionMod
     assert "exit status 3" in (known_problem(model) or "")
     assert "exit status 4" in failure(model, child("sys.exit(4)"), retry=True)
     assert "can't be started" in failure(model, [str(model.text_path)], retry=True)
-    require_self_test(model, command=PASSES, now=lambda: time.time() + 3601)
+    with patch.object(selftest, "FAILURE_TTL_S", -1):
+        run_self_test(model, PASSES)
     assert known_problem(model) is None
 
 
@@ -115,11 +123,11 @@ def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> 
 
     command = child(f"open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
     with pytest.raises(StageCancelled):
-        require_self_test(model, command=command, check_stop=check_stop)
+        run_self_test(model, command, check_stop=check_stop)
     with pytest.raises(ProcessLookupError):
         os.kill(int(started.read_text()), 0)
     assert known_problem(model) is None, "a cancelled job was stored as the model's failure"
-    require_self_test(model, command=PASSES)
+    run_self_test(model, PASSES)
 
 
 def test_without_llama_cpp_the_message_says_what_to_install(
@@ -137,7 +145,7 @@ def test_a_read_only_folder_is_logged_and_the_model_is_used(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(selftest, "write_json", read_only)
-    require_self_test(model, command=PASSES)
+    run_self_test(model, PASSES)
     assert "can't be stored" in caplog.text
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.management import tasks
+from imgproc_local.vision.models import store
 from imgproc_local.vision.models.catalogue import MMPROJ_FILE, TEXT_MODEL_FILE
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
@@ -148,7 +149,9 @@ def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: 
     check_folder(models, ["a", "b"])
 
 
-def test_a_second_command_waits_for_the_lock_and_then_gives_up(models: ModelStore) -> None:
+def test_a_second_command_waits_for_the_lock_and_then_gives_up(
+    models: ModelStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     install(models)
     locked, release = threading.Event(), threading.Event()
 
@@ -160,12 +163,14 @@ def test_a_second_command_waits_for_the_lock_and_then_gives_up(models: ModelStor
     holder = threading.Thread(target=hold)
     holder.start()
     locked.wait(30)
+    monkeypatch.setattr(store, "LOCK_WAIT_S", 0.1)
     with pytest.raises(DataFolderBusy, match="Another command"):
-        ModelStore(models.folder, lock_wait_s=0.1).remove("a")
+        models.remove("a")
     models.select("a")  # selecting and reading need no lock
     assert models.active_model("") is not None
     threading.Timer(0.1, release.set).start()
-    ModelStore(models.folder, lock_wait_s=30).remove("a")
+    monkeypatch.setattr(store, "LOCK_WAIT_S", 30)
+    models.remove("a")
     holder.join()
     check_folder(models, [])
 
