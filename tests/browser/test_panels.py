@@ -169,7 +169,7 @@ def test_a_model_is_imported_and_errors_are_shown(
     paths = tab.page.get_by_label("Paths, one per line")
     paths.fill(str(tmp_path / "nothing"))
     press_button(tab, "Import")
-    tab.wait("document.querySelector('.problem')?.textContent.includes('There is no file or folder')")
+    tab.wait("document.querySelector('.problem')?.textContent.includes('Expected the complete path')")
     paths.fill(f"{text}\n{mmproj}")
     tab.page.get_by_label("Name (if").fill("mine")
     press_button(tab, "Import")
