@@ -138,27 +138,12 @@ class Llama:
 
     def _prefill_chunk(self, chunk: Any, position: int, sequence: int) -> int:
         """Append a chunk of text or of the picture to `sequence` at `position`. Returns the position after it."""
-        llama, mtmd, weights = self._llama, self._mtmd, self.weights
+        llama, weights = self._llama, self.weights
         after = llama.llama_pos(position)
         start = (llama.llama_pos(position), llama.llama_seq_id(sequence))
-        if mtmd.mtmd_input_chunk_get_type(chunk) == mtmd.MTMD_INPUT_CHUNK_TYPE_TEXT:
-            status = mtmd.mtmd_helper_eval_chunk_single(
-                weights.vision_encoder, self._context, chunk, *start, self._batch_tokens, False, ctypes.byref(after)
-            )
-        else:
-            embeddings = weights.encode_image(chunk)
-            no_callback = mtmd.mtmd_helper_post_decode_callback(0)
-            status = mtmd.mtmd_helper_decode_image_chunk(
-                weights.vision_encoder,
-                self._context,
-                chunk,
-                embeddings,
-                *start,
-                self._batch_tokens,
-                ctypes.byref(after),
-                no_callback,
-                None,
-            )
+        status = self._mtmd.mtmd_helper_eval_chunk_single(
+            weights.vision_encoder, self._context, chunk, *start, self._batch_tokens, False, ctypes.byref(after)
+        )
         weights.check(status)
         return int(after.value)
 

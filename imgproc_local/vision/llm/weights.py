@@ -174,14 +174,6 @@ class Weights:
         tokens = self.mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
         return list(tokens[: count.value])
 
-    def encode_image(self, chunk: Any) -> Any:
-        """The embeddings of a chunk of the picture, valid until the next call.
-
-        Raises: ModelUnusable; what `check_stop` raised.
-        """
-        self.check(self.mtmd.mtmd_encode_chunk(self.vision_encoder, chunk))
-        return self.mtmd.mtmd_get_output_embd(self.vision_encoder)
-
     def tokens(self, text: str) -> list[int]:
         """The tokens of `text`, in which special tokens are recognised."""
         data = text.encode()
