@@ -21,7 +21,7 @@ from msgspec import Struct
 from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.domain.errors import BadImage, StageFailed
+from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed
 from imgproc_local.domain.result import TextSource, Translation
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def check(
         echo_json(described)
         return
     sources = [text.source for picture in described for text in picture.texts]
-    median_s = statistics.median(picture.seconds for picture in described)
+    median_s = statistics.median([picture.seconds for picture in described if picture.error is None] or [0.0])
     click.echo(
         f"Written by the model: {sources.count(TextSource.VISION)} of {len(sources)} texts. Median time per picture:"
         f" {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
@@ -145,6 +145,8 @@ def _describe(
             options=stages.options,
         )
         texts = analyze.run(work, token.check).texts
+    except StageCancelled:
+        raise
     except (BadImage, StageFailed, OSError) as error:
         message = error.strerror or "" if isinstance(error, OSError) else error.message
         return DescribedPicture(name, 0.0, error=message)
