@@ -285,11 +285,10 @@ def _is_data(text: str) -> bool:
     text = _URL.sub(" ", text)
     pairs, entries = len(_PAIR.findall(text)), len(_NUMERIC_ENTRY.findall(text))
     others = sum("=" not in token and _WORD.search(token) is not None for token in re.split(r"[\s,;&|]+", text))
-    letters = sum(map(str.isalpha, text))
     return (
         pairs >= max(1, others)
         or (entries >= 2 and 2 * entries > len(re.split(r"[\n,;|]+", text)))
-        or (len(_SEPARATED_NUMBERS.findall(text)) >= 3 and letters < 0.3 * len(text))
+        or (len(_SEPARATED_NUMBERS.findall(text)) >= 3 and sum(map(str.isalpha, text)) < 0.3 * len(text))
     )
 
 

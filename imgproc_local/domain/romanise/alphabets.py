@@ -180,8 +180,7 @@ def _table(language: str) -> dict[str, str]:
     """The romanisation of words and names by their normalised form. A name may have several words."""
     table: dict[str, str] = {}
     for kind in ("words", "names"):
-        content = (files(__package__) / "data" / f"{kind}-{language}.txt").read_text("utf-8")
-        for line in content.splitlines():
+        for line in (files(__package__) / "data" / f"{kind}-{language}.txt").read_text("utf-8").splitlines():
             written, latin = line.split("\t")
             table.setdefault(_normalised(written), latin)
     return table
@@ -213,5 +212,4 @@ def _letter_by_letter(word: str, language: str) -> str:
     """`word` romanised letter by letter if the result can be pronounced or has no letters; else ""."""
     plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
     latin = transliterated(plain, _LETTERS[language], _RULES[language]).replace("aa", "a")
-    is_number = not re.search("[^\x00-\x7f]|[a-z]", latin)
-    return latin if is_number or _PRONOUNCEABLE.fullmatch(latin) else ""
+    return latin if not re.search("[^\x00-\x7f]|[a-z]", latin) or _PRONOUNCEABLE.fullmatch(latin) else ""

@@ -144,8 +144,7 @@ class Dictionary:
 @cache
 def load_dictionary(name: str) -> Dictionary:
     """The dictionary in `data/NAME.gz`, read when a text first needs it."""
-    content = (files(__package__) / "data" / f"{name}.gz").read_bytes()
-    return Dictionary(gzip.decompress(content))
+    return Dictionary(gzip.decompress((files(__package__) / "data" / f"{name}.gz").read_bytes()))
 
 
 def japanese_or_chinese(text: str, requested: str, text_language: str | None) -> str:
@@ -153,12 +152,10 @@ def japanese_or_chinese(text: str, requested: str, text_language: str | None) ->
 
     Characters that can be both Japanese and Chinese, or are Korean, are dropped.
     """
-    match _language_of_han(text, requested, text_language):
-        case "ja":
-            return _japanese(text)
-        case "zh":
-            return _HAN_RUN.sub(lambda run: f" {_chinese_words(run[0])} ", text)
-    return _HAN_RUN.sub(" ", text)
+    language = _language_of_han(text, requested, text_language)
+    if language == "ja":
+        return _japanese(text)
+    return _HAN_RUN.sub(lambda run: f" {_chinese_words(run[0])} " if language == "zh" else " ", text)
 
 
 def thai(text: str) -> str:
