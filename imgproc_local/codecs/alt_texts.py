@@ -2,8 +2,8 @@
 
 The texts of all languages become `Iptc4xmpCore:AltTextAccessibility` and `ExtDescrAccessibility`, language alternatives
 with `x-default` first. `imgproc:AltTextSource` says which of them a model wrote. Only these properties change: pixels,
-profile, orientation, other metadata and other XMP are copied bit for bit. A file grows by the texts, so a result can
-become larger than its original.
+profile, orientation and other metadata are copied bit for bit; other XMP properties keep their meaning. A file grows
+by the texts, so a result can become larger than its original.
 Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
 """
 
@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_NODES
-from imgproc_local.codecs.metadata.xmp_edit import with_properties
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH, MAX_XMP_NODES
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
@@ -91,11 +90,12 @@ def sidecar(file_texts: FileTexts) -> bytes:
 
 
 def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> bytes:
-    edited = with_properties(packet, properties)
+    edited = xmp.with_properties(packet, properties)
     if edited is None or len(edited) > MAX_XMP_BYTES:
         raise StageFailed(
             "No texts can be added to the file's XMP: expected well-formed XML without a DOCTYPE, of at most"
-            f" {MAX_XMP_NODES:,} elements and attributes and, with the texts, {MAX_XMP_BYTES:,} bytes."
+            f" {MAX_XMP_NODES:,} elements and attributes, nested at most {MAX_XMP_DEPTH} deep, and, with the texts,"
+            f" {MAX_XMP_BYTES:,} bytes."
         )
     return edited
 

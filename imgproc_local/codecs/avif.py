@@ -115,7 +115,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     image = _with_blocks(evaluate(image, check_stop, "copy_memory"), blocks, blocks.icc)
     sample = Sample(image, profile=blocks.icc)
     # `with_blocks` leaves the profile in the file
-    size_bytes = len(container.with_blocks(data, Blocks())) - len(source.blocks.icc or b"")
+    size_bytes = len(container.with_blocks(data, Blocks())) - len(container.read_blocks(data).icc or b"")
     alphas = AlphaEncoder(check_stop)
     if alpha:
         alphas.use_stored(image, alpha)
@@ -139,7 +139,7 @@ def converted(source: Source) -> bytes:
 
     def encode(fail_on: str) -> bytes:
         def decoded() -> tuple[pyvips.Image, bytes | None]:
-            return for_display(open_upright(path, info, fail_on=fail_on), source.published.icc, eight_bit=False)
+            return for_display(open_upright(path, info, fail_on=fail_on), source.record.icc, eight_bit=False)
 
         image, profile = decoded()
         image = in_eight_bits(evaluate(image, check_stop, "copy_memory")).copy_memory()

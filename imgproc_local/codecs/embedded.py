@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from imgproc_local.codecs.container.dropped import dropped_kinds
-from imgproc_local.codecs.metadata import strip
-from imgproc_local.codecs.metadata.read import embedded
+from imgproc_local.codecs.metadata.record import embedded, read_record
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
@@ -22,7 +21,7 @@ def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     """
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
-    return embedded(blocks, keep_location)
+    return embedded(read_record(blocks, keep_location))
 
 
 @translate_errors("The picture's metadata can't be read")
@@ -34,4 +33,4 @@ def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     with opened(path) as data:
         blocks = FORMATS[info.format].container.read_blocks(data)
         dropped = dropped_kinds(info.format, data)
-    return tuple(sorted(dropped | strip.publishable(blocks, keep_location).removed))
+    return tuple(sorted(dropped | read_record(blocks, keep_location).removed))

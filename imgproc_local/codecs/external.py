@@ -16,8 +16,8 @@ from pathlib import Path
 from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
-from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
+from imgproc_local.codecs.metadata.record import blocks_for, read_record
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
@@ -65,7 +65,7 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
         # metadata can be written into existing items only, and the service's AVIF may have none
-        preserved = strip.blocks_for(strip.publishable(blocks, KeepLocation.ALL), Format.AVIF, Format.AVIF)
+        preserved = blocks_for(read_record(blocks, KeepLocation.ALL), Format.AVIF)
         return avif.has_own_colours(data) or info.orientation != 1 or any((preserved.exif, preserved.xmp, profile))
     return False
 
@@ -107,8 +107,7 @@ def checked_result(
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
         raise ExternalServiceFailed("The compression service sent a picture that looks different.")
-    published = strip.publishable(blocks, keep_location)
-    preserved = strip.blocks_for(published, info.format, info.format, orientation=info.orientation)
+    preserved = blocks_for(read_record(blocks, keep_location), info.format, orientation=info.orientation)
     complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best]))
     return complete if len(complete) < size_bytes else None
 

@@ -53,7 +53,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     """
     path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
     yield source.clean_copy()
-    profile = source.published.icc
+    profile = source.record.icc
     image = open_upright(path, info, all_frames=info.frames > 1)
     encoded: bytes | None = None
     if container.is_lossless(data):
@@ -80,7 +80,7 @@ def converted(source: Source) -> bytes:
     if info.frames > 1:
         info = animation.with_actual_alpha(path, info, check_stop)
     if info.frames > 1 and info.format is Format.PNG:
-        profile = source.published.icc
+        profile = source.record.icc
 
         def encode_frames(quality: int | None) -> bytes:
             return animation.encode_webp(path, info, quality, check_stop)
@@ -92,7 +92,7 @@ def converted(source: Source) -> bytes:
         def encode(fail_on: str) -> tuple[bytes, bytes | None]:
             def decoded() -> tuple[pyvips.Image, bytes | None]:
                 image = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                picture, icc = for_display(image, source.published.icc, eight_bit=True)
+                picture, icc = for_display(image, source.record.icc, eight_bit=True)
                 return _with_timing(picture, path, info), icc
 
             image, profile = decoded()
@@ -124,7 +124,7 @@ def converted(source: Source) -> bytes:
 def lossless(source: Source) -> bytes:
     """The picture or animation of a working copy as lossless WebP."""
     image = open_upright(source.path, source.info, all_frames=source.info.frames > 1)
-    image, profile = for_display(image, source.published.icc, eight_bit=True)
+    image, profile = for_display(image, source.record.icc, eight_bit=True)
     encoded = _encoded_losslessly(image, source)
     return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.WEBP), icc=profile))
 

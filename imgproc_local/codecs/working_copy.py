@@ -42,15 +42,9 @@ def working_copy(source: Source, size: ScaledSize | None, *, eight_bit: bool = F
             info, has_profile = _write_animation(source, size, file), True
         else:
             info, has_profile = _write_still(source, size, file, eight_bit=eight_bit)
-        icc = source.published.icc if has_profile else None
+        record = structs.replace(source.record, icc=source.record.icc if has_profile else None)
         with opened(file) as data:
-            yield structs.replace(
-                source,
-                path=file,
-                info=info,
-                data=data,
-                published=structs.replace(source.published, icc=icc),
-            )
+            yield structs.replace(source, path=file, info=info, data=data, record=record)
 
 
 def has_transparency(copy: Source) -> bool:

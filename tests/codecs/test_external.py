@@ -70,12 +70,6 @@ def test_the_result_has_the_preserved_metadata_and_nothing_private(tmp_path: Pat
     assert {entry.text for entry in embedded.alt_text} == set(pictures.ALT_TEXT.values())
 
 
-def test_the_text_chunks_of_a_png_are_preserved(tmp_path: Path) -> None:
-    texts = [pictures.chunk(b"tEXt", b"Copyright\0Example Agency"), pictures.chunk(b"tEXt", b"Description\0A boat")]
-    out = round_trip(tmp_path, pictures.with_png_chunks(pictures.saved(pictures.scene(), "PNG"), *texts))
-    assert all(text in out for text in texts)
-
-
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("file_format", ["jpeg", "png", "webp"])
 def test_the_result_is_displayed_upright(tmp_path: Path, file_format: str, orientation: int) -> None:

@@ -433,7 +433,7 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with its EXIF and its XMP replaced by those of `blocks`, and without what else readers do not need.
 
     That is removed where offsets can be adjusted, and zeroed elsewhere: thumbnails, items of metadata, private boxes

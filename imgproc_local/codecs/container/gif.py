@@ -137,8 +137,7 @@ def read_blocks(data: Data) -> Blocks:
         if block.name == XMP and packet is None and block.end - block.start < MAX_BLOCK_BYTES:
             packet = data[block.start + 14 : block.end].removesuffix(_MAGIC_TRAILER)
         elif block.label == COMMENT and len(texts) < MAX_TEXTS and block.end - block.start < MAX_TEXT_BYTES:
-            raw = data[block.start : block.end]
-            texts.append(TextBlock("comment", text_of(_joined(raw[2:])), None, raw))
+            texts.append(TextBlock("comment", text_of(_joined(data[block.body : block.end])), None))
     return Blocks(xmp=packet, texts=tuple(texts))
 
 
@@ -150,33 +149,18 @@ def _joined(sub_blocks: bytes) -> bytes:
     return bytes(out)
 
 
-def _comment(text: str) -> bytes:
-    raw = text.encode()
-    pieces = [raw[at : at + 255] for at in range(0, len(raw), 255)]
-    return b"\x21\xfe" + b"".join(bytes((len(piece),)) + piece for piece in pieces) + b"\0"
-
-
 def _with_one_sub_block(data: Data, start: int, at: int) -> bytes:
     """The extension at `start`, with only its first sub-block, which is at `at`: programs read no others."""
     return data[start : at + 1 + data[at]] + (b"\0" if data[at] else b"")
 
 
-def with_blocks(data: Data, new: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
-    """The file with these metadata blocks and no others; frames, delays and loop count are copied bit for bit.
-
-    GIF can't store EXIF, IPTC-IIM or a profile in a way that programs read: only the XMP packet and comments are
-    written.
-    """
+def with_blocks(data: Data, new: Blocks) -> bytes:
+    """The file with this XMP packet and no other metadata; frames, delays and loop count are copied bit for bit."""
     out = [data[: _first_block(data)]]
-    comments = [_comment(text.text) if text.raw is None else text.raw for text in new.texts]
     control = b""
-    if new.xmp or comments:
+    if new.xmp:
         out[0] = b"GIF89a" + out[0][6:]
     for block in blocks(data):
-        if comments and (block.kind == IMAGE or block.label == CONTROL):
-            # before the first frame, where readers look for them
-            out += comments
-            comments = []
         if block.kind == IMAGE:
             out += [control, data[block.start : block.end]]
             control = b""

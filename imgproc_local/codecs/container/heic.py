@@ -67,6 +67,6 @@ def read_blocks(data: Data) -> Blocks:
     return avif.read_blocks(data)
 
 
-def with_blocks(_data: Data, _blocks: Blocks, *, shortest: bool = False) -> bytes:
+def with_blocks(_data: Data, _blocks: Blocks) -> bytes:
     """HEIC files are read only: results are JPEG, PNG, WebP or AVIF."""
     raise NotImplementedError("HEIC files are not written")

@@ -268,7 +268,7 @@ def segment_bytes(marker: int, payload: bytes) -> bytes:
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001  # one form per block
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; frame headers, tables and scans are copied bit for bit.
 
     Metadata segments between scans and everything after EOI are removed: previews, the gain map, appended videos.

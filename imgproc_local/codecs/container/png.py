@@ -214,32 +214,11 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
-    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty if it is damaged or too long.
-
-    `raw` lacks what no reader shows: a translated keyword, and bytes after the compressed data.
-    """
-    language: str | None = None
-    head, stored, compressed = b"", rest, kind == b"zTXt"
-    if kind == b"zTXt":
-        head, stored = rest[:1], rest[1:]
-    elif kind == b"iTXt":
-        compressed = rest[:1] == b"\1"
-        tag, _, after = rest[2:].partition(b"\0")
-        tag = tag if _LANGUAGE.fullmatch(tag) else b""
-        language = tag.decode() or None
-        head, stored = rest[:2] + tag + b"\0\0", after.partition(b"\0")[2]
-    text: bytes | None = stored
-    if compressed:
-        text = inflate(stored, MAX_TEXT_BYTES)
-        if text is not None:
-            stream = zlib.decompressobj()
-            stream.decompress(stored)
-            stored = stored[: len(stored) - len(stream.unused_data)]
-    if text is None or len(text) > MAX_TEXT_BYTES:
-        text = b""
-    return TextBlock(
-        keyword.decode().lower(), text_of(text), language, chunk_bytes(kind, keyword + b"\0" + head + stored)
-    )
+    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty if it is damaged or too long."""
+    tag = rest[2:].partition(b"\0")[0] if kind == b"iTXt" else b""
+    language = tag.decode() if _LANGUAGE.fullmatch(tag) else None
+    text = text_of_chunk(kind, rest)
+    return TextBlock(keyword.decode().lower(), text if len(text) <= MAX_TEXT_BYTES else "", language)
 
 
 def text_of_chunk(kind: bytes, rest: bytes) -> str:
@@ -316,11 +295,10 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(payload, zlib.crc32(kind)))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; the picture's chunks are copied bit for bit.
 
-    IPTC-IIM is written as a compressed raw profile. The XMP packet is not compressed, so that readers that scan for it
-    find it, unless `shortest`.
+    The XMP packet is not compressed, so that readers that scan for it find it.
     """
     out = [SIGNATURE]
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
@@ -332,14 +310,20 @@ def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:
         elif chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
-            out += _block_chunks(blocks, packed_profile, shortest)
+            out += [chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile)] if packed_profile else []
+            out += [chunk_bytes(b"eXIf", blocks.exif)] if blocks.exif else []
+            out += [_xmp_chunk(blocks.xmp)] if blocks.xmp else []
     return b"".join(out)
+
+
+def _xmp_chunk(packet: bytes) -> bytes:
+    return chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + packet)
 
 
 def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
     """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit."""
     start, end = _xmp_place(data)
-    return b"".join([data[:start], chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp), data[end:]])
+    return b"".join([data[:start], _xmp_chunk(xmp), data[end:]])
 
 
 def _xmp_place(data: Data) -> tuple[int, int]:
@@ -372,40 +356,3 @@ def _packed_profile(data: Data, profile: bytes) -> bytes:
             stored = data[chunk.payload : chunk.end].partition(b"\0")[2][1:]
             return min(packed, stored, key=len) if inflate(stored) == profile else packed
     return packed
-
-
-def _block_chunks(blocks: Blocks, packed_profile: bytes, shortest: bool) -> list[bytes]:
-    out = []
-    if packed_profile:
-        out.append(chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile))
-    if blocks.exif:
-        out.append(chunk_bytes(b"eXIf", blocks.exif))
-    if blocks.xmp:
-        packed = zlib.compress(blocks.xmp, 9) if shortest else blocks.xmp
-        if len(packed) < len(blocks.xmp):
-            out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + packed))
-        else:
-            out.append(chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + blocks.xmp))
-    if blocks.iptc:
-        block = blocks.iptc if shortest else iptc.to_photoshop(blocks.iptc)
-        packed = zlib.compress(f"\niptc\n{len(block):8}\n{block.hex()}\n".encode(), 9)
-        out.append(chunk_bytes(b"zTXt", b"Raw profile type iptc\0\0" + packed))
-    out += [_text_chunk(text) if text.raw is None else text.raw for text in blocks.texts]
-    return out
-
-
-def _text_chunk(text: TextBlock) -> bytes:
-    """The shortest chunk of a text: in Latin-1 where that has all its characters and no language is given."""
-    keyword = text.keyword.capitalize().encode("latin-1") + b"\0"
-    try:
-        plain = text.text.encode("latin-1") if text.language is None else None
-    except UnicodeEncodeError:
-        plain = None
-    if plain is not None:
-        packed = zlib.compress(plain, 9)
-        whole, compressed = (b"tEXt", keyword + plain), (b"zTXt", keyword + b"\0" + packed)
-    else:
-        utf8, tag = text.text.encode(), (text.language or "").encode() + b"\0\0"
-        whole = b"iTXt", keyword + b"\0\0" + tag + utf8
-        compressed = b"iTXt", keyword + b"\1\0" + tag + zlib.compress(utf8, 9)
-    return chunk_bytes(*min(whole, compressed, key=lambda each: len(each[1])))

@@ -225,7 +225,7 @@ def has_unknown_fields(data: Data) -> bool:
     return any(tag not in known and tag > _LAST_TIFF_TAG for tag in first_directory(data)[1])
 
 
-def with_blocks(_data: Data, _blocks: Blocks, *, shortest: bool = False) -> bytes:
+def with_blocks(_data: Data, _blocks: Blocks) -> bytes:
     """TIFFs are read only: results are JPEG, PNG, WebP or AVIF."""
     raise NotImplementedError("TIFF files are not written")
 

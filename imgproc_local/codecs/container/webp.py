@@ -149,11 +149,10 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(found.get(b"EXIF"), found.get(b"XMP "), None, found.get(b"ICCP"))
 
 
-def with_blocks(data: Data, blocks: Blocks, *, shortest: bool = False) -> bytes:  # noqa: ARG001
+def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; the picture data is copied bit for bit.
 
-    A block has only one form in WebP, so `shortest` has no effect. WebP can't store IPTC-IIM: `blocks.iptc` is not
-    written.
+    WebP can't store IPTC-IIM: `blocks.iptc` is not written.
     """
     info = read_header(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))

@@ -20,8 +20,8 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg.encoders import HIGHEST_QUALITY, Original, encoders, was_encoded_here
 from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, choose, smallest
-from imgproc_local.codecs.metadata import strip
 from imgproc_local.codecs.metadata.icc import rewritten
+from imgproc_local.codecs.metadata.record import Record, blocks_for, read_record
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, to_srgb_if_visually_lossless
 from imgproc_local.codecs.picture.libvips import pyvips
@@ -58,7 +58,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     gain_map = container.gain_map(source.data)
     if gain_map is not None:
         iso_segments = container.iso_gain_map_segments(source.data)
-        if iso_segments or _describes_gain_map(source.blocks):
+        if iso_segments or _describes_gain_map(source.record):
             yield from _with_gain_map(source, iso_segments, _cleaned_gain_map(gain_map))
             return
     clean = source.clean_copy()
@@ -82,13 +82,8 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def _with_gain_map(source: Source, iso_segments: bytes, gain_map: bytes) -> Iterator[bytes]:
     """The clean copy of an Ultra HDR picture, and the same file with its scans compressed better."""
-
-    def write(blocks: Blocks, _shortest: bool) -> bytes:  # blocks have only one form in a JPEG
-        return container.with_blocks_and_gain_map(source.data, blocks, iso_segments, gain_map)
-
-    published = strip.publishable(source.blocks, source.options.keep_location, gain_map=True)
-    options = {"orientation": source.info.orientation, "gain_map_bytes": len(gain_map)}
-    clean = strip.clean_file(source.data, source.blocks, published, Format.JPEG, write, **options)
+    blocks = blocks_for(source.record, Format.JPEG, orientation=source.info.orientation, gain_map_bytes=len(gain_map))
+    clean = container.with_blocks_and_gain_map(source.data, blocks, iso_segments, gain_map)
     yield clean
     _check_complete(source.path, source.info, source.check_stop)
     packed = _repacked_unless_large(clean[: -len(gain_map)], source.info, source.check_stop)
@@ -115,22 +110,17 @@ def _repacked(clean: bytes, check_stop: CheckStop) -> bytes | None:
     return None if packed is None else container.with_blocks(packed, container.read_blocks(packed))
 
 
-def _describes_gain_map(blocks: Blocks) -> bool:
-    """Whether the XMP in `blocks` describes a gain map even after cleaning, which removes XMP that can't be parsed."""
-    packet = _cleaned_blocks(blocks).xmp or b""
+def _describes_gain_map(record: Record) -> bool:
+    """Whether the XMP still describes a gain map after cleaning, which removes XMP that can't be parsed."""
+    packet = blocks_for(record, Format.JPEG, gain_map_bytes=0).xmp or b""
     return any(name in packet for name in container.GAIN_MAP_IDENTIFIERS)
-
-
-def _cleaned_blocks(blocks: Blocks) -> Blocks:
-    """What may be published of `blocks`, without any location but with the properties that describe a gain map."""
-    published = strip.publishable(blocks, KeepLocation.NONE, gain_map=True)
-    return strip.blocks_for(published, Format.JPEG, Format.JPEG, gain_map_bytes=0)
 
 
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
     """The gain map with only its colour profile and the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
-    clean = container.with_blocks(gain_map, Blocks(xmp=_cleaned_blocks(blocks).xmp, icc=rewritten(blocks.icc)))
+    described = blocks_for(read_record(blocks, KeepLocation.NONE), Format.JPEG, gain_map_bytes=0)
+    clean = container.with_blocks(gain_map, Blocks(xmp=described.xmp, icc=rewritten(blocks.icc)))
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
 
 
@@ -181,7 +171,7 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
 
 def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
     image = open_upright(source.path, source.info, fail_on=fail_on)
-    return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.published.icc)
+    return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.record.icc)
 
 
 def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:

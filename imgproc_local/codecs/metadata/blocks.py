@@ -9,22 +9,19 @@ class TextBlock(Struct, frozen=True):
     """A PNG text chunk or a GIF comment.
 
     `keyword` is the PNG's in lower case, or `comment` for a GIF's; `language` is a BCP 47 tag where the file has one.
-    `raw` is the chunk or comment to write into a file of the same format, never longer than it was stored; None if the
-    text has to be encoded.
     """
 
     keyword: str
     text: str
     language: str | None
-    raw: bytes | None
 
 
 class Blocks(Struct, frozen=True):
     """The metadata blocks of one file, each without its container's own framing.
 
     `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
-    PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is a JPEG's ExtendedXMP;
-    `with_blocks` does not write it.
+    PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is a JPEG's ExtendedXMP.
+    `with_blocks` writes `exif`, `xmp` and `icc`, as far as the format can hold them, and `iptc` into a JPEG.
     """
 
     exif: bytes | None = None

@@ -1,4 +1,4 @@
-"""EXIF as a TIFF structure, read with every offset checked and written with only the fields given.
+"""EXIF as a TIFF structure, read with every offset checked, and written with a few texts and the orientation.
 
 A damaged structure is read as far as possible; nothing here raises.
 Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
@@ -7,9 +7,10 @@ Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
+from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_NUMBERS, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
 
@@ -23,6 +24,21 @@ EXIF_IFD = 0x8769
 GPS_IFD = 0x8825
 DATE_TIME_ORIGINAL = 0x9003
 XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9C9B, 0x9CA0)
+
+FIELDS = {
+    IMAGE_DESCRIPTION: xmp.DC + "description",
+    ARTIST: xmp.DC + "creator",
+    COPYRIGHT: xmp.DC + "rights",
+    XP_TITLE: xmp.DC + "title",
+    XP_COMMENT: xmp.DC + "description",
+    XP_AUTHOR: xmp.DC + "creator",
+    XP_KEYWORDS: xmp.DC + "subject",
+    XP_SUBJECT: xmp.PHOTOSHOP + "Headline",
+}
+"""The fields of IFD0 whose words are preserved, and the XMP properties of the same meaning.
+
+Windows' subject is a line about the whole picture, as a headline is; `dc:subject` are keywords.
+"""
 
 _STRUCTURE_BYTES = 8 + 2 + 12 + 4
 """The size without text fields: header, number of entries, orientation and offset of the next IFD."""
@@ -38,7 +54,7 @@ Others are skipped: in a hostile file every entry may point to the same large va
 """
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
 """Bytes per value by field type; 13 is IFD, an offset like LONG, and 129 is UTF-8, since Exif 3.0."""
-_BYTE, _ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET = 1, 2, 3, 4, 5, 10, 13
+_ASCII, _SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET = 2, 3, 4, 5, 10, 13
 _NUMBERS = (_SHORT, _LONG, _RATIONAL, _SIGNED_RATIONAL, _OFFSET)
 
 Value = bytes | tuple[int, ...] | tuple[Fraction, ...]
@@ -180,42 +196,29 @@ def wide_text(value: Value | None) -> str:
     return value.decode("utf-16-le", "ignore").split("\0", 1)[0].strip() if isinstance(value, bytes) else ""
 
 
-def with_clean_text(tag: int, raw: bytes, clean: Callable[[str], str]) -> bytes:
-    """A text field of IFD0 with `clean` applied: the same bytes where that changes nothing, else encoded as before."""
-    if tag in XP_FIELDS:
-        text = wide_text(raw)
-        cleaned = clean(text)
-        return raw if cleaned == text else cleaned.encode("utf-16-le", "ignore")
-    parts = raw.split(b"\0")[: 2 if tag == COPYRIGHT else 1]
-    cleaned_parts = [_clean_part(part, clean) for part in parts]
-    return raw if cleaned_parts == parts else b"\0".join(cleaned_parts)
+def field_text(tag: int, value: Value | None) -> str:
+    """The text of one of the `FIELDS`."""
+    if tag == COPYRIGHT:
+        return copyright_text(value)
+    return wide_text(value) if tag in XP_FIELDS else text(value)
 
 
-def _clean_part(part: bytes, clean: Callable[[str], str]) -> bytes:
-    """Bytes that are not UTF-8 are cleaned as Latin-1, which returns every byte as it was."""
-    try:
-        text, encoding = part.decode("utf-8"), "utf-8"
-    except UnicodeDecodeError:
-        text, encoding = part.decode("latin-1"), "latin-1"
-    return clean(text).encode(encoding, "replace")
+def write(texts: Mapping[int, str], orientation_value: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    """A TIFF structure of these texts of IFD0, in UTF-8, and the orientation; None if it would have no field.
 
-
-def write(texts: Mapping[int, bytes], orientation_value: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-    """A TIFF structure of these ASCII or XP fields of IFD0 and the orientation; None if it would have no field.
-
-    If it would be longer than `max_bytes`, the longest fields are omitted.
+    If it would be longer than `max_bytes`, the longest texts are omitted.
     """
-    terminated = {tag: _terminated(tag, raw) for tag, raw in texts.items()}
     fields: dict[int, bytes] = {}
     size = _STRUCTURE_BYTES
-    for tag, raw in sorted(terminated.items(), key=lambda field: len(field[1])):
+    for tag, text in sorted(texts.items(), key=lambda field: len(field[1])):
+        raw = text.replace("\0", "").encode("utf-8", "ignore") + b"\0"
         size += 12 + len(raw) + len(raw) % 2
-        if raw.strip(b"\0 ") and size <= max_bytes:
+        if len(raw) > 1 and size <= max_bytes:
             fields[tag] = raw
     tags = sorted([*fields, *([ORIENTATION] if orientation_value != 1 else [])])
     if not tags:
         return None
-    head = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(tags))
+    head = b"II*\0" + struct.pack("<IH", 8, len(tags))
     free = len(head) + 12 * len(tags) + 4
     tail = b""
     for tag in tags:
@@ -223,20 +226,9 @@ def write(texts: Mapping[int, bytes], orientation_value: int = 1, max_bytes: int
             head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_value, 0)
             continue
         raw = fields[tag]
-        kind = _BYTE if tag in XP_FIELDS else _ASCII
         if len(raw) <= 4:
-            head += struct.pack("<HHI", tag, kind, len(raw)) + raw.ljust(4, b"\0")
+            head += struct.pack("<HHI", tag, _ASCII, len(raw)) + raw.ljust(4, b"\0")
         else:
-            head += struct.pack("<HHII", tag, kind, len(raw), free + len(tail))
+            head += struct.pack("<HHII", tag, _ASCII, len(raw), free + len(tail))
             tail += raw + b"\0" * (len(raw) % 2)
     return head + struct.pack("<I", 0) + tail
-
-
-def _terminated(tag: int, raw: bytes) -> bytes:
-    """The field up to its NUL, a copyright up to its second: no program shows the bytes after it."""
-    if tag not in XP_FIELDS:
-        first, _, rest = raw.partition(b"\0")
-        second = rest.partition(b"\0")[0] if tag == COPYRIGHT else b""
-        return first + b"\0" + (second + b"\0" if second.strip() else b"")
-    end = next((at for at in range(0, len(raw) - 1, 2) if raw[at : at + 2] == b"\0\0"), len(raw) // 2 * 2)
-    return raw[:end] + b"\0\0"

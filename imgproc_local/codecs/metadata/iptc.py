@@ -7,26 +7,46 @@ Source: IPTC-NAA Information Interchange Model 4.2; Adobe Photoshop file formats
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
+from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import MAX_IPTC_DATASETS, MAX_IPTC_LENGTH_BYTES, MAX_PHOTOSHOP_RESOURCES
 
-# the numbers of the datasets of record 2 that hold texts
 OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
 BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
 COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
 COPYRIGHT, CAPTION, CAPTION_WRITER = 116, 120, 122
+DATASETS = {
+    OBJECT_NAME: xmp.DC + "title",
+    CAPTION: xmp.DC + "description",
+    COPYRIGHT: xmp.DC + "rights",
+    BYLINE: xmp.DC + "creator",
+    KEYWORDS: xmp.DC + "subject",
+    HEADLINE: xmp.PHOTOSHOP + "Headline",
+    CREDIT: xmp.PHOTOSHOP + "Credit",
+    SOURCE: xmp.PHOTOSHOP + "Source",
+    INSTRUCTIONS: xmp.PHOTOSHOP + "Instructions",
+    BYLINE_TITLE: xmp.PHOTOSHOP + "AuthorsPosition",
+    CAPTION_WRITER: xmp.PHOTOSHOP + "CaptionWriter",
+    CITY: xmp.PHOTOSHOP + "City",
+    PROVINCE: xmp.PHOTOSHOP + "State",
+    COUNTRY: xmp.PHOTOSHOP + "Country",
+    COUNTRY_CODE: xmp.CORE + "CountryCode",
+    SUBLOCATION: xmp.CORE + "Location",
+}
+"""The datasets of record 2 that are preserved, and the XMP properties of the same meaning.
 
-_VERSION, _VERSION_BYTES = 0, 2
-"""The dataset of record 2 that holds the version of the IIM, and the length of its value."""
+Source: IPTC Photo Metadata Standard, mapping guidelines.
+"""
+
 _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
 IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
-"""The longest value of a standard dataset. Extended datasets, whose length has more bytes, are copied but not made."""
+"""The longest value of a standard dataset. Extended datasets, whose length has more bytes, are read but not written."""
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
@@ -89,27 +109,19 @@ def is_complete(block: bytes | None) -> bool:
     return not (block or b"")[end:].strip(b"\0 ")
 
 
-def select(block: bytes | None, cleaners: Mapping[int, Callable[[str], str]]) -> bytes | None:
-    """A block with only the texts of the datasets 2:`cleaners`, None if there are none.
+def write(texts: Sequence[tuple[int, str]]) -> bytes | None:
+    """A block of these texts of record 2 by dataset number, in UTF-8; None if there are none.
 
-    The datasets that declare UTF-8 (1:90) and the version (2:00) are copied, too. A text that its cleaner does not
-    change is copied byte for byte; a text that it empties is removed.
+    A text is cut to `_MAX_VALUE_BYTES`, not inside a character.
     """
-    head: list[bytes] = []
-    out: list[bytes] = []
-    for record, number, value, whole in _datasets(block or b""):
-        is_encoding = (record, number) == (1, 90) and value == _UTF8_MARK
-        is_version = (record, number) == (2, _VERSION) and len(value) == _VERSION_BYTES
-        if is_encoding or is_version:
-            head.append(whole)
-        elif record == 2 and number in cleaners and (text := text_of(value)):
-            cleaned = cleaners[number](text)
-            if cleaned == text:
-                out.append(whole)
-            elif cleaned:
-                raw = _encode(cleaned, value)
-                out.append(struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw)
-    return b"".join([*head, *out]) if out else None
+    head = struct.pack(">BBBH", 0x1C, 1, 90, len(_UTF8_MARK)) + _UTF8_MARK + struct.pack(">BBBHH", 0x1C, 2, 0, 2, 4)
+    values = [(number, _cut(text.encode("utf-8", "ignore"))) for number, text in texts]
+    datasets = [struct.pack(">BBBH", 0x1C, 2, number, len(raw)) + raw for number, raw in values]
+    return b"".join([head, *datasets]) if datasets else None
+
+
+def _cut(raw: bytes) -> bytes:
+    return raw[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()
 
 
 def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
@@ -134,13 +146,3 @@ def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
             return
         yield record, number, block[at : at + size], block[start : at + size]
         at += size
-
-
-def _encode(text: str, like: bytes) -> bytes:
-    """A text in the encoding of `like`, the value that it replaces, cut to `_MAX_VALUE_BYTES`."""
-    try:
-        like.decode("utf-8")
-        whole = text.encode("utf-8", "ignore")
-        return whole[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()  # not inside a character
-    except UnicodeDecodeError:
-        return text.encode("cp1252", "replace")[:_MAX_VALUE_BYTES]

@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.bounds import MAX_EXIF_TEXT_BYTES, MAX_SCANNED_CHARACTERS
-from imgproc_local.codecs.metadata.equivalents import EXIF_FIELDS, IPTC_DATASETS
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
 
@@ -175,9 +174,9 @@ class Kinds:
 def _add_exif(found: Kinds, tiff: bytes) -> None:
     for pointer in (None, exif.EXIF_IFD):
         for tag, (start, end) in exif.field_ranges(tiff, pointer).items():
-            if tag in EXIF_FIELDS and not 0 <= end - start <= MAX_EXIF_TEXT_BYTES:
+            if tag in exif.FIELDS and not 0 <= end - start <= MAX_EXIF_TEXT_BYTES:
                 found.add(Removed.UNREADABLE)
-            if tag in EXIF_FIELDS or tag == exif.GPS_IFD:
+            if tag in exif.FIELDS or tag == exif.GPS_IFD:
                 continue
             if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
                 continue
@@ -203,13 +202,13 @@ def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) ->
     for record, number in stored:
         if (record, number) == (2, iptc.SUBLOCATION) and keep_location is not KeepLocation.ALL:
             found.add(Removed.LOCATION)
-        if (record, number) in _IPTC_TECHNICAL or (record == 2 and number in IPTC_DATASETS):
+        if (record, number) in _IPTC_TECHNICAL or (record == 2 and number in iptc.DATASETS):
             continue
         kind = Removed.THUMBNAIL if record in _PREVIEW_RECORDS else Removed.OTHER
         found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else kind)
     for number, texts in iptc.read(block).items():
         kind = _IPTC_KINDS.get(number, Removed.OTHER)
-        if number not in IPTC_DATASETS and (2, number) not in _IPTC_TECHNICAL:
+        if number not in iptc.DATASETS and (2, number) not in _IPTC_TECHNICAL:
             for text in texts:
                 found.add(kind, text)
 
@@ -224,7 +223,7 @@ def _add_profile(found: Kinds, profile: bytes) -> None:
 
 
 def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
-    if xmp_fields.rank(element.tag, gain_map=True) is None:
+    if xmp_fields.rank(element.tag) is None:
         _add_removed(found, element, _kind_of(element.tag))
         return
     unvisited = [element]

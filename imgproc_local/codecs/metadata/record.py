@@ -1,0 +1,299 @@
+"""The record of a picture: the words and rights in its metadata, read once by meaning and written in one form.
+
+`read_record` merges XMP, IPTC-IIM, PNG texts, GIF comments and EXIF into XMP properties, whose model holds all that the
+others can say. `blocks_for` writes the record into a result, the same way whatever block the words came from: one XMP
+packet, EXIF's copyright, artist, description and orientation, and in a JPEG the IPTC-IIM datasets of the same meaning.
+
+Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
+description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
+default down to the city), how it was made (DigitalSourceType), a panorama's projection, colour profiles other than
+sRGB (as `icc.rewritten`). Removed: GPS, serial numbers, e-mail addresses and personal numbers with their sentences,
+thumbnails, maker notes, dates, software and its history, identifiers, content credentials (their signature would no
+longer hold), and texts that hold data instead of words. What is preserved is chosen by name, so an unknown field is
+removed; each preserved text passes `clean_text`.
+
+A block that can't be parsed counts as absent; nothing here raises because of one.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from xml.etree import ElementTree as ET
+
+from msgspec import Struct
+
+from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.codecs.metadata.bounds import (
+    MAX_BLOCK_BYTES,
+    MAX_CLEANED_CHARACTERS,
+    MAX_CLEANED_TEXTS,
+    MAX_MERGED_VALUES,
+    MAX_PUBLISHED_XMP_BYTES,
+)
+from imgproc_local.codecs.metadata.icc import kept_profile
+from imgproc_local.codecs.metadata.removed import kinds_in
+from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
+
+_CREATOR, _RIGHTS, _DESCRIPTION, _SUBJECT = (xmp.DC + name for name in ("creator", "rights", "description", "subject"))
+_CREDIT = xmp.PHOTOSHOP + "Credit"
+TEXT_NAMES = {
+    "title": xmp.DC + "title",
+    "author": _CREATOR,
+    "description": _DESCRIPTION,
+    "comment": _DESCRIPTION,
+    "copyright": _RIGHTS,
+    "disclaimer": xmp.RIGHTS + "UsageTerms",
+}
+"""The keywords of PNG texts, and `comment` for those of a GIF, with the XMP properties of the same meaning.
+
+Source: W3C PNG specification, third edition, 11.3.3.1.
+"""
+
+_ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag"}
+_LANGUAGE_ALTERNATIVES = (xmp.DC + "title", _DESCRIPTION, _RIGHTS, xmp.RIGHTS + "UsageTerms")
+_JOINED = {_DESCRIPTION: "\n", _RIGHTS: "; ", _CREDIT: "; "}
+"""Properties of one text in each language, to which other blocks may add, and what separates the additions. Of all
+others, such as titles, the record has the text of the first block that has one."""
+
+_ATTRIBUTION = (_RIGHTS, _CREATOR, _CREDIT, xmp.PHOTOSHOP + "Source", xmp.TIFF, xmp.RIGHTS, xmp.CC, xmp.PLUS)
+"""The properties that say whose the picture is. A namespace stands for all its properties."""
+
+_MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
+"""What one segment may hold after the bytes that name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
+
+
+class Record(Struct, frozen=True):
+    """What the metadata of a file says and may be published, after cleaning, and the kinds of what was removed.
+
+    `properties` are by XMP name and hold those of a gain map, too. `created` and `camera` are for describers only and
+    never written. `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields,
+    and UNREADABLE if texts or properties were left out because they exceed the bounds.
+    """
+
+    properties: xmp.Properties
+    icc: bytes | None
+    removed: frozenset[Removed]
+    removed_from_texts: frozenset[Removed]
+    created: str | None = None
+    camera: str | None = None
+
+    def texts(self, name: str) -> list[str]:
+        """The texts of a property: each entry of an array, or its text in the language that comes first."""
+        found = xmp.texts(self.properties, name)
+        return found if name in _ARRAYS else found[:1]
+
+
+def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
+    """The record in a file's blocks."""
+    clean = _TextCleaner()
+    texts_elsewhere = _texts_beside_xmp(blocks, clean, keep_location)
+    packet = xmp.parse(blocks.xmp, blocks.more_xmp)
+    published = xmp_fields.published(packet.properties, clean.of, keep_location)
+    if not published.is_complete:
+        clean.removed.add(Removed.UNREADABLE)
+    properties = {element.tag: element for element in published.elements}
+    for name, others in texts_elsewhere.items():
+        properties[name] = _merged(name, properties.get(name), others)
+    stored, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
+    return Record(
+        properties,
+        kept_profile(blocks.icc),
+        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, keep_location),
+        frozenset(clean.removed),
+        _date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
+        _camera(exif.text(stored.get(exif.MAKE)), exif.text(stored.get(exif.MODEL))),
+    )
+
+
+def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map_bytes: int | None = None) -> Blocks:
+    """The blocks that an output of format `target` carries.
+
+    `orientation` is the EXIF orientation of the stored pixels, `gain_map_bytes` the length of the gain map after them.
+    Properties that do not fit into a JPEG's segment are omitted from all blocks, the least important first.
+    """
+    is_jpeg = target is Format.JPEG
+    elements = xmp.fitting(
+        xmp_fields.ordered(record.properties, gain_map_bytes=gain_map_bytes),
+        _MAX_JPEG_XMP_BYTES if is_jpeg else MAX_PUBLISHED_XMP_BYTES,
+    )
+    written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
+    fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
+    datasets = [(number, text) for number, name in iptc.DATASETS.items() for text in written.texts(name)]
+    return Blocks(
+        exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES),
+        xmp.write(elements),
+        iptc.write(datasets) if is_jpeg else None,
+        record.icc,
+    )
+
+
+def embedded(record: Record) -> EmbeddedMetadata:
+    """The words and facts of a record for describers, without blank texts and cameras' default captions."""
+    properties = record.properties
+
+    def all_of(name: str) -> tuple[EmbeddedText, ...]:
+        found: dict[str, EmbeddedText] = {}
+        for entry in xmp.alternatives(properties, name):
+            if not is_camera_default(entry.text):
+                found.setdefault(" ".join(entry.text.split()), entry)
+        return tuple(found.values())
+
+    def place(name: str, field: str) -> str | None:
+        texts = xmp.texts(properties, name)
+        shown = [xmp.location_field(properties, each, field) for each in ("LocationShown", "LocationCreated")]
+        return next((text for text in [*texts, *shown] if text), None)
+
+    marks = {mark for _, mark in xmp.language_items(properties, xmp.ALT_TEXT_SOURCE)}
+    alt_texts = all_of(xmp.ALT_TEXT)
+    return EmbeddedMetadata(
+        alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) not in marks),
+        model_alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) in marks),
+        extended_description=all_of(xmp.EXTENDED_DESCRIPTION),
+        description=all_of(_DESCRIPTION),
+        headline=all_of(xmp.PHOTOSHOP + "Headline"),
+        title=all_of(xmp.DC + "title"),
+        keywords=all_of(_SUBJECT),
+        event=all_of(xmp.EXT + "Event"),
+        persons=tuple(dict.fromkeys(xmp.texts(properties, xmp.EXT + "PersonInImage"))),
+        sublocation=place(xmp.CORE + "Location", "Sublocation"),
+        city=place(xmp.PHOTOSHOP + "City", "City"),
+        province=place(xmp.PHOTOSHOP + "State", "ProvinceState"),
+        country=place(xmp.PHOTOSHOP + "Country", "CountryName"),
+        creator=tuple(dict.fromkeys(xmp.texts(properties, _CREATOR))),
+        copyright=next(iter(xmp.texts(properties, _RIGHTS)), None),
+        created=record.created,
+        camera=record.camera,
+        removed=tuple(sorted(record.removed_from_texts)),
+    )
+
+
+class _TextCleaner:
+    """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
+
+    A text that several blocks hold counts once, so that a result, which repeats some in EXIF and IPTC, is read as a
+    whole. `removed` are the kinds of what was removed from them, `dropped` those of whole texts that are no captions.
+    """
+
+    def __init__(self) -> None:
+        self.removed: set[Removed] = set()
+        self.dropped: set[Removed] = set()
+        self._texts_left, self._characters_left = MAX_CLEANED_TEXTS, MAX_CLEANED_CHARACTERS
+        self._cleaned: dict[tuple[str, bool], str] = {}
+
+    def of(self, name: str) -> Callable[[str], str]:
+        """The cleaner of a property's texts. In those that say whose the picture is, it keeps all sentences."""
+        return partial(self, keep_sentences=name.startswith(_ATTRIBUTION))
+
+    def __call__(self, text: str, *, keep_sentences: bool = False) -> str:
+        if (text, keep_sentences) not in self._cleaned:
+            self._texts_left -= bool(text)
+            self._characters_left -= min(len(text), MAX_TEXT_CHARACTERS)
+            if self._texts_left < 0 or self._characters_left < 0:
+                self.removed.add(Removed.UNREADABLE)
+                return ""
+            cleaned = clean_text(text, keep_sentences=keep_sentences)
+            self.removed.update(cleaned.removed)
+            self._cleaned[text, keep_sentences] = cleaned.text
+        return self._cleaned[text, keep_sentences]
+
+
+def _texts_beside_xmp(
+    blocks: Blocks, clean: _TextCleaner, keep_location: KeepLocation
+) -> dict[str, list[EmbeddedText]]:
+    """The texts of IPTC-IIM, of text blocks and of EXIF, cleaned, by the XMP property of the same meaning."""
+    found: dict[str, list[EmbeddedText]] = {}
+
+    def add(name: str, text: str, language: str | None = None, *, is_comment: bool = False) -> None:
+        words = clean.of(name)(xmp.without_invalid_characters(text)).strip()
+        if words and is_comment and not reads_as_a_caption(words):
+            clean.dropped.add(Removed.COMMENT)
+        elif words and not is_camera_default(words):
+            found.setdefault(name, []).append(EmbeddedText(words, language))
+
+    for number, texts in iptc.read(blocks.iptc).items():
+        name = iptc.DATASETS.get(number)
+        if name is not None and xmp_fields.is_allowed_place(name, keep_location):
+            for text in texts:
+                add(name, text)
+    for block in blocks.texts:
+        add(TEXT_NAMES[block.keyword], block.text, block.language, is_comment=block.keyword == "comment")
+    for tag, value in exif.read_ifd(blocks.exif or b"").items():
+        if tag in exif.FIELDS:
+            name = exif.FIELDS[tag]
+            for text in exif.field_text(tag, value).split(";") if name in _ARRAYS else [exif.field_text(tag, value)]:
+                add(name, text)
+    return found
+
+
+def _merged(name: str, stored: ET.Element | None, others: Sequence[EmbeddedText]) -> ET.Element:
+    """A property with the texts of other blocks that it lacks; `stored` itself if it lacks none."""
+    present = [] if stored is None else xmp.texts({name: stored}, name)
+    missing = _missing(present, others, whole=name == _SUBJECT)
+    if stored is not None and (not missing or (present and name not in _ARRAYS and name not in _JOINED)):
+        return stored
+    if name in _ARRAYS:
+        return xmp.array(name, _ARRAYS[name], [*present, *(entry.text for entry in missing)])
+    items = [] if stored is None else xmp.language_items({name: stored}, name)
+    for entry in missing:
+        is_new_language = entry.language is not None and entry.language not in dict(items)
+        if not items:
+            items.append(("x-default", entry.text))
+        elif name in _JOINED and not is_new_language:
+            items[0] = items[0][0], f"{items[0][1].strip()}{_JOINED[name]}{entry.text}"
+        if is_new_language:
+            items.append((entry.language or "", entry.text))
+    if name in _LANGUAGE_ALTERNATIVES:
+        return xmp.from_language_items(name, items)
+    return xmp.simple_property(name, items[0][1])
+
+
+def _missing(texts: Iterable[str], others: Iterable[EmbeddedText], *, whole: bool) -> list[EmbeddedText]:
+    """Those of the `others` that are not in one of the texts or in an earlier one of the others.
+
+    A text that is a part of another is in it: programs cut long texts for IPTC. They also replace letters that are not
+    ASCII by question marks, so a text with such marks is compared by its other letters. With `whole`, only equal texts
+    are compared, as many as there are; otherwise at most `MAX_MERGED_VALUES` others, later ones are left out.
+    """
+    present, missing = [_comparable(text) for text in texts], []
+    if whole:
+        known = set(present)
+        for entry in others:
+            if (key := _comparable(entry.text)) not in known:
+                known.add(key)
+                missing.append(entry)
+        return missing
+    for entry in list(others)[:MAX_MERGED_VALUES]:
+        text = _comparable(entry.text)
+        is_lossy, letters = "?" in text, _ascii_letters(text)
+        if not any(text in each or (is_lossy and letters in _ascii_letters(each)) for each in present):
+            missing.append(entry)
+            present.append(text)
+    return missing
+
+
+def _comparable(text: str) -> str:
+    return " ".join(text.replace("\ufffd", "?").split()).casefold()
+
+
+def _ascii_letters(text: str) -> str:
+    return "".join(character for character in text if character.isascii() and character != "?").strip()
+
+
+def _date(stamp: str) -> str | None:
+    """`YYYY-MM-DD` of EXIF's `YYYY:MM:DD HH:MM:SS`; None if it is no date, such as zeros."""
+    try:
+        return datetime.date(int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])).isoformat()
+    except ValueError:
+        return None
+
+
+def _camera(make: str, model: str) -> str | None:
+    """Make and model, without the make where the model repeats it."""
+    if not model:
+        return make or None
+    return model if not make or model.lower().startswith(make.partition(" ")[0].lower()) else f"{make} {model}"
