@@ -114,13 +114,11 @@ def candidates(source: Source) -> Iterator[bytes]:
     blocks = source.blocks_for(Format.AVIF)
     image = _with_blocks(evaluate(image, check_stop, "copy_memory"), blocks, blocks.icc)
     sample = Sample(image, profile=blocks.icc)
-    # `with_blocks` leaves the profile in the file
-    size_bytes = len(container.with_blocks(data, Blocks())) - len(container.read_blocks(data).icc or b"")
     alphas = AlphaEncoder(check_stop)
     if alpha:
         alphas.use_stored(image, alpha)
     encoder = _encoder(info, source.options.effort, check_stop, alphas, graphic=_is_graphic(sample.image))
-    encoded = reencode_smaller(image, blocks.icc, encoder, size_bytes, source.options.target, sample)
+    encoded = reencode_smaller(image, blocks.icc, encoder, container.picture_bytes(data), source.options.target, sample)
     if encoded:
         yield container.with_blocks(encoded, blocks)
 
@@ -163,7 +161,6 @@ def converted(source: Source) -> bytes:
             encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
         else:
             encoded = encode_to_score(image, profile, encoder, target, sample).encoded
-        # libvips adds fields of its own to EXIF: the block is replaced by exactly what is preserved
         return container.with_blocks(encoded, published)
 
     return decode_complete(path, info, encode)
@@ -214,8 +211,6 @@ def _encoder(
     def encode(part: pyvips.Image, quality: int) -> bytes:
         options = final | {"Q": QUALITIES[quality]}
         is_grid = part.width * part.height >= GRID_FROM_PIXELS
-        if not is_grid and not part.hasalpha():
-            return save(part, keep="all", **options)
         tiles, columns = [part], 1
         if is_grid:
             if part.width % 2 or part.height % 2:  # a grid of subsampled tiles must have even sides

@@ -4,8 +4,8 @@ A picture is sent without metadata, and the metadata to preserve is written into
 each must be a complete picture of the same format, size and appearance.
 
 A picture is not sent if an external encoder would lose something that can't be restored: animations, gain maps, CMYK,
-grey with a profile, more than 8 bits, HDR, a PNG with colour chunks instead of a profile, an AVIF with metadata, a
-profile or a rotation.
+grey with a profile, more than 8 bits, HDR, a PNG with colour chunks instead of a profile, an AVIF with a profile or a
+rotation.
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
             return True
         return png.has_chunk(data, b"gAMA", b"cHRM") and not png.has_chunk(data, b"sRGB", b"iCCP")
     if info.format is Format.AVIF:
-        # metadata can be written into existing items only, and the service's AVIF may have none
-        preserved = blocks_for(read_record(blocks, KeepLocation.ALL), Format.AVIF)
-        return avif.has_own_colours(data) or info.orientation != 1 or any((preserved.exif, preserved.xmp, profile))
+        return avif.has_own_colours(data) or info.orientation != 1 or profile is not None
     return False
 
 

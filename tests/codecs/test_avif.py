@@ -13,7 +13,6 @@ from PIL import Image, ImageOps
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.container.avif_xmp import with_xmp
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
@@ -233,4 +232,4 @@ def test_texts_are_not_written_into_an_avif_whose_offsets_have_no_room_to_grow()
     position, size = exif.extents[0].offset_field
     damaged = whole[:position] + b"\xff" * size + whole[position + size :]
     with pytest.raises(BrokenImage, match="no room for"):
-        with_xmp(damaged, b"<a>" + bytes(10_000) + b"</a>")
+        container.with_xmp(damaged, b"<a>" + bytes(10_000) + b"</a>")

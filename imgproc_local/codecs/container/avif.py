@@ -1,17 +1,14 @@
 """AVIF as boxes. Source: ISO/IEC 14496-12 (boxes), 23008-12 (items), AVIF 1.1.
 
-Metadata blocks are items: `with_blocks` replaces their bytes in place, removes boxes that no picture needs, and adjusts
-every offset that points past them. Picture data is copied bit for bit. HEIC files are read with the same functions.
-This is one long file because reading and rewriting use the same tables.
+Metadata blocks are items: `with_blocks` replaces their bytes in place and zeroes what no picture needs. Picture data is
+copied bit for bit. HEIC files are read with the same functions. This is one long file because reading and rewriting use
+the same tables.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Mapping, Set
-from itertools import accumulate, pairwise
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Set
 
 from msgspec import Struct, structs
 
@@ -26,14 +23,12 @@ from imgproc_local.codecs.container.bounds import (
     MAX_TRACKS,
 )
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
-from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger AVIF."""
 
-_BLANK = b"\n"
-"""Written where nothing is to remain: a length of 0 would mean the rest of the file."""
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
 XMP_TYPE = b"application/rdf+xml"
@@ -74,8 +69,6 @@ class Extent(Struct, frozen=True):
 Range = tuple[int, int]
 Field = tuple[int, bytes]
 """Bytes and their position in the file."""
-Edit = tuple[int, int, bytes]
-"""A range of the file, from its start to its end, and the bytes that replace it."""
 
 
 class Item(Struct):
@@ -419,8 +412,7 @@ def read_blocks(data: Data) -> Blocks:
     found: dict[str, bytes] = {}
     for name, item in metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
-            first, *others = (data[each.offset : each.offset + each.length] for each in item.extents)
-            raw = b"".join([first, *(piece for piece in others if piece != _BLANK)])
+            raw = b"".join(data[each.offset : each.offset + each.length] for each in item.extents)
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
@@ -436,78 +428,190 @@ def read_blocks(data: Data) -> Blocks:
 def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with its EXIF and its XMP replaced by those of `blocks`, and without what else readers do not need.
 
-    That is removed where offsets can be adjusted, and zeroed elsewhere: thumbnails, items of metadata, private boxes
-    and properties, names, bytes after the end of a table. A block for which the file has no item (for XMP, neither an
-    item nor a box) is not written. `blocks.icc` is ignored: every profile in the file is written anew in its place.
+    That is zeroed, so that nothing moves: thumbnails, items of metadata, private boxes and properties, names, bytes
+    after the end of a table. A block is written into the item that the file has for it, or into a new one.
+    `blocks.icc` is ignored: every profile in the file is written anew in its place.
     """
+    new = {name: block for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp)) if block}
     whole = bytearray(data)
     for item in thumbnails(data):
         whole[item.kind_at : item.kind_at + 4] = b"free"
-    new = {"exif": blocks.exif and b"\0\0\0\0" + blocks.exif, "xmp": blocks.xmp}
-    clean, extents = blanked(bytes(whole), {name for name, block in new.items() if block})
-    edits: set[Edit] = set()
-    lengths: dict[tuple[int, int], int] = {}
-    stored = metadata_items(clean)
-    for name, item in stored:
-        item_edits, item_lengths = replacing(item, new[name] or b"")
-        edits |= item_edits
-        lengths |= item_lengths
-    packet = xmp_box(data)
-    if packet and blocks.xmp and not any(name == "xmp" for name, _ in stored):
-        clean = clean[: packet.start] + data[packet.start : packet.end] + clean[packet.end :]
-        edits.add((packet.body, packet.end, blocks.xmp))
-    return with_edits(clean, edits.union(_removable(clean, extents)), lengths)
+    clean = blanked(bytes(whole), lambda name, item: name in new and _is_replaceable(item))
+    kept = [box.end for box in boxes(clean, 0, len(clean)) if box.kind != b"free"]
+    clean = clean[: kept[-1]]
+    for name, block in new.items():
+        clean = _with_metadata(clean, name, block)
+    return clean
 
 
-def replacing(item: Item, content: bytes) -> tuple[set[Edit], dict[tuple[int, int], int]]:
-    """The edits that replace the content of an item, and its extents' new lengths by their fields in the table."""
-    contents = [content, *(_BLANK for _ in item.extents[1:])]
-    pairs = list(zip(item.extents, contents, strict=True))
-    return (
-        {(extent.offset, extent.offset + extent.length, new) for extent, new in pairs},
-        {extent.length_field: len(new) for extent, new in pairs},
-    )
+def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+    """The file with this XMP packet in place of its own, and with nothing else changed but offsets and sizes.
 
-
-def with_edits(
-    data: Data,
-    edits: set[Edit],
-    lengths: dict[tuple[int, int], int],
-    *,
-    overwritten: Mapping[int, bytes] = MappingProxyType({}),
-    tables: frozenset[bytes] = frozenset(),
-) -> bytes:
-    """The file with ranges of it replaced, and every offset and box size adjusted.
-
-    `lengths` are new lengths of extents by their fields, `overwritten` new bytes of other fields by their offsets.
-    Edits may lie in the data of items and in private boxes. Insertions may lie at the end of any box, and belong to it
-    if it is one of the `tables`. Raises: BrokenImage.
+    Raises: BrokenImage; StageFailed for a file whose packet or tables are stored in a way that is not supported.
     """
-    # `edits` is a set, so bytes that are an item of the file and of a track are edited once
-    ordered = sorted(edits)
-    if any(one[1] > other[0] for one, other in pairwise(ordered)):
-        raise BrokenImage("The AVIF is damaged: its metadata items overlap.")
+    out, packet = bytearray(data), xmp_box(data)
+    if packet is not None:
+        out[packet.start + 4 : packet.start + 8] = b"free"
+        out[packet.body - 16 : packet.end] = bytes(packet.end - packet.body + 16)
+    if not all(_is_replaceable(item) for name, item in metadata_items(data) if name == "xmp"):
+        raise StageFailed("The AVIF stores its XMP in several parts, so no texts can be written into it.")
+    return _with_metadata(bytes(out), "xmp", xmp)
+
+
+def _is_replaceable(item: Item) -> bool:
+    return len(item.extents) == 1 and item.in_file
+
+
+def _with_metadata(data: bytes, name: str, block: bytes) -> bytes:
+    """The file with a block in each item of this kind, all of which are replaceable, or in a new item.
+
+    It is written over the old one and padded, or at the end of the file if it is longer. Raises: BrokenImage.
+    """
+    # EXIF is preceded by the offset of its TIFF header in the rest
+    content, padding = (bytes(4) + block, b"\0") if name == "exif" else (block, b" ")
+    extents = [item.extents[0] for kind, item in metadata_items(data) if kind == name]
+    if not extents:
+        kind, content_type = (b"Exif", b"") if name == "exif" else (b"mime", XMP_TYPE + b"\0")
+        return _with_new_item(data, kind, content_type, content)
+    out, is_longer = bytearray(data), any(len(content) > extent.length for extent in extents)
+    for extent in extents:
+        old = bytes(extent.length) if is_longer else content.ljust(extent.length, padding)
+        out[extent.offset : extent.offset + extent.length] = old
+        if is_longer:
+            position = len(data) + 8
+            at = (0, position) if extent.offset_field[1] else (position, 0)
+            fields = (extent.base_field, at[0]), (extent.offset_field, at[1]), (extent.length_field, len(content))
+            _write_fields(out, dict(fields))
+    return bytes(out) + (box_bytes(b"mdat", content) if is_longer else b"")
+
+
+def _write_fields(out: bytearray, fields: Mapping[tuple[int, int], int]) -> None:
+    """Write numbers into the fields at these positions and of these sizes. Raises: BrokenImage if one has no room."""
+    for (position, size), value in fields.items():
+        if value >> 8 * size:
+            raise BrokenImage(f"The AVIF's field of {size} bytes at byte {position} has no room for {value}.")
+        out[position : position + size] = value.to_bytes(size, "big")
+
+
+def _with_new_item(data: bytes, kind: bytes, content_type: bytes, content: bytes) -> bytes:
+    """The file with an item of this type that describes the picture; its content is at the end.
+
+    The meta box grows, so everything after it moves. Raises: BrokenImage, StageFailed.
+    """
+    meta = meta_box(data)
+    children = list(boxes(data, meta.body, meta.end))
+    tables = {box.kind: box for box in reversed(children)}
+    if not {b"iinf", b"iloc", b"pitm"} <= tables.keys():
+        raise StageFailed("The AVIF has no table of items, so no texts can be written into it.")
+    primary = primary_item(data, tables[b"pitm"])
+    number = 1 + max((item.id for item in items(data, meta)), default=primary)
+    references = tables.get(b"iref")
+    is_wide = number > 0xFFFF if references is None else _byte(data, references) != 0
+    reference = box_bytes(b"cdsc", struct.pack(">IHI" if is_wide else ">HHH", number, 1, primary))
+
+    def grown(by: int, moved: bytes) -> bytes:
+        """The meta box with the new entries, of a file whose content after the box moves by a number of bytes."""
+        out = []
+        for box in children:
+            body = moved[box.body : box.end]
+            if box.kind == b"iinf":
+                body = _with_entry(body, 4, 4 if body[0] else 2, _name(number, kind, content_type))
+            elif box.kind == b"iloc":
+                place = _place(body, number, len(data) + by + 8, len(content))
+                body = _with_entry(body, 6, 4 if body[0] == 2 else 2, place)
+            elif box.kind == b"iref":
+                body += reference
+            out.append(box_bytes(box.kind, body))
+            if box.kind == b"pitm" and references is None:
+                out.append(box_bytes(b"iref", bytes((is_wide, 0, 0, 0)) + reference))
+        return box_bytes(b"meta", b"".join([moved[meta.body - 4 : meta.body], *out]))
+
+    try:
+        by = len(grown(0, data)) - (meta.end - meta.start)
+        moved = _moved(data, meta, by)
+        out = moved[: meta.start] + grown(by, moved) + moved[meta.end :] + box_bytes(b"mdat", content)
+    except (struct.error, OverflowError) as error:
+        raise StageFailed("The AVIF's tables can't hold a further item.") from error
+    if not any(item.id == number for _, item in metadata_items(out)):
+        # bytes after a table's last entry hide the new one
+        raise StageFailed("The AVIF's tables of items are damaged, so no texts can be written into it.")
+    return out
+
+
+def _moved(data: bytes, meta: Box, by: int) -> bytes:
+    """The file with `by` added to every offset after the meta box. Raises: BrokenImage."""
+    start = meta.end
+    fields: dict[tuple[int, int], int] = {}
+    for item in _all_items(data):
+        for extent in item.extents if item.in_file else ():
+            if meta.start <= extent.offset < start:
+                raise BrokenImage("The AVIF stores data of its picture in a place that is not supported.")
+            if extent.base >= start:
+                fields[extent.base_field] = extent.base + by
+            elif extent.offset >= start:
+                fields[extent.offset_field] = extent.offset - extent.base + by
+    for position, size, offset in _chunk_offsets(data, _tracks(data)):
+        fields[position, size] = offset + by if offset >= start else offset
     out = bytearray(data)
-    for position, content in overwritten.items():
-        out[position : position + len(content)] = content
-    _adjust_offsets_and_sizes(out, data, ordered, tables)
-    for (position, size), length in lengths.items():
-        if length >> 8 * size:
-            raise BrokenImage("The AVIF's table of items has no room for the length of its metadata.")
-        out[position : position + size] = length.to_bytes(size, "big")
-    pieces: list[bytes | bytearray] = []
-    at = 0
-    for start, end, content in ordered:
-        pieces += [out[at:start], content]
-        at = end
-    return b"".join([*pieces, out[at:]])
+    _write_fields(out, fields)
+    return bytes(out)
 
 
-def blanked(data: Data, metadata: Container[str] = ("exif", "xmp")) -> tuple[bytes, list[Range]]:
+def _with_entry(table: bytes, at: int, size: int, entry: bytes) -> bytes:
+    """The body of a table with a further entry; the number of entries is at `at` and has `size` bytes."""
+    count = int.from_bytes(table[at : at + size], "big") + 1
+    return table[:at] + count.to_bytes(size, "big") + table[at + size :] + entry
+
+
+def _name(number: int, kind: bytes, content_type: bytes) -> bytes:
+    """The entry of an item in the table of names."""
+    layout, version = (">IIH", 3) if number > 0xFFFF else (">IHH", 2)
+    return box_bytes(b"infe", struct.pack(layout, version << 24, number, 0) + kind + b"\0" + content_type)
+
+
+def _place(table: bytes, number: int, offset: int, length: int) -> bytes:
+    """The entry of an item in the table of locations. Raises: OverflowError if that has no room."""
+    version, sizes, more = table[0], table[4], table[5]
+    offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, more & 15 if version else 0
+    # the offset is written into the base where the table has no room for offsets
+    values = (
+        (number, 4 if version == 2 else 2),
+        (0, 2 if version else 0),
+        (0, 2),
+        (0 if offset_size else offset, base_size),
+        (1, 2),
+        (0, index_size),
+        (offset if offset_size else 0, offset_size),
+        (length, length_size),
+    )
+    return b"".join(value.to_bytes(size, "big") for value, size in values)
+
+
+def blanked(data: Data, is_kept: Callable[[str, Item], bool] = lambda _name, _item: True) -> bytes:
     """The file with zeros in place of what readers do not need: unknown boxes and items become free space.
 
-    Also the ranges of the coded pictures and of the `metadata`, in order and disjoint. Raises: BrokenImage.
+    Of the items of metadata, those remain for whose name and item `is_kept` is true. Raises: BrokenImage.
     """
+    fields, extents = _needed(data, is_kept)
+    out = bytearray(len(data))
+    for start, end in extents:
+        out[start:end] = data[start:end]
+    for position, field in fields:
+        out[position : position + len(field)] = field
+    return bytes(out)
+
+
+def picture_bytes(data: Data) -> int:
+    """The number of bytes that readers need, without metadata and a profile. Raises: BrokenImage."""
+    fields, extents = _needed(data, lambda _name, _item: False)
+    is_needed = bytearray(len(data))
+    for start, end in [*extents, *((position, position + len(field)) for position, field in fields)]:
+        is_needed[start:end] = b"\1" * len(is_needed[start:end])
+    return is_needed.count(1) - len(read_blocks(data).icc or b"")
+
+
+def _needed(data: Data, is_kept: Callable[[str, Item], bool]) -> tuple[list[Field], list[Range]]:
+    """The fields of boxes that readers need, and the ranges of coded pictures and of the metadata that is kept."""
     fields: list[Field] = []
     extents: list[Range] = []
     for parent, children in _parents(data):
@@ -516,18 +620,8 @@ def blanked(data: Data, metadata: Container[str] = ("exif", "xmp")) -> tuple[byt
             if box.kind == b"trak" and content is not None:
                 extents += _frames(data, box)
         if parent.kind == b"meta":
-            extents += _add_items(data, parent, metadata, fields)
-    joined: list[Range] = []
-    for start, end in sorted(extents):
-        at = max(start, joined[-1][1] if joined else 0)
-        if at < end:
-            joined.append((at, end))
-    out = bytearray(len(data))
-    for start, end in joined:
-        out[start:end] = data[start:end]
-    for position, field in fields:
-        out[position : position + len(field)] = field
-    return bytes(out), joined
+            extents += _add_items(data, parent, is_kept, fields)
+    return fields, extents
 
 
 def _parents(data: Data) -> Iterator[tuple[Box, list[tuple[Box, bytes | None]]]]:
@@ -563,7 +657,7 @@ def _box_fields(data: Data, box: Box, content: bytes | None) -> list[Field]:
     return [head, (box.start + 4, b"free") if content is None else (box.body, content)]
 
 
-def _add_items(data: Data, meta: Box, metadata: Container[str], fields: list[Field]) -> list[Range]:
+def _add_items(data: Data, meta: Box, is_kept: Callable[[str, Item], bool], fields: list[Field]) -> list[Range]:
     """Adds the known fields of a meta box's tables of items; the ranges of the items' content."""
     tables = {box.kind: box for box in reversed(list(boxes(data, meta.body, meta.end)))}
     names, places, idat = tables.get(b"iinf"), tables.get(b"iloc"), tables.get(b"idat")
@@ -577,7 +671,7 @@ def _add_items(data: Data, meta: Box, metadata: Container[str], fields: list[Fie
         kind, item = data[at : at + 4], stored.get(number)
         name = _metadata_name(item) if item and item.kind_at == at and _has_valid_extents(data, item) else None
         entry = b"free"
-        if kind in avif_known.ITEMS or (name and name in metadata):
+        if kind in avif_known.ITEMS or (item and name and is_kept(name, item)):
             known[number] = item
             entry = (
                 kind + avif_known.name(data[at + 4 : box.end]) + b"\0" + (XMP_TYPE + b"\0" if name == "xmp" else b"")
@@ -650,62 +744,6 @@ def _frames(data: Data, track: Box) -> list[Range]:
         found.append((offset, offset + (same * frames if same else sum(lengths[frame : frame + frames]))))
         frame += frames
     return found
-
-
-def _removable(data: Data, extents: list[Range]) -> Iterator[Edit]:
-    """Edits that remove free boxes, and those parts of `mdat` and `idat`, that hold none of the `extents`."""
-    starts, ends = [start for start, _ in extents], [end for _, end in extents]
-    for parent, children in _parents(data):
-        for box, _ in children:
-            inside = extents[bisect_right(ends, box.body) : bisect_left(starts, box.end)]
-            edges = [box.body, *(edge for extent in inside for edge in extent), box.end]
-            if box.kind in (b"mdat", b"idat"):
-                yield from (
-                    (start, end, b"") for start, end in zip(edges[::2], edges[1::2], strict=True) if start < end
-                )
-            elif box.kind == b"free" and not inside and parent.kind not in avif_known.COUNTED:
-                yield box.start, box.end, b""
-
-
-def _adjust_offsets_and_sizes(out: bytearray, data: Data, edits: list[Edit], tables: frozenset[bytes]) -> None:
-    """Rewrites in `out` every offset and box size that `edits` change."""
-    starts, ends = [start for start, _, _ in edits], [end for _, end, _ in edits]
-    changes = [0, *accumulate(len(content) - (end - start) for start, end, content in edits)]
-
-    def change_before(offset: int) -> int:
-        return changes[bisect_right(ends, offset)]
-
-    fields: dict[tuple[int, int], int] = {}
-    for item in _all_items(data):
-        for extent in item.extents:
-            if item.in_file or item.origin:
-                moved = (
-                    (extent.offset_field, change_before(extent.offset) - change_before(extent.base)),
-                    (extent.base_field, change_before(extent.base) - change_before(item.origin)),
-                )
-                for (position, size), change in moved:
-                    stored = int.from_bytes(data[position : position + size], "big")
-                    fields.setdefault((position, size), stored + change)
-    for position, size, offset in _chunk_offsets(data, _tracks(data)):
-        fields[position, size] = offset + change_before(offset)
-    for _, children in _parents(data):
-        for box, _ in children:
-            first, last = bisect_left(starts, box.body), bisect_right(ends, box.end)
-            if box.kind not in (*avif_known.CHILDREN, *tables):
-                # what is inserted at the end of another box follows it
-                while last > first and starts[last - 1] == box.end:
-                    last -= 1
-            inside = last > first
-            if inside and box.kind not in (b"mdat", b"idat", b"uuid", *avif_known.CHILDREN, *tables):
-                raise BrokenImage("The AVIF stores its metadata in a place that is not supported.")
-            size_field = (box.start + 8, 8) if box.body - box.start == 16 else (box.start, 4)
-            stored = int.from_bytes(data[size_field[0] : sum(size_field)], "big")
-            if inside and stored:
-                fields[size_field] = stored + changes[last] - changes[first]
-    for (position, size), value in fields.items():
-        if value < 0 or value >> 8 * size:
-            raise BrokenImage(f"The AVIF's offset or size of {size} bytes at byte {position} has no room for {value}.")
-        out[position : position + size] = value.to_bytes(size, "big")
 
 
 def with_plays(data: bytes, plays: int) -> bytes:

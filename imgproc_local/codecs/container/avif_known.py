@@ -29,8 +29,6 @@ CHILDREN = {
     b"av01": _kinds("av1C colr pasp clap auxi ccst btrt clli mdcv"),
 }
 """The boxes in a box, by its type."""
-COUNTED = _kinds("dref stsd")
-"""Boxes with a field that says how many others are in them."""
 REPEATED = _kinds("mdat trak ipma av01 colr")
 """Boxes of which readers use all. Of other boxes of a type they use the first."""
 MAX_FIELDS_BYTES = 96

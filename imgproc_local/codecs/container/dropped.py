@@ -159,7 +159,7 @@ def _in_avif(data: Data, found: set[Removed]) -> None:
     if avif.thumbnails(data):
         found.add(Removed.THUMBNAIL)
     # the XMP packet is a block, and content credentials have their own kind
-    packet, known = avif.xmp_box(data), bytearray(avif.blanked(data)[0])
+    packet, known = avif.xmp_box(data), bytearray(avif.blanked(data))
     for box in avif.boxes(data, 0, len(data)):
         is_signed = box.kind == b"uuid" and data[box.body : box.body + 16] == _CREDENTIALS_UUID
         found |= {Removed.CONTENT_CREDENTIALS} if is_signed else set()

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Data, avif, avif_xmp, gif, heic, jpeg, jpeg_xmp, png, tiff, webp
+from imgproc_local.codecs.container import Data, avif, gif, heic, jpeg, jpeg_xmp, png, tiff, webp
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
@@ -70,7 +70,7 @@ FORMATS: dict[Format, FormatRow] = {
         "WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.with_xmp, webp.read_timing, webp.MAX_SIDE_PX
     ),
     Format.AVIF: FormatRow(
-        "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif_xmp.with_xmp, max_side_px=avif.MAX_SIDE_PX
+        "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, max_side_px=avif.MAX_SIDE_PX
     ),
     Format.TIFF: FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
     Format.HEIC: FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), heic, "", None),
