@@ -173,7 +173,7 @@ def test_optimizing_an_animated_avif_removes_only_metadata(tmp_path: Path) -> No
     source = pictures.animated("AVIF", [100, 250, 300], exif=pictures.tiff(), xmp=pictures.xmp_packet())
     out = optimized(tmp_path, source)
     assert out is not None
-    assert len(out) < len(source)
+    assert len(out) <= len(source)  # the frames are not moved
     assert pictures.GPS_RATIONAL not in out
     assert pictures.ALT_TEXT["de"].encode() in out
     info = probe(pictures.write(tmp_path, out), MAX_PIXELS)
@@ -200,8 +200,8 @@ def test_metadata_blocks_of_any_length_can_be_replaced(size: int) -> None:
     empty = b"II*\0\x08\0\0\0" + b"\0" * 6
     new = Blocks(exif=empty + b"x" * size, xmp=b"<x/>  " + b" " * size)
     out = container.with_blocks(source, new)
-    assert container.read_blocks(out).xmp == new.xmp
-    assert container.read_blocks(out).exif == new.exif
+    read = container.read_blocks(out)
+    assert ((read.xmp or b"").rstrip(), (read.exif or b"").rstrip(b"\0")) == (b"<x/>", empty + b"x" * size)
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
     assert pyvips.Image.heifload_buffer(out).width == 320
 
@@ -227,9 +227,8 @@ def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
 
 
 def test_texts_are_not_written_into_an_avif_whose_offsets_have_no_room_to_grow() -> None:
-    whole = pictures.avif_with_metadata()
-    exif = next(item for name, item in container.metadata_items(whole) if name == "exif")
-    position, size = exif.extents[0].offset_field
+    whole = pictures.saved(pictures.scene(), "AVIF")
+    position, size = container.picture_items(whole)[0].extents[0].offset_field
     damaged = whole[:position] + b"\xff" * size + whole[position + size :]
     with pytest.raises(BrokenImage, match="no room for"):
         container.with_xmp(damaged, b"<a>" + bytes(10_000) + b"</a>")
