@@ -72,16 +72,12 @@ def write_alt_texts(
         )
     with opened(path) as data:
         blocks = row.container.read_blocks(data)
-        # in a JPEG, properties may be in the extended XMP
-        main, more = xmp.parse(blocks.xmp).properties, xmp.parse(blocks.more_xmp).properties
-        changed = _changed({**more, **main}, file_texts, overwrite=overwrite)
+        changed = _changed(xmp.parse(blocks.xmp, blocks.more_xmp).properties, file_texts, overwrite=overwrite)
         if not changed:
             return bytes(data)
         check_stop()
-        of_main = {name: element for name, element in changed.items() if name in main or name not in more}
-        of_more = {name: element for name, element in changed.items() if name in more}
-        extension = _edited(blocks.more_xmp, of_more) if of_more else None
-        return row.with_xmp(data, _edited(blocks.xmp, of_main), extension)
+        # of a property that a JPEG's extended XMP has, too, programs read the one in the packet
+        return row.with_xmp(data, _edited(blocks.xmp, changed))
 
 
 def sidecar(file_texts: FileTexts) -> bytes:

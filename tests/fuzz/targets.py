@@ -60,7 +60,7 @@ def fuzz_container(file_format: Format, data: bytes) -> None:
     assert (again.width_px, again.height_px) == (info.width_px, info.height_px), "cleaning changed the size"
     container.read_blocks(container.with_blocks(data, record_blocks))
     try:
-        with_packet = FORMATS[file_format].with_xmp(data, PACKET, None)
+        with_packet = FORMATS[file_format].with_xmp(data, PACKET)
     except StageFailed:
         return
     assert container.read_header(with_packet) == info, "a packet changed the picture"

@@ -444,7 +444,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     return clean
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+def with_xmp(data: Data, xmp: bytes) -> bytes:
     """The file with this XMP packet in place of its own, and with nothing else changed but offsets and sizes.
 
     Raises: BrokenImage; StageFailed for a file whose packet or tables are stored in a way that is not supported.

@@ -175,7 +175,7 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
     return b"".join(out)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+def with_xmp(data: Data, xmp: bytes) -> bytes:
     """The file with this XMP packet in place of its own, or after its last block; others are copied bit for bit."""
     start = end = _first_block(data)
     for block in blocks(data):

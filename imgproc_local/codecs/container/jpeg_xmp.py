@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 
 from imgproc_local.codecs.container import Data, jpeg, unpack
@@ -14,8 +13,8 @@ _MPF_ENTRIES = 0xB002
 """The tag of the entries in a multi-picture index."""
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:
-    """The file with this XMP packet in place of its own, and with `more_xmp` in place of the packet's extension.
+def with_xmp(data: Data, xmp: bytes) -> bytes:
+    """The file with this XMP packet in place of its own; an extension of the packet remains.
 
     Everything else is copied bit for bit, except that the sizes and offsets in a multi-picture index are adjusted.
     Raises: StageFailed if the packet does not fit into one segment.
@@ -25,68 +24,30 @@ def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:
             f"A JPEG's XMP packet may have at most {_MAX_PACKET_BYTES:,} bytes, but with the texts it has {len(xmp):,}."
             " Write the texts to a sidecar file instead."
         )
-    place, guid, index = _xmp_places(data)
-    parts = [(place, jpeg.segment_bytes(jpeg.APP1, jpeg.XMP + xmp))]
-    if more_xmp is not None and guid is not None:
-        new_guid = hashlib.md5(more_xmp, usedforsecurity=False).hexdigest().upper().encode()
-        parts = [
-            (
-                place,
-                jpeg.segment_bytes(jpeg.APP1, jpeg.XMP + xmp.replace(guid, new_guid)) + _extension(new_guid, more_xmp),
-            )
-        ]
-        parts += [((segment.start, segment.end), b"") for segment in _extension_segments(data, guid)]
-    out, at, shift, after_index = [], 0, 0, 0
-    for (start, end), content in sorted(parts):
-        out += [data[at:start], content]
-        shift += len(content) - (end - start)
-        after_index += len(content) - (end - start) if index is not None and start >= index.payload else 0
-        at = end
-    moved = b"".join([*out, data[at:]])
-    return moved if index is None else _with_moved_index(moved, shift, after_index)
+    start, end, index = _xmp_place(data)
+    new = jpeg.segment_bytes(jpeg.APP1, jpeg.XMP + xmp)
+    moved = b"".join([data[:start], new, data[end:]])
+    shift = len(new) - (end - start)
+    if index is None:
+        return moved
+    return _with_moved_index(moved, shift, shift if start >= index.payload else 0)
 
 
-def _xmp_places(data: Data) -> tuple[tuple[int, int], bytes | None, jpeg.Segment | None]:
-    """The range of the first XMP packet, or where one belongs; the GUID of its extension; the multi-picture index."""
+def _xmp_place(data: Data) -> tuple[int, int, jpeg.Segment | None]:
+    """The start and end of the first XMP packet, or twice where one belongs; and the multi-picture index."""
     found: jpeg.Segment | None = None
     index: jpeg.Segment | None = None
     at = 2
-    guids: dict[bytes, None] = {}
     for segment in jpeg.segments(data):
-        head = data[segment.payload : min(segment.end, segment.payload + len(jpeg.EXTENDED_XMP) + 32)]
-        if segment.marker == jpeg.APP1 and head.startswith(jpeg.XMP):
+        head = data[segment.payload : min(segment.end, segment.payload + len(jpeg.XMP))]
+        if segment.marker == jpeg.APP1 and head == jpeg.XMP:
             found = found or segment
-        elif segment.marker == jpeg.APP1 and head.startswith(jpeg.EXTENDED_XMP):
-            guids.setdefault(head[len(jpeg.EXTENDED_XMP) :])
         elif segment.marker == jpeg.APP2 and head.startswith(jpeg.MPF):
             index = index or segment
-        if segment.start == at and (
-            segment.marker == jpeg.APP0 or (segment.marker == jpeg.APP1 and head.startswith(jpeg.EXIF))
-        ):
+        is_exif = segment.marker == jpeg.APP1 and head.startswith(jpeg.EXIF)
+        if segment.start == at and (segment.marker == jpeg.APP0 or is_exif):
             at = segment.end
-    packet = data[found.payload : found.end] if found else b""
-    guid = next((each for each in guids if each in packet), None)
-    return ((found.start, found.end) if found else (at, at)), guid, index
-
-
-def _extension_segments(data: Data, guid: bytes) -> list[jpeg.Segment]:
-    return [
-        segment
-        for segment in jpeg.segments(data)
-        if segment.marker == jpeg.APP1
-        and data[segment.payload : min(segment.end, segment.payload + len(jpeg.EXTENDED_XMP) + 32)]
-        == jpeg.EXTENDED_XMP + guid
-    ]
-
-
-def _extension(guid: bytes, packet: bytes) -> bytes:
-    """The segments of an extended packet. Source: XMP part 3, 1.1.3.1."""
-    head = jpeg.EXTENDED_XMP + guid + struct.pack(">I", len(packet))
-    piece = jpeg.MAX_PAYLOAD_BYTES - len(head) - 4
-    return b"".join(
-        jpeg.segment_bytes(jpeg.APP1, head + struct.pack(">I", at) + packet[at : at + piece])
-        for at in range(0, len(packet), piece)
-    )
+    return (found.start, found.end, index) if found else (at, at, index)
 
 
 def _with_moved_index(data: bytes, shift: int, after_index: int) -> bytes:

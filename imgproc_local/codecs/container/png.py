@@ -320,7 +320,7 @@ def _xmp_chunk(packet: bytes) -> bytes:
     return chunk_bytes(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + packet)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+def with_xmp(data: Data, xmp: bytes) -> bytes:
     """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit."""
     start, end = _xmp_place(data)
     return b"".join([data[:start], _xmp_chunk(xmp), data[end:]])

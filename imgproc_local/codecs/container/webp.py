@@ -177,7 +177,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     return _riff(body)
 
 
-def with_xmp(data: Data, xmp: bytes, more_xmp: bytes | None = None) -> bytes:  # noqa: ARG001  # in JPEG only
+def with_xmp(data: Data, xmp: bytes) -> bytes:
     """The file with this XMP packet in place of its own, or after its last chunk.
 
     The VP8X header is added if it is missing, and its XMP flag is set. All other chunks are copied bit for bit, and so

@@ -36,8 +36,8 @@ class FormatRow(Struct, frozen=True):
     """What a format is called and can do.
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
-    libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet, and that packet's
-    extension (in JPEG only) where one is given, and nothing else; None for formats that are read only. `read_timing`
+    libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet and nothing else;
+    None for formats that are read only. `read_timing`
     gives the frames' delays in milliseconds and the number of plays (0 is endless); None for formats without animations
     and for AVIF, whose animations can't be converted. `max_side_px` is the largest width or height that is written.
     """
@@ -48,7 +48,7 @@ class FormatRow(Struct, frozen=True):
     extensions: tuple[str, ...]
     container: Container
     loader: str
-    with_xmp: Callable[[Data, bytes, bytes | None], bytes] | None
+    with_xmp: Callable[[Data, bytes], bytes] | None
     read_timing: Callable[[Data], tuple[list[int], int]] | None = None
     max_side_px: int | None = None
 

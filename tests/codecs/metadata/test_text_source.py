@@ -73,7 +73,7 @@ def test_an_edit_by_another_program_makes_a_text_that_of_a_person(tmp_path: Path
     packet = stored_packet(data).replace(f'"en">{BOAT}'.encode(), f'"en">{SHIP}'.encode())
     with_xmp = FORMATS[Format.JPEG].with_xmp
     assert with_xmp is not None
-    people, model = read(tmp_path, with_xmp(data, packet, None))
+    people, model = read(tmp_path, with_xmp(data, packet))
     assert EmbeddedText(SHIP, "en") in people
     assert EmbeddedText(SHIP, "en") not in model
 
