@@ -56,9 +56,6 @@ MAX_IFD_ENTRIES = 512
 MAX_EXIF_TEXT_BYTES = 64 * 1024
 """The longest field of EXIF that is read. A JPEG segment can't hold more."""
 
-MAX_EXIF_NUMBERS = 16
-"""Numbers in one field of EXIF: a GPS position has three."""
-
 MAX_IPTC_DATASETS = 4_096
 """Datasets of IPTC-IIM; one keyword takes one."""
 

@@ -99,14 +99,14 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
     properties = {element.tag: element for element in published.elements}
     for name, others in texts_elsewhere.items():
         properties[name] = _merged(name, properties.get(name), others)
-    stored, shot = exif.read_ifd(blocks.exif or b""), exif.read_ifd(blocks.exif or b"", exif.EXIF_IFD)
+    stored, shot = exif.read_ifd(blocks.exif), exif.read_ifd(blocks.exif, exif.EXIF_IFD)
     return Record(
         properties,
         kept_profile(blocks.icc),
         frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, keep_location),
         frozenset(clean.removed),
-        _date(exif.text(shot.get(exif.DATE_TIME_ORIGINAL))),
-        _camera(exif.text(stored.get(exif.MAKE)), exif.text(stored.get(exif.MODEL))),
+        _date(shot.text(exif.DATE_TIME_ORIGINAL)),
+        _camera(stored.text(exif.MAKE), stored.text(exif.MODEL)),
     )
 
 
@@ -222,11 +222,10 @@ def _texts_beside_xmp(
                 add(name, text)
     for block in blocks.texts:
         add(TEXT_NAMES[block.keyword], block.text, block.language, is_comment=block.keyword == "comment")
-    for tag, value in exif.read_ifd(blocks.exif or b"").items():
-        if tag in exif.FIELDS:
-            name = exif.FIELDS[tag]
-            for text in exif.field_text(tag, value).split(";") if name in _ARRAYS else [exif.field_text(tag, value)]:
-                add(name, text)
+    main = exif.read_ifd(blocks.exif)
+    for tag, name in exif.FIELDS.items():
+        for text in main.text(tag).split(";") if name in _ARRAYS else [main.text(tag)]:
+            add(name, text)
     return found
 
 

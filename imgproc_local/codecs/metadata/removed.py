@@ -172,26 +172,23 @@ class Kinds:
 
 
 def _add_exif(found: Kinds, tiff: bytes) -> None:
-    for pointer in (None, exif.EXIF_IFD):
-        for tag, (start, end) in exif.field_ranges(tiff, pointer).items():
-            if tag in exif.FIELDS and not 0 <= end - start <= MAX_EXIF_TEXT_BYTES:
-                found.add(Removed.UNREADABLE)
-            if tag in exif.FIELDS or tag == exif.GPS_IFD:
-                continue
-            if tag in _EXIF_TECHNICAL and end - start <= _MAX_TECHNICAL_BYTES:
-                continue
-            if tag == _PADDING and not tiff[start:end].strip(_PADDING_BYTES):
-                continue
-            raw = tiff[start : min(end, start + MAX_EXIF_TEXT_BYTES)].removeprefix(b"ASCII\0\0\0")
-            if end < start or raw.strip(b"\0 "):
-                text = raw.decode("utf-8", "ignore").replace("\0", "")
-                found.add(_EXIF_KINDS.get(tag, Removed.OTHER), text)
-    if tiff.strip(b"\0 ") and not (exif.field_ranges(tiff) and exif.is_complete(tiff)):
+    main, shot, position = (exif.read_ifd(tiff, pointer) for pointer in (None, exif.EXIF_IFD, exif.GPS_IFD))
+    for tag, field in [*main.fields.items(), *shot.fields.items()]:
+        size = field.end - field.start
+        if tag in exif.FIELDS and not 0 <= size <= MAX_EXIF_TEXT_BYTES:
+            found.add(Removed.UNREADABLE)
+        if tag in exif.FIELDS or tag == exif.GPS_IFD or (tag in _EXIF_TECHNICAL and size <= _MAX_TECHNICAL_BYTES):
+            continue
+        raw = tiff[field.start : min(field.end, field.start + MAX_EXIF_TEXT_BYTES)].removeprefix(b"ASCII\0\0\0")
+        is_padding = tag == _PADDING and not raw.strip(_PADDING_BYTES)
+        if size < 0 or (raw.strip(b"\0 ") and not is_padding):
+            found.add(_EXIF_KINDS.get(tag, Removed.OTHER), raw.decode("utf-8", "ignore").replace("\0", ""))
+    is_complete = main.is_complete and shot.is_complete and position.is_complete
+    if tiff.strip(b"\0 ") and not (main.fields and is_complete):
         found.add(Removed.UNREADABLE)
-    position = exif.field_ranges(tiff, exif.GPS_IFD)
-    if exif.GPS_IFD in exif.field_ranges(tiff) and (set(position) - {_GPS_VERSION} or not position):
+    if exif.GPS_IFD in main.fields and (set(position.fields) - {_GPS_VERSION} or not position.fields):
         found.add(Removed.GPS)
-    if exif.has_second_ifd(tiff):
+    if main.has_next:
         found.add(Removed.THUMBNAIL)
 
 
