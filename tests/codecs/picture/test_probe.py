@@ -293,7 +293,7 @@ def test_avif_with_too_many_empty_extents_is_refused(tmp_path: Path, hostile: di
 def test_deeply_nested_boxes_do_not_recurse(hostile: dict[str, bytes]) -> None:
     data = hostile["nested-boxes.avif"]
     assert avif.read_header(data).frames == 1
-    assert len(avif.with_blocks(data, Blocks())) < len(data)
+    assert avif.with_blocks(data, Blocks()).count(b"moov") == 1
 
 
 def test_fill_bytes_without_a_marker_take_linear_time(tmp_path: Path, hostile: dict[str, bytes]) -> None:
