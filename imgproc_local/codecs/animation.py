@@ -17,11 +17,10 @@ from msgspec import structs
 from PIL import Image, features
 
 from imgproc_local.codecs.container import Blocks, Data, apng, avif
-from imgproc_local.codecs.picture.decode import open_upright
+from imgproc_local.codecs.picture.decode import open_upright, scaled
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.domain.errors import BrokenImage, CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 
@@ -175,7 +174,7 @@ def scaled_frames(path: Path, info: ImageInfo, size: ScaledSize, check_stop: Che
         frames = _Frames(frame_at, info, check_stop)
         for number in range(info.frames):
             frames.seek(number)
-            rows += scaled(_to_vips(frames), size).write_to_memory()
+            rows += scaled(_to_vips(frames), size.factor).write_to_memory()
     width, height = size.width_px, size.height_px
     stacked = of_samples(rows, width, height * info.frames, bands)
     stacked.set_type(pyvips.GValue.gint_type, "page-height", height)

@@ -19,9 +19,8 @@ from msgspec import structs
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import png, webp
 from imgproc_local.codecs.picture.complete import decode_complete
-from imgproc_local.codecs.picture.decode import evaluate, in_eight_bits, open_upright, to_srgb
+from imgproc_local.codecs.picture.decode import evaluate, in_eight_bits, open_upright, scaled, to_srgb
 from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 
@@ -69,7 +68,7 @@ def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_b
             # Lab and floating-point numbers are converted while they are decoded, and have no profile afterwards
             has_profile = image.get_typeof("icc-profile-data") != 0
         if size is not None:
-            image = scaled(image, size)
+            image = scaled(image, size.factor)
         if eight_bit:
             image = in_eight_bits(image)
         evaluate(image, source.check_stop, "pngsave", os.fspath(file), **_PNG_OPTIONS)

@@ -1,4 +1,4 @@
-"""TIFF, HEIC and camera raw files: the first two become JPEG or PNG, the last are refused by name."""
+"""TIFF, HEIC and camera raw files: the first two become JPEG or PNG, the last are refused."""
 
 from __future__ import annotations
 
@@ -48,18 +48,13 @@ def tiff(pixels: np.ndarray | Image.Image = RGB, **options: object) -> bytes:
     return pictures.saved(pixels, "TIFF", **options)
 
 
+LAB_OF_8_BITS = ImageCms.profileToProfile(
+    Image.fromarray(RGB), ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
+)
 ORIGINALS: dict[str, tuple[Callable[[], bytes], np.ndarray]] = {
     "8 bits": (tiff, RGB),
     "16 bits": (lambda: sixteen_bits(vips()).tiffsave_buffer(), RGB),
     "floating point": (lambda: vips().colourspace("scrgb").tiffsave_buffer(), RGB),
-    "Lab of 8 bits": (
-        lambda: tiff(
-            ImageCms.profileToProfile(
-                Image.fromarray(RGB), ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), outputMode="LAB"
-            )
-        ),
-        RGB,
-    ),
     "Lab": (lambda: vips().colourspace("lab").tiffsave_buffer(), RGB),
     "Lab of 16 bits": (lambda: vips().colourspace("labs").tiffsave_buffer(), RGB),
     "CMYK": (lambda: tiff(Image.fromarray(RGB).convert("CMYK")), RGB),
@@ -187,12 +182,11 @@ def with_tag(tag: int, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (with_tag(COMPRESSION, 50000), "Zstandard"),
-        (with_tag(COMPRESSION, 50001), "WebP"),
-        (with_tag(COMPRESSION, 34712), "JPEG 2000"),
+        (with_tag(COMPRESSION, 50000), "another method .50000.. Save it again with LZW"),
         (with_tag(BITS, 64), "64 bits"),
         (with_tag(PHOTOMETRIC, 6), "Save it again in RGB"),
         (tiff(Image.fromarray(np.zeros((4, 4), np.int32))), "signed"),
+        (tiff(LAB_OF_8_BITS), "Lab of 8 bits"),
     ],
 )
 def test_a_tiff_that_cannot_be_decoded_is_refused_with_the_reason(tmp_path: Path, data: bytes, message: str) -> None:
@@ -220,46 +214,31 @@ def test_pages_in_a_circle_are_counted_once(tmp_path: Path) -> None:
 # ---- camera raw ----
 
 
-def raw_tiff(maker: str, **tags: int) -> bytes:
-    """A TIFF with a small preview, and below it what a sensor recorded."""
-    fields: list[tuple[int, int, bytes]] = [
-        (254, 4, struct.pack("<I", 1)),
-        (262, 3, struct.pack("<HH", 2, 0)),
-        (271, 2, maker.encode() + b"\0"),
-        (330, 4, struct.pack("<I", 200)),
-        *((50706, 1, bytes((1, 6, 0, 0))) for name in tags if name == "dng"),
-    ]
-    out = bytearray(b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", len(fields)))
-    for tag, kind, raw in fields:
-        length = len(raw) if kind != 3 else 1
-        value = raw if len(raw) <= 4 else struct.pack("<I", 300)
-        out += struct.pack("<HHI", tag, kind, length if kind in (1, 2) else 1) + value.ljust(4, b"\0")
-    out += bytes(204 - len(out) - 4)
-    out += struct.pack("<H", 1) + struct.pack("<HHIHH", 262, 3, 1, 32803, 0) + bytes(4)
-    return bytes(out.ljust(300, b"\0") + maker.encode() + b"\0")
+def raw_tiff(*tags: int) -> bytes:
+    """A TIFF with a small preview and these tags, and below it what a sensor recorded."""
+    fields = [(254, 1), (262, 2), (330, 200), *((tag, 1) for tag in tags)]
+    out = b"II*\0" + struct.pack("<IH", 8, len(fields))
+    out += b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields)
+    return out.ljust(200, b"\0") + struct.pack("<HHHII", 1, 262, 4, 1, 32803 if not tags else 2) + bytes(100)
 
 
 @pytest.mark.parametrize(
-    ("data", "name"),
+    "data",
     [
-        (raw_tiff("NIKON CORPORATION"), "a Nikon raw file (NEF)"),
-        (raw_tiff("SONY"), "a Sony raw file (ARW)"),
-        (raw_tiff("Unknown"), "a camera raw file"),
-        (raw_tiff("Leica", dng=1), "a raw file (DNG)"),
-        (b"II*\0\x10\0\0\0CR\x02\0" + bytes(100), "a Canon raw file (CR2)"),
-        (b"\0\0\0\x18ftypcrx \0\0\0\1crx isom" + bytes(100), "a Canon raw file (CR3)"),
-        (b"FUJIFILMCCD-RAW 0201" + bytes(100), "a Fujifilm raw file (RAF)"),
-        (b"IIRO\x08\0\0\0" + bytes(100), "an Olympus or OM System raw file (ORF)"),
-        (b"IIU\0\x08\0\0\0" + bytes(100), "a Panasonic or Leica raw file (RW2)"),
+        raw_tiff(),
+        raw_tiff(50706),
+        b"II*\0\x10\0\0\0CR\x02\0" + bytes(100),
+        b"\0\0\0\x18ftypcrx \0\0\0\1crx isom" + bytes(100),
+        b"FUJIFILMCCD-RAW 0201" + bytes(100),
+        b"IIRO\x08\0\0\0" + bytes(100),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_raw_file_is_refused_by_name(tmp_path: Path, data: bytes, name: str) -> None:
+def test_a_camera_raw_file_is_refused_as_such(tmp_path: Path, data: bytes) -> None:
     path = pictures.write(tmp_path, data)
     for is_local, developed in ((True, "JPEG or TIFF"), (False, "JPEG")):
         with pytest.raises(UnsupportedImage) as refused:
             probe(path, 10**9, accepted_formats(Operation.PROCESS, local=is_local))
-        assert f"but got {name}: export it as {developed} first." in refused.value.message
+        assert f"but got a camera raw file: export it as {developed} first." in refused.value.message
 
 
 # ---- HEIC ----

@@ -15,10 +15,9 @@ from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.optimize import encode_file
-from imgproc_local.codecs.picture.decode import open_upright, to_srgb
+from imgproc_local.codecs.picture.decode import open_upright, scaled, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.picture.scale import scaled
 from imgproc_local.codecs.picture.source import ResultOptions, open_source
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.working_copy import working_copy
@@ -138,7 +137,7 @@ def test_pictures_are_scaled_as_by_libvips_thumbnail(tmp_path: Path, name: str, 
     size = info.scaled_within(width, width)
     assert size is not None
     expected = pyvips.Image.thumbnail(str(path), width, height=width, size="down")
-    ours = scaled(open_upright(path, info), size)
+    ours = scaled(open_upright(path, info), size.factor)
     assert (ours.width, ours.height) == (expected.width, expected.height)
     assert Sample(expected.copy_memory(), WHOLE).score(ours) >= 90
 

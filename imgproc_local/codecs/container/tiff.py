@@ -20,8 +20,16 @@ from imgproc_local.domain.image import Format, ImageInfo
 
 _SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
-_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, PHOTOMETRIC = 254, 256, 257, 258, 259, 262
-_ORIENTATION, _SAMPLES, SUB_IFDS, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 274, 277, 330, 338, 339
+_RAW_SIGNATURES = (
+    (0, b"FUJIFILMCCD-RAW"), (0, b"IIRO"), (0, b"IIRS"), (0, b"MMOR"), (0, b"IIU\0"), (0, b"FOVb"), (0, b"\0MRM"),
+    (4, b"ftypcrx "), (6, b"HEAPCCDR"), (8, b"CR\x02"),
+)  # fmt: skip
+"""Offset and bytes of raw files that are not TIFFs (RAF, ORF, RW2, X3F, MRW, CR3, CRW), and of CR2, which is one."""
+_DNG_VERSION, _SENSOR, _MAX_SUB_DIRECTORIES = 50706, (32803, 34892), 8
+"""A tag of DNG; photometric interpretations of DNG: a colour filter array, and linear raw."""
+
+_SUBFILE, _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC = 254, 256, 257, 258, 259, 262
+_ORIENTATION, _SAMPLES, _SUB_IFDS, _EXTRA_SAMPLES, _SAMPLE_FORMAT = 274, 277, 330, 338, 339
 _XMP, _IPTC, _PHOTOSHOP, _ICC, _EXIF_IFD, _GPS_IFD = 700, 33723, 34377, 34675, 34665, 34853
 
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8, 129: 1}
@@ -31,10 +39,6 @@ _MAX_NUMBERS = 16
 
 _READABLE = frozenset((1, 2, 3, 4, 5, 7, 8, 32773, 32946))
 """None, CCITT (1D, G3, G4), LZW, JPEG, Deflate and PackBits: what the libtiff in libvips' packages can decompress."""
-_REFUSED_COMPRESSIONS = {
-    6: "old-style JPEG", 34661: "JBIG", 34712: "JPEG 2000", 33003: "JPEG 2000", 33004: "JPEG 2000", 33005: "JPEG 2000",
-    34887: "LERC", 34925: "LZMA", 50000: "Zstandard", 50001: "WebP", 50002: "JPEG XL", 52546: "JPEG XL",
-}  # fmt: skip
 _COLOUR_SAMPLES = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}
 """The number of samples of a colour, by photometric interpretation: grey, RGB, palette, CMYK, YCbCr, Lab."""
 _YCBCR, _LAB, _JPEG = 6, 8, 7
@@ -79,6 +83,22 @@ def matches(head: bytes) -> bool:
     return head[:4] in _SIGNATURES
 
 
+def is_camera_raw(data: Data) -> bool:
+    """Whether the file is what a camera's sensor recorded, which a converter must develop first. Most are TIFFs."""
+    if any(data[offset : offset + len(signature)] == signature for offset, signature in _RAW_SIGNATURES):
+        return True
+    if not matches(data[:4]):
+        return False
+    try:
+        layout, page = first_directory(data)
+        places = numbers(data, layout, page.get(_SUB_IFDS))[:_MAX_SUB_DIRECTORIES]
+        pages = [page, *(directory(data, layout, place)[0] for place in places)]
+    except BrokenImage:
+        return False
+    colours = {number for each in pages for number in numbers(data, layout, each.get(_PHOTOMETRIC))[:1]}
+    return _DNG_VERSION in page or not colours.isdisjoint(_SENSOR)
+
+
 def read_header(data: Data) -> ImageInfo:
     """The properties of the first page. Raises: BrokenImage; UnsupportedImage, for one that libvips can't decode."""
     layout, first = _start(data)
@@ -91,7 +111,7 @@ def read_header(data: Data) -> ImageInfo:
     if not width or not height:
         raise BrokenImage(f"The TIFF's header makes no sense: {width}×{height} pixels.")
     bits = max(numbers(data, layout, page.get(_BITS)), default=1)
-    sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(PHOTOMETRIC, 1)
+    sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(_PHOTOMETRIC, 1)
     _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric == _LAB)
     orientation = number(_ORIENTATION, 1)
     colour_samples = _COLOUR_SAMPLES.get(photometric)
@@ -101,6 +121,8 @@ def read_header(data: Data) -> ImageInfo:
             "Expected a TIFF in grey, RGB, CMYK or Lab, with a palette, or in YCbCr compressed as JPEG, but got other"
             f" colours ({photometric}). Save it again in RGB."
         )
+    if (photometric, bits) == (_LAB, 8):  # libvips decodes others
+        raise UnsupportedImage("Expected a TIFF in RGB, or in Lab of 16 bits, but got Lab of 8 bits. Save it in RGB.")
     extra = numbers(data, layout, page.get(_EXTRA_SAMPLES))
     has_alpha = number(_SAMPLES, 1) > colour_samples and bool(extra) and extra[0] in _ALPHA
     return ImageInfo(
@@ -116,10 +138,9 @@ def read_header(data: Data) -> ImageInfo:
 
 def _require_readable(compression: int, bits: int, sample_format: int, *, is_lab: bool) -> None:
     if compression not in _READABLE:
-        name = _REFUSED_COMPRESSIONS.get(compression, f"method {compression}")
         raise UnsupportedImage(
-            f"Expected a TIFF that is not compressed, or by LZW, Deflate, PackBits, JPEG or fax, but got {name}."
-            " Save it again with LZW or Deflate."
+            "Expected a TIFF that is not compressed, or by LZW, Deflate, PackBits, JPEG or fax, but got another method"
+            f" ({compression}). Save it again with LZW or Deflate."
         )
     is_whole = sample_format in (_UNSIGNED, _UNDEFINED, *((_SIGNED,) if is_lab else ())) and bits in (1, 2, 4, 8, 16)
     if not is_whole and (sample_format, bits) != (_FLOAT, 32):
@@ -188,12 +209,6 @@ def numbers(data: Data, layout: Layout, entry: Entry | None) -> tuple[int, ...]:
     return unpack(f"{layout.order}{count}{_NUMBERS[entry.kind]}", data, entry.offset, "directory")
 
 
-def text(data: Data, entry: Entry | None) -> str:
-    """The text of a field; "" if there is no such field."""
-    raw = _bytes(data, entry, MAX_EXIF_TEXT_BYTES) or b""
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace").strip()
-
-
 def read_blocks(data: Data) -> Blocks:
     """The metadata of the first page; a block that is too large or lies outside the file counts as absent."""
     layout, page = first_directory(data)
@@ -205,13 +220,6 @@ def read_blocks(data: Data) -> Blocks:
     if datasets is None and resources is not None:
         datasets = iptc.from_photoshop(resources)
     return Blocks(_exif(data, layout, page), _bytes(data, page.get(_XMP)), datasets, _bytes(data, page.get(_ICC)))
-
-
-def is_lab_of_eight_bits(data: Data) -> bool:
-    """Whether the first page has colours that libvips fails to decode."""
-    layout, page = first_directory(data)
-    photometric, bits = (numbers(data, layout, page.get(tag))[:1] for tag in (PHOTOMETRIC, _BITS))
-    return (photometric, bits) == ((_LAB,), (8,))
 
 
 def photoshop_resources(data: Data) -> bytes | None:

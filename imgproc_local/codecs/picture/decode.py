@@ -13,16 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from PIL import Image, ImageCms
+from PIL import ImageCms
 
-from imgproc_local.codecs.container import tiff
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
@@ -62,7 +60,7 @@ def open_upright(
 ) -> pyvips.Image:
     """The picture with its orientation applied and colours and bit depth as stored; of a TIFF as `to_common_samples`.
 
-    It is decoded when it is evaluated, except HEIC and TIFFs in 8-bit Lab. `all_frames` stacks an animation's frames
+    It is decoded when it is evaluated, except HEIC. `all_frames` stacks an animation's frames
     into one tall picture, as libvips does; these are not rotated. `shrink` (1, 2, 4 or 8) scales a JPEG down while it
     is decoded.
     """
@@ -75,10 +73,7 @@ def open_upright(
     if info.format is Format.HEIC:
         return heic.open_upright(path)
     load = getattr(pyvips.Image, FORMATS[info.format].loader)
-    if info.format is Format.TIFF and _is_lab_of_eight_bits(path):
-        image = _lab_by_pillow(path)
-    else:
-        image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
+    image = load(os.fsencode(path), **options)  # pyvips rejects str with surrogates
     if info.format is Format.AVIF:
         return image  # libheif has applied the orientation
     if info.format is Format.TIFF:
@@ -106,23 +101,6 @@ def to_common_samples(image: pyvips.Image, info: ImageInfo) -> pyvips.Image:
     elif image.interpretation == "cmyk" and image.format == "ushort":
         image = (image >> 8).cast("uchar")
     return image
-
-
-def _is_lab_of_eight_bits(path: Path) -> bool:
-    with opened(path) as data:
-        return tiff.is_lab_of_eight_bits(data)
-
-
-def _lab_by_pillow(path: Path) -> pyvips.Image:
-    """A TIFF in 8-bit Lab, in memory as 16-bit sRGB. Pillow decodes it, because libvips expects a fourth band.
-
-    The white point is D50, as programs that write such files assume.
-    """
-    with Image.open(path, formats=["TIFF"]) as picture:
-        rows, width, height = picture.tobytes(), picture.width, picture.height
-    stored = pyvips.Image.new_from_memory(rows, width, height, 3, "uchar")
-    lab = stored[0].linear(100 / 255, 0).bandjoin(stored[1:3].copy(format="char").cast("float"))
-    return lab.copy(interpretation="lab").icc_export(output_profile="srgb", depth=16)
 
 
 def _float_to_srgb(image: pyvips.Image) -> pyvips.Image:
@@ -301,21 +279,24 @@ def scaled_down(path: Path, info: ImageInfo, max_side_px: int, check_stop: Check
     longer, shorter = max(info.width_px, info.height_px), min(info.width_px, info.height_px)
     shrink = max(step for step in (1, 2, 4, 8) if step == 1 or (longer // step >= max_side_px and shorter >= step))
 
-    def scaled(fail_on: str) -> pyvips.Image:
+    def decode(fail_on: str) -> pyvips.Image:
         image = open_upright(path, info, shrink=shrink, fail_on=fail_on)
-        return evaluate(_scaled(image, max_side_px), check_stop, "copy_memory")
+        factor = max_side_px / max(image.width, image.height)
+        return evaluate(scaled(image, factor) if factor < 1 else image, check_stop, "copy_memory")
 
     # in memory, so that it is decoded once for the mean of its alpha and for its pixels over white
-    return to_srgb(decode_complete(path, info, scaled))
+    return to_srgb(decode_complete(path, info, decode))
 
 
-def _scaled(image: pyvips.Image, max_side_px: int) -> pyvips.Image:
-    scale = max_side_px / max(image.width, image.height)
-    if scale >= 1:
-        return image
+def scaled(image: pyvips.Image, factor: float) -> pyvips.Image:
+    """A picture of any bands and 8 or 16 bits, scaled down; its profile and bit depth are preserved.
+
+    By Lanczos3 on the stored (not linear) samples, as libvips' `thumbnail` does: linear light would darken thin dark
+    lines and text. Alpha is premultiplied, so that the colours of transparent pixels do not spread to their neighbours.
+    """
     # each side at least one pixel
-    across, down = max(scale, 1 / image.width), max(scale, 1 / image.height)
+    across, down = max(factor, 1 / image.width), max(factor, 1 / image.height)
     if not image.hasalpha():
         return image.resize(across, vscale=down)
-    # premultiplied, so that the colours of transparent pixels don't spread to their neighbours
-    return image.premultiply().resize(across, vscale=down).unpremultiply().cast(image.format)
+    premultiplied = image.premultiply().resize(across, vscale=down)
+    return premultiplied.unpremultiply().rint().cast(image.format)

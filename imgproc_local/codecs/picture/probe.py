@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.codecs.container import Data, camera_raw, heic
+from imgproc_local.codecs.container import Data, heic, tiff
 from imgproc_local.codecs.container.bounds import MAX_FRAMES
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.errors import StageFailed, TooManyPixels, UnsupportedImage
@@ -85,10 +85,9 @@ def detect(data: Data, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
     Raises: UnsupportedImage if it is none of those `accepted`; the message names the file's type if it is known.
     """
     head = data[:512]
-    raw = camera_raw.name(data)
-    if raw is not None:
+    if tiff.is_camera_raw(data):
         developed = "JPEG or TIFF" if Format.TIFF in accepted else "JPEG"
-        raise unsupported(f"{raw}: export it as {developed} first", accepted)
+        raise unsupported(f"a camera raw file: export it as {developed} first", accepted)
     found = next((each for each, row in FORMATS.items() if row.container.matches(head)), None)
     if found is None:
         raise unsupported(_described(head), accepted)
