@@ -25,24 +25,32 @@ class Removed(StrEnum):
 
     GPS = "gps"
     LOCATION = "location"
-    EMAIL = "email"
     CONTACT = "contact"
-    OWNER = "owner"
-    FACES = "faces"
-    SERIAL_NUMBER = "serial_number"
+    PERSON = "person"
     IDENTIFIER = "identifier"
     CAMERA = "camera"
     DATE = "date"
     SOFTWARE = "software"
-    HISTORY = "history"
-    MAKER_NOTE = "maker_note"
     THUMBNAIL = "thumbnail"
     COMMENT = "comment"
-    DATA_TEXT = "data_text"
-    CONTENT_CREDENTIALS = "content_credentials"
-    APPENDED = "appended"
     OTHER = "other"
     UNREADABLE = "unreadable"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Removed:
+        """The kind that stands for one that an earlier version stored."""
+        return _EARLIER_KINDS.get(str(value), cls.OTHER)
+
+
+_EARLIER_KINDS = {
+    "email": Removed.CONTACT,
+    "owner": Removed.PERSON,
+    "faces": Removed.PERSON,
+    "serial_number": Removed.IDENTIFIER,
+    "history": Removed.SOFTWARE,
+    "maker_note": Removed.CAMERA,
+    "data_text": Removed.COMMENT,
+}
 
 
 MAX_TEXT_CHARACTERS = 32 * 1024
@@ -200,15 +208,15 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
     text that is mainly data, or that is longer than `MAX_TEXT_CHARACTERS`, becomes "".
     """
     if len(text) > MAX_TEXT_CHARACTERS:
-        return CleanText("", frozenset((Removed.DATA_TEXT,)))
+        return CleanText("", frozenset((Removed.COMMENT,)))
     if not _MAY_BE_PRIVATE.search(text):
         return CleanText(text)
     if _is_data(text):
-        return CleanText("", frozenset((Removed.DATA_TEXT, *_kinds_in(text))))
+        return CleanText("", frozenset((Removed.COMMENT, *_kinds_in(text))))
     removed: set[Removed] = set()
     cleaned = _without_data(text)
     if cleaned != text:
-        removed |= {Removed.DATA_TEXT, *_kinds_in(text)}
+        removed |= {Removed.COMMENT, *_kinds_in(text)}
     for kind, pattern, replacement in _PRIVATE:
         shorter = re.sub(pattern, replacement, cleaned)
         if shorter != cleaned:
@@ -222,7 +230,7 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
     shorter = re.sub(_BLOB, " ", cleaned)
     if not removed and shorter == text:
         return CleanText(text)
-    removed |= {Removed.DATA_TEXT} if shorter != cleaned else set()
+    removed |= {Removed.COMMENT} if shorter != cleaned else set()
     for remains, replacement in _TIDYING:
         shorter = re.sub(remains, replacement, shorter)
     cleaned = shorter.strip(_EDGES)
@@ -232,7 +240,7 @@ def clean_text(text: str, *, keep_sentences: bool = False) -> CleanText:
 _PRIVATE: tuple[tuple[Removed, str | re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (Removed.GPS, _URL, lambda link: " " if _POSITION_IN_URL.search(link[0]) else link[0]),
     (Removed.GPS, _MAP_LINK, " "),
-    (Removed.SERIAL_NUMBER, _SERIAL, " "),
+    (Removed.IDENTIFIER, _SERIAL, " "),
     (Removed.GPS, _GRID_REFERENCES, " "),
     (Removed.GPS, _COORDINATES, " "),
 )
@@ -251,7 +259,7 @@ def _personal(text: str) -> list[tuple[Removed, tuple[int, int]]]:
     from imgproc_local.domain.personal_numbers import folded, personal_numbers
 
     same_length = folded(text)
-    found = [(Removed.EMAIL, match.span()) for match in re.finditer(_EMAIL, same_length)]
+    found = [(Removed.CONTACT, match.span()) for match in re.finditer(_EMAIL, same_length)]
     kinds = {"telephone": Removed.CONTACT, "identity": Removed.IDENTIFIER}
     return found + [(kinds[kind], span) for kind, span in personal_numbers(same_length)]
 

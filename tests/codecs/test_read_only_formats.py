@@ -139,7 +139,7 @@ def test_the_metadata_of_a_tiff_is_read_and_published_without_private_data(tmp_p
     read = read_embedded(path, info)
     assert pictures.ALT_TEXT["en"] in {text.text for text in read.alt_text}
     assert (read.city, read.created, read.camera) == (pictures.PRESERVED["city"], "2031-05-06", "Examplecam")
-    kinds = {Removed.GPS, Removed.SERIAL_NUMBER, Removed.MAKER_NOTE, Removed.SOFTWARE}
+    kinds = {Removed.GPS, Removed.IDENTIFIER, Removed.CAMERA, Removed.SOFTWARE}
     assert kinds <= set(private_kinds(path, info, KeepLocation.CITY))
     size = info.scaled_within(100, None)
     for out in (

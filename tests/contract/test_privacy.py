@@ -22,7 +22,7 @@ from tests.support.service import Running, running
 FILENAME = "mail.one@private.example 61.0101, -1.0101 AB-4711-XZ.jpg"
 FORMATS = {"jpg": "JPEG", "webp": "WEBP"}
 TIME = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z")
-KINDS = set(Removed) - {Removed.UNREADABLE, Removed.CONTENT_CREDENTIALS, Removed.DATE}
+KINDS = set(Removed) - {Removed.UNREADABLE, Removed.DATE}
 
 
 def test_no_secret_of_an_upload_is_in_an_export(service: Running) -> None:

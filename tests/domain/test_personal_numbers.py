@@ -12,7 +12,7 @@ from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.human_words import human_text
 
 CAPTIONS = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
-PERSONAL = {Removed.EMAIL, Removed.CONTACT, Removed.IDENTIFIER}
+PERSONAL = {Removed.CONTACT, Removed.IDENTIFIER}
 
 
 @pytest.mark.parametrize("caption", CAPTIONS["personal"].strip().split("\n"))
@@ -34,9 +34,9 @@ def test_other_numbers_are_not_personal(caption: str) -> None:
     ["jane@example.com", "jane＠example．com", "jane @ example.com", "jane at example.com", "jane at example dot com"],
 )
 def test_an_email_address_takes_its_sentence_with_it(address: str) -> None:
-    expected = CleanText("A quiet lake.", frozenset((Removed.EMAIL,)))
+    expected = CleanText("A quiet lake.", frozenset((Removed.CONTACT,)))
     assert clean_text(f"A quiet lake. Write to {address} or come by.") == expected
-    assert clean_text(f"Write to {address} or come by") == CleanText("", frozenset((Removed.EMAIL,)))
+    assert clean_text(f"Write to {address} or come by") == CleanText("", frozenset((Removed.CONTACT,)))
     for text in ("More photos at example.com", "Sunset at St.Pauli", "A router at 192.168.0.1"):
         assert clean_text(text) == CleanText(text)
 
@@ -65,7 +65,7 @@ def test_a_position_takes_only_itself_away() -> None:
 def test_a_notice_of_rights_still_says_whose_the_picture_is() -> None:
     text = "© 2026 Jane Doe, jane＠doe.example, Tel. 0176 5550198"
     found = clean_text(text, keep_sentences=True)
-    assert found == CleanText("© 2026 Jane Doe", frozenset((Removed.EMAIL, Removed.CONTACT)))
+    assert found == CleanText("© 2026 Jane Doe", frozenset((Removed.CONTACT,)))
     assert clean_text(text).text == ""
 
 

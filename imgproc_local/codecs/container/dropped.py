@@ -20,8 +20,6 @@ _ICC_IN_GIF = b"ICCRGBG1012"
 _THUMBNAIL_RESOURCES, _RESOLUTION_RESOURCE, _DIGEST_RESOURCE = (0x0409, 0x040C), 0x03ED, 0x0425
 _RESOLUTION_BYTES, _DIGEST_BYTES = 16, 16
 _ADOBE_BYTES = 12
-_CREDENTIALS_UUID = bytes.fromhex("d8fec3d61b0e483c92975828877ec481")
-"""Source: C2PA specification 2.1, A.5."""
 _NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
 _PNG_RAW_PROFILE = "Raw profile type "
 _PNG_BLOCK_KEYWORDS = frozenset(
@@ -68,7 +66,7 @@ def _in_jpeg(data: Data, found: set[Removed]) -> None:
         elif segment.marker == jpeg.APP14 and head.startswith(b"Adobe") and size <= _ADOBE_BYTES:
             continue
         elif jpeg.APP0 <= segment.marker <= jpeg.APP15 and not _is_read(segment.marker, head):
-            found.add(_kind_of_segment(head))
+            found.add(Removed.OTHER)
     end = jpeg.picture_end(data)
     gain_map = jpeg.gain_map(data)
     start = end if gain_map is None else data.find(gain_map, end)
@@ -76,19 +74,13 @@ def _in_jpeg(data: Data, found: set[Removed]) -> None:
         found.add(Removed.THUMBNAIL)
     if _NOT_BLANK.search(data, start + len(gain_map or b"")):
         rest = data[start + len(gain_map or b"") :][:2]
-        found.add(Removed.THUMBNAIL if rest == b"\xff\xd8" else Removed.APPENDED)
+        found.add(Removed.THUMBNAIL if rest == b"\xff\xd8" else Removed.OTHER)
 
 
 def _is_read(marker: int, head: bytes) -> bool:
     if marker == jpeg.APP1:
         return head.startswith(jpeg.EXTENDED_XMP)
     return marker == jpeg.APP2 and head.startswith((jpeg.ICC, jpeg.MPF, *jpeg.GAIN_MAP_IDENTIFIERS))
-
-
-def _kind_of_segment(head: bytes) -> Removed:
-    if head.startswith(b"JP"):
-        return Removed.CONTENT_CREDENTIALS
-    return Removed.SOFTWARE if head.startswith(b"Ducky") else Removed.OTHER
 
 
 def _in_resources(resources: bytes) -> set[Removed]:
@@ -124,10 +116,10 @@ def _in_png(data: Data, found: set[Removed]) -> None:
             texts_left -= 1
             texts.add(kind, png.text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
         elif chunk.kind[0] & 0x20 and (chunk.kind not in _PNG_TECHNICAL or size > _MAX_TECHNICAL_BYTES):
-            found.add(Removed.CONTENT_CREDENTIALS if chunk.kind == b"caBX" else Removed.OTHER)
+            found.add(Removed.OTHER)
     found |= texts.kinds
     if _NOT_BLANK.search(data, end):
-        found.add(Removed.APPENDED)
+        found.add(Removed.OTHER)
 
 
 def _in_gif(data: Data, found: set[Removed]) -> None:
@@ -139,7 +131,7 @@ def _in_gif(data: Data, found: set[Removed]) -> None:
             found.add(Removed.OTHER if block.label == gif.APPLICATION else Removed.COMMENT)
     # some programs write bytes before the trailer
     if _NOT_BLANK.search(data, data.find(b"\x3b", end) + 1 or len(data)):
-        found.add(Removed.APPENDED)
+        found.add(Removed.OTHER)
 
 
 def _in_webp(data: Data, found: set[Removed]) -> None:
@@ -150,21 +142,17 @@ def _in_webp(data: Data, found: set[Removed]) -> None:
             inner = {part.kind for part in webp.chunks(data, chunk.payload + 16, chunk.end)}
             found |= {Removed.OTHER} if inner - set(webp.PICTURE_DATA) else set()
         elif chunk.kind not in webp.KNOWN_CHUNKS:
-            found.add(Removed.CONTENT_CREDENTIALS if chunk.kind == b"C2PA" else Removed.OTHER)
+            found.add(Removed.OTHER)
     if _NOT_BLANK.search(data, end):
-        found.add(Removed.APPENDED)
+        found.add(Removed.OTHER)
 
 
 def _in_avif(data: Data, found: set[Removed]) -> None:
     if avif.thumbnails(data):
         found.add(Removed.THUMBNAIL)
-    # the XMP packet is a block, and content credentials have their own kind
     packet, known = avif.xmp_box(data), bytearray(avif.blanked(data))
-    for box in avif.boxes(data, 0, len(data)):
-        is_signed = box.kind == b"uuid" and data[box.body : box.body + 16] == _CREDENTIALS_UUID
-        found |= {Removed.CONTENT_CREDENTIALS} if is_signed else set()
-        if is_signed or (packet and box.start == packet.start):
-            known[box.start : box.end] = data[box.start : box.end]
+    if packet:  # which is a block
+        known[packet.start : packet.end] = data[packet.start : packet.end]
     if known != data[:]:
         found.add(Removed.OTHER)
 

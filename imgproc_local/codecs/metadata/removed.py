@@ -7,7 +7,7 @@ how pixels are stored, and empty ones, have no kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from xml.etree import ElementTree as ET
 
 from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
@@ -16,34 +16,23 @@ from imgproc_local.codecs.metadata.bounds import MAX_EXIF_TEXT_BYTES, MAX_SCANNE
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
 
-_EXIF_KINDS = {
-    0x000B: Removed.SOFTWARE,  # ProcessingSoftware
-    0x010F: Removed.CAMERA,  # Make
-    0x0110: Removed.CAMERA,  # Model
-    0x0131: Removed.SOFTWARE,
-    0x0132: Removed.DATE,
-    0x013C: Removed.SOFTWARE,  # HostComputer
-    0x927C: Removed.MAKER_NOTE,
-    0x9286: Removed.COMMENT,  # UserComment
-    0xA420: Removed.IDENTIFIER,  # ImageUniqueID
-    0xA430: Removed.OWNER,  # CameraOwnerName
-    0xA431: Removed.SERIAL_NUMBER,
-    0xA435: Removed.SERIAL_NUMBER,
-    0xA436: Removed.COMMENT,  # ImageTitle
-    0xA437: Removed.OWNER,  # Photographer
-    0xA438: Removed.OWNER,  # ImageEditor
-    0xC614: Removed.CAMERA,  # UniqueCameraModel
-    0xC62F: Removed.SERIAL_NUMBER,
-    0xC634: Removed.MAKER_NOTE,  # DNGPrivateData
-    0xC65D: Removed.IDENTIFIER,  # RawDataUniqueID
-    0xC68B: Removed.IDENTIFIER,  # OriginalRawFileName
-    **dict.fromkeys((0x9003, 0x9004, *range(0x9010, 0x9013), *range(0x9290, 0x9293)), Removed.DATE),
-    **dict.fromkeys(range(0xA439, 0xA43D), Removed.SOFTWARE),  # firmware, developing and editing software
-    **dict.fromkeys((0x829A, 0x829D, *range(0x8822, 0x8825), *range(0x8827, 0x8836)), Removed.CAMERA),
-    **dict.fromkeys((*range(0x9201, 0x9218), *range(0x9400, 0x9406), *range(0xA20B, 0xA218)), Removed.CAMERA),
-    **dict.fromkeys((*range(0xA300, 0xA40D), *range(0xA432, 0xA435), *range(0xA460, 0xA463)), Removed.CAMERA),
-}
-"""By tag in IFD0 or the Exif IFD. Source: CIPA DC-008 (Exif 3.0); Adobe DNG 1.7."""
+
+def _by_number(numbers: Mapping[Removed, Iterable[int]]) -> dict[int, Removed]:
+    return {number: kind for kind, each in numbers.items() for number in each}
+
+
+_EXIF_KINDS = _by_number({
+    Removed.CAMERA: (0x010F, 0x0110, 0x829A, 0x829D, *range(0x8822, 0xA500), 0xC614, 0xC634),
+    Removed.SOFTWARE: (0x000B, 0x0131, 0x013C, *range(0xA439, 0xA43D)),
+    Removed.DATE: (0x0132, 0x9003, 0x9004, *range(0x9010, 0x9013), *range(0x9290, 0x9293)),
+    Removed.IDENTIFIER: (0xA420, 0xA431, 0xA435, 0xC62F, 0xC65D, 0xC68B),
+    Removed.PERSON: (0xA430, 0xA437, 0xA438),
+    Removed.COMMENT: (0x9286, 0xA436),
+})  # fmt: skip
+"""By tag in IFD0 or the Exif IFD; most fields of the latter are about the camera.
+
+Source: CIPA DC-008 (Exif 3.0); Adobe DNG 1.7.
+"""
 
 _EXIF_TECHNICAL = frozenset(
     (
@@ -57,57 +46,53 @@ _MAX_TECHNICAL_BYTES = 48
 """The longest of them, ReferenceBlackWhite, has six rational numbers."""
 _GPS_VERSION = 0
 
-_IPTC_KINDS = {
-    22: Removed.IDENTIFIER,
-    **dict.fromkeys((26, 27), Removed.LOCATION),
-    **dict.fromkeys((30, 35, 37, 38, 47, 55, 60, 62, 63), Removed.DATE),
-    **dict.fromkeys((65, 70, 221), Removed.SOFTWARE),
-    **dict.fromkeys((103, 184, 187, 188, 189), Removed.IDENTIFIER),
-    118: Removed.CONTACT,
-    **dict.fromkeys((121, 230), Removed.COMMENT),
-    190: Removed.OWNER,
-    **dict.fromkeys((200, 201, 202), Removed.THUMBNAIL),
-    231: Removed.HISTORY,
-    232: Removed.CAMERA,
-}
+_IPTC_KINDS = _by_number({
+    Removed.LOCATION: (26, 27),
+    Removed.DATE: (30, 35, 37, 38, 47, 55, 60, 62, 63),
+    Removed.SOFTWARE: (65, 70, 221, 231),
+    Removed.IDENTIFIER: (22, 103, 184, 187, 188, 189),
+    Removed.CONTACT: (118,),
+    Removed.COMMENT: (121, 230),
+    Removed.PERSON: (190,),
+    Removed.THUMBNAIL: (200, 201, 202),
+})  # fmt: skip
 """By dataset of record 2. Source: IIM 4.2; ExifTool's tag names for the datasets above 185."""
 _IPTC_TECHNICAL = frozenset(((1, 0), (1, 20), (1, 22), (1, 90), (2, 0), (2, 135)))
 """Version, file format and encoding; language."""
 _PREVIEW_RECORDS = (7, 8, 9)
 
-_XMP_KINDS = (
-    (("gps", "latitude", "longitude", "altitude"), Removed.GPS),
-    (("serialnumber",), Removed.SERIAL_NUMBER),
-    (("email",), Removed.EMAIL),
-    (("citel", "telephone", "phone"), Removed.CONTACT),
-    (("history", "derivedfrom", "ancestors", "ingredients", "pantry", "manifest"), Removed.HISTORY),
-    (("thumbnail",), Removed.THUMBNAIL),
-    (("region", "faces"), Removed.FACES),
-    (("ownername", "authornames", "contributor", "photographer", "imageeditor"), Removed.OWNER),
-    (("makernote",), Removed.MAKER_NOTE),
-    (("provenance",), Removed.CONTENT_CREDENTIALS),
-    (("software", "creatortool", "firmware"), Removed.SOFTWARE),
-    (("usercomment", "imagedescription", "label", "notes", "caption"), Removed.COMMENT),
-    (("documentid", "instanceid", "uniqueid", "guid", "identifier", "filename", "transactionid", "digest"),
-     Removed.IDENTIFIER),
-    (("transmissionreference", "projectreference", "jobid"), Removed.IDENTIFIER),
-    (("location", "sublocation"), Removed.LOCATION),
-    (("date", "timestamp"), Removed.DATE),
-)  # fmt: skip
-"""By a part of the local name in lower case, the first that occurs."""
+_NAMED_KINDS = {
+    Removed.GPS: ("gps", "latitude", "longitude", "altitude"),
+    Removed.CONTACT: ("email", "citel", "phone"),
+    Removed.SOFTWARE: (
+        "history", "derivedfrom", "ancestors", "ingredients", "pantry", "software", "creatortool", "firmware",
+        "parameters", "prompt", "workflow",
+    ),
+    Removed.THUMBNAIL: ("thumbnail",),
+    Removed.PERSON: (
+        "region", "faces", "ownername", "authornames", "contributor", "photographer", "imageeditor",
+    ),
+    Removed.CAMERA: ("makernote",),
+    Removed.COMMENT: ("usercomment", "imagedescription", "label", "notes", "caption", "warning"),
+    Removed.IDENTIFIER: (
+        "serialnumber", "documentid", "instanceid", "uniqueid", "guid", "identifier", "filename", "transactionid",
+        "digest", "transmissionreference", "projectreference", "jobid",
+    ),
+    Removed.LOCATION: ("location",),
+    Removed.DATE: ("date", "timestamp", "create", "modify", "creation time"),
+}  # fmt: skip
+"""By a part of the name of an XMP property or the keyword of a PNG text in lower case, the first that occurs."""
 
-_XMP_NAMESPACES = {
-    "http://ns.adobe.com/exif/1.0/": Removed.CAMERA,
-    "http://cipa.jp/exif/1.0/": Removed.CAMERA,
-    "http://ns.adobe.com/exif/1.0/aux/": Removed.CAMERA,
-    "http://ns.adobe.com/tiff/1.0/": Removed.CAMERA,
-    "http://ns.microsoft.com/photo/1.0/": Removed.CAMERA,
-    "http://www.dji.com/drone-dji/1.0/": Removed.CAMERA,
-    "http://ns.adobe.com/camera-raw-settings/1.0/": Removed.SOFTWARE,
-    "http://ns.adobe.com/xap/1.0/mm/": Removed.HISTORY,
-    "http://www.gimp.org/xmp/": Removed.SOFTWARE,
-}
-"""The kind of a property whose name says nothing."""
+_NAMESPACE_KINDS = {
+    Removed.CAMERA: (
+        "{http://ns.adobe.com/exif/", "{http://cipa.jp/exif/", xmp.TIFF, "{http://ns.microsoft.com/photo/",
+        "{http://www.dji.com/",
+    ),
+    Removed.SOFTWARE: (
+        "{http://ns.adobe.com/camera-raw-settings/", "{http://ns.adobe.com/xap/1.0/mm/", "{http://www.gimp.org/",
+    ),
+}  # fmt: skip
+"""The kind of a property whose name says nothing, by the beginning of its namespace."""
 
 _XMP_TECHNICAL_NAMES = """
 BitsPerSample ColorMode ColorSpace ComponentsConfiguration Compression ExifVersion FlashpixVersion ICCProfile
@@ -118,17 +103,6 @@ XResolution YCbCrCoefficients YCbCrPositioning YCbCrSubSampling YResolution form
 _XMP_TECHNICAL = frozenset(_XMP_TECHNICAL_NAMES.split())
 """Local names of fields that describe the stored pixels, of arrays, and of the rating, which is not private."""
 
-_PNG_KINDS = {
-    "source": Removed.CAMERA,
-    "creation time": Removed.DATE,
-    "create": Removed.DATE,
-    "modify": Removed.DATE,
-    "warning": Removed.COMMENT,
-    "parameters": Removed.SOFTWARE,
-    "prompt": Removed.SOFTWARE,
-    "workflow": Removed.SOFTWARE,
-}
-"""Keywords of PNG texts in lower case. Source: W3C PNG specification, third edition, 11.3.3.1; ImageMagick."""
 _PNG_TECHNICAL = frozenset(name.lower() for name in _XMP_TECHNICAL)
 _MAX_TECHNICAL_CHARACTERS = 32
 _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
@@ -137,7 +111,7 @@ _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
 _DISPLAY_SERIAL = re.compile("mmod|serial")
 """In macOS's tag and in the keys of colord's metadata that hold the serial number of a display."""
 _FREE_TEXT_KINDS = (Removed.COMMENT, Removed.OTHER)
-_KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.EMAIL, Removed.CONTACT, Removed.SERIAL_NUMBER, Removed.IDENTIFIER))
+_KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.CONTACT, Removed.IDENTIFIER))
 """Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
 
 
@@ -214,9 +188,9 @@ def _add_profile(found: Kinds, profile: bytes) -> None:
     descriptions, others = (part.decode("latin-1").replace("\0", "") for part in icc.left_out(profile))
     texts = (descriptions + others)[:MAX_SCANNED_CHARACTERS]
     # without positions: they look like measured colours
-    found.kinds |= clean_text(texts).removed & {Removed.EMAIL, Removed.SERIAL_NUMBER}
+    found.kinds |= clean_text(texts).removed & {Removed.CONTACT, Removed.IDENTIFIER}
     if others.strip():
-        found.add(Removed.SERIAL_NUMBER if _DISPLAY_SERIAL.search(others) else Removed.OTHER)
+        found.add(Removed.IDENTIFIER if _DISPLAY_SERIAL.search(others) else Removed.OTHER)
 
 
 def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
@@ -280,15 +254,18 @@ def kind_of_keyword(keyword: str) -> Removed | None:
     prefix, _, local = keyword.lower().rpartition(":")
     if prefix in ("icc", "png") or local in _PNG_TECHNICAL:
         return None
-    named = next((kind for parts, kind in _XMP_KINDS if any(part in keyword.lower() for part in parts)), None)
-    return named or _PNG_KINDS.get(local) or (Removed.CAMERA if prefix.startswith("exif") else Removed.OTHER)
+    return _named_kind(keyword) or (Removed.CAMERA if prefix.startswith("exif") else Removed.OTHER)
 
 
 def _kind_of(name: str) -> Removed | None:
     """The kind of a property or field that is not published; None if it describes how pixels are stored."""
-    namespace, _, local = name.rpartition("}")
+    local = name.rpartition("}")[2]
     if local in _XMP_TECHNICAL or name.startswith(xmp.RDF):
         return None
-    lower = local.lower()
-    named = next((kind for parts, kind in _XMP_KINDS if any(part in lower for part in parts)), None)
-    return named or _XMP_NAMESPACES.get(namespace[1:], Removed.OTHER)
+    by_namespace = (kind for kind, starts in _NAMESPACE_KINDS.items() if name.startswith(starts))
+    return _named_kind(local) or next(by_namespace, Removed.OTHER)
+
+
+def _named_kind(name: str) -> Removed | None:
+    lower = name.lower()
+    return next((kind for kind, parts in _NAMED_KINDS.items() if any(part in lower for part in parts)), None)

@@ -24,7 +24,7 @@ def test_pictures_that_need_a_text_are_marked_and_come_first(program: Program, t
     assert [Path(image["file"]).name for image in images] == order
     for image in images:
         unknown = image["original_filename"].startswith("IMG")
-        assert ({"gps", "serial_number", "thumbnail"} <= set(image["removed"])) is not unknown
+        assert ({"gps", "identifier", "thumbnail"} <= set(image["removed"])) is not unknown
         assert image["removed"] == sorted(image["removed"])
         assert [text["language_code"] for text in image["translations"]] == ["ja", "en"]
         assert [text["needs_text"] for text in image["translations"]] == [unknown, unknown]

@@ -54,7 +54,7 @@ def test_an_optimized_file_has_only_what_conversion_needs_of_its_profile(tmp_pat
     path = pictures.write(tmp_path, source(name, planted()))
     info = probe(path, MAX_PIXELS)
     assert len(markers_in(path.read_bytes(), file_format)) == len(MARKERS)
-    assert {Removed.EMAIL, Removed.SERIAL_NUMBER} <= set(private_kinds(path, info))
+    assert {Removed.CONTACT, Removed.IDENTIFIER} <= set(private_kinds(path, info))
     out = optimize_file(path, info, never_stop)
     assert out is not None
     assert markers_in(out, file_format) == []
@@ -120,10 +120,10 @@ def test_an_srgb_profile_that_remains_in_an_avif_is_written_anew_before_it_is_se
     [
         ({}, ()),
         ({b"dmnd": profiles.description("Vendor"), b"tech": b"sig \0\0\0\0CRT "}, ()),
-        ({b"cprt": profiles.text("by jane.doe@private.example")}, (Removed.EMAIL,)),
+        ({b"cprt": profiles.text("by jane.doe@private.example")}, (Removed.CONTACT,)),
         ({b"prV8": b"data\0\0\0\0Words"}, (Removed.OTHER,)),
-        ({b"mmod": b"mmod\0\0\0\0\0\0\x06\x10\0\0\x92\x32\x4b\x5d\x31\x22"}, (Removed.SERIAL_NUMBER,)),
-        ({b"meta": b"dict\0\0\0\0" + "EDID_serial".encode("utf-16-be")}, (Removed.SERIAL_NUMBER,)),
+        ({b"mmod": b"mmod\0\0\0\0\0\0\x06\x10\0\0\x92\x32\x4b\x5d\x31\x22"}, (Removed.IDENTIFIER,)),
+        ({b"meta": b"dict\0\0\0\0" + "EDID_serial".encode("utf-16-be")}, (Removed.IDENTIFIER,)),
         ({b"rTRC": profiles.gamma() + b"\0\0Words"}, (Removed.OTHER,)),
     ],
     ids=["vendor's", "vendor's of a display", "e-mail", "private tag", "macOS", "colord", "padding"],

@@ -6,6 +6,7 @@ import struct
 import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from imgproc_local.codecs.container import Blocks, avif_writer
@@ -21,49 +22,31 @@ from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.pictures import never_stop
 
 MAX_PIXELS = 10**9
-GPS, LOCATION, EMAIL, CONTACT = Removed.GPS, Removed.LOCATION, Removed.EMAIL, Removed.CONTACT
-OWNER, SERIAL, IDENTIFIER, CAMERA = Removed.OWNER, Removed.SERIAL_NUMBER, Removed.IDENTIFIER, Removed.CAMERA
-DATE, SOFTWARE, HISTORY, COMMENT = Removed.DATE, Removed.SOFTWARE, Removed.HISTORY, Removed.COMMENT
-MAKER_NOTE, THUMBNAIL, DATA, OTHER = Removed.MAKER_NOTE, Removed.THUMBNAIL, Removed.DATA_TEXT, Removed.OTHER
-CREDENTIALS, APPENDED, UNREADABLE = Removed.CONTENT_CREDENTIALS, Removed.APPENDED, Removed.UNREADABLE
+GPS, LOCATION, CONTACT, PERSON = Removed.GPS, Removed.LOCATION, Removed.CONTACT, Removed.PERSON
+IDENTIFIER, CAMERA, DATE, SOFTWARE = Removed.IDENTIFIER, Removed.CAMERA, Removed.DATE, Removed.SOFTWARE
+THUMBNAIL, COMMENT, OTHER, UNREADABLE = Removed.THUMBNAIL, Removed.COMMENT, Removed.OTHER, Removed.UNREADABLE
 
 EXIF_KINDS = {
-    0x010D: OTHER, 0x0131: SOFTWARE, 0x013C: SOFTWARE, 0x02BC: OTHER, 0x83BB: OTHER, 0x8649: OTHER, 0xC4A5: OTHER,
-    0xC614: CAMERA, 0xC62F: SERIAL, 0xC65D: IDENTIFIER, 0xC68B: IDENTIFIER, 0xFE99: OTHER, 0x927C: MAKER_NOTE,
-    0x9286: COMMENT, 0xA420: IDENTIFIER, 0xA430: OWNER, 0xA431: SERIAL, 0xA434: CAMERA, 0xA435: SERIAL, 0xA436: COMMENT,
-    0xA437: OWNER, 0xA438: OWNER, 0xA439: SOFTWARE, 0xA43A: SOFTWARE, 0x010F: CAMERA, 0x0110: CAMERA, 0x0132: DATE,
-    0x9003: DATE, 0x829A: CAMERA,
+    0x0131: SOFTWARE, 0x0110: CAMERA, 0x0132: DATE, 0xC62F: IDENTIFIER, 0xFE99: OTHER, 0x927C: CAMERA, 0x9286: COMMENT,
+    0xA430: PERSON, 0xA431: IDENTIFIER, 0xA434: CAMERA, 0xA439: SOFTWARE, 0x9003: DATE, 0x8649: OTHER,
 }  # fmt: skip
-IPTC_KINDS = {
-    10: OTHER, 12: OTHER, 22: IDENTIFIER, 26: LOCATION, 27: LOCATION, 35: DATE, 37: DATE, 45: OTHER, 50: OTHER,
-    55: DATE, 60: DATE, 62: DATE, 65: SOFTWARE, 70: SOFTWARE, 75: OTHER, 92: LOCATION, 103: IDENTIFIER, 118: CONTACT,
-    130: OTHER, 184: IDENTIFIER, 187: IDENTIFIER, 221: SOFTWARE, 255: OTHER,
-}  # fmt: skip
+IPTC_KINDS = {10: OTHER, 22: IDENTIFIER, 27: LOCATION, 55: DATE, 65: SOFTWARE, 92: LOCATION, 118: CONTACT}
 XMP_KINDS = {
-    "exif:GPSLatitude": GPS, "exif:GPSLongitude": GPS, "exif:GPSAltitude": GPS, "exif:UserComment": COMMENT,
-    "exif:ImageUniqueID": IDENTIFIER, "exifEX:BodySerialNumber": SERIAL, "exifEX:LensSerialNumber": SERIAL,
-    "exifEX:CameraOwnerName": OWNER, "aux:SerialNumber": SERIAL, "aux:LensSerialNumber": SERIAL, "aux:OwnerName": OWNER,
-    "xmp:CreatorTool": SOFTWARE, "xmp:Label": COMMENT, "tiff:Software": SOFTWARE, "tiff:Make": CAMERA,
-    "xmpMM:DocumentID": IDENTIFIER, "xmpMM:InstanceID": IDENTIFIER, "xmpMM:OriginalDocumentID": IDENTIFIER,
-    "crs:RawFileName": IDENTIFIER, "lr:hierarchicalSubject": OTHER, "photoshop:TransmissionReference": IDENTIFIER,
-    "photoshop:History": HISTORY, "photoshop:LegacyIPTCDigest": IDENTIFIER, "dc:identifier": IDENTIFIER,
-    "dc:source": OTHER, "dc:contributor": OWNER, "Iptc4xmpCore:Location": LOCATION,
-    "Iptc4xmpExt:DigImageGUID": IDENTIFIER, "Iptc4xmpExt:AddlModelInfo": OTHER, "xmpNote:HasExtendedXMP": OTHER,
-    "digiKam:CaptionsAuthorNames": OWNER, "MicrosoftPhoto:LensModel": CAMERA, "GPano:StitchingSoftware": SOFTWARE,
-    "GPano:CaptureSoftware": SOFTWARE, "plus:FileNameAsDelivered": IDENTIFIER, "acme:Unknown": OTHER,
-    "exif:DateTimeOriginal": DATE, "photoshop:DateCreated": DATE, "xmp:MetadataDate": DATE,
+    "exif:GPSLatitude": GPS, "exif:UserComment": COMMENT, "exifEX:LensSerialNumber": IDENTIFIER,
+    "aux:OwnerName": PERSON, "xmp:CreatorTool": SOFTWARE, "tiff:Make": CAMERA, "xmpMM:InstanceID": IDENTIFIER,
+    "crs:RawFileName": IDENTIFIER, "lr:hierarchicalSubject": OTHER, "photoshop:History": SOFTWARE,
+    "photoshop:LegacyIPTCDigest": IDENTIFIER, "dc:source": OTHER, "Iptc4xmpCore:Location": LOCATION,
+    "xmpNote:HasExtendedXMP": OTHER, "digiKam:CaptionsAuthorNames": PERSON, "MicrosoftPhoto:LensModel": CAMERA,
+    "GPano:StitchingSoftware": SOFTWARE, "acme:Unknown": OTHER, "photoshop:DateCreated": DATE,
 }  # fmt: skip
 XMP_FIELD_KINDS = {
-    "CiEmailWork": EMAIL, "CiTelWork": CONTACT, "CiAdrExtadr": LOCATION, "CiAdrPcode": LOCATION,
-    "Sublocation": LOCATION, "LocationName": LOCATION, "LocationId": LOCATION, "LicensorEmail": EMAIL,
-    "LicensorTelephone1": CONTACT, "LicensorStreetAddress": LOCATION, "LicensorPostalCode": LOCATION,
+    "CiEmailWork": CONTACT, "CiAdrPcode": LOCATION, "Sublocation": LOCATION, "LicensorTelephone1": CONTACT,
 }  # fmt: skip
 TEXT_KINDS = dict.fromkeys(planted.IN_WORDS, GPS) | {
-    name: EMAIL if "mail" in name else SERIAL if "serial" in name else DATA
+    name: CONTACT if "mail" in name or "telephone" in name else IDENTIFIER if "serial" in name else COMMENT
     for name in planted.IN_WORDS
-    if "mail" in name or name.startswith(("serial", "hash", "identifier", "JSON"))
+    if "mail" in name or name.startswith(("serial", "hash", "identifier", "JSON", "telephone"))
 }
-TEXT_KINDS |= {name: CONTACT for name in TEXT_KINDS if name.startswith("telephone")}
 TEXT_KINDS |= dict.fromkeys(("bank account", "card", "identity number", "password"), IDENTIFIER)
 
 
@@ -105,19 +88,25 @@ def with_xmp(inner: str, attributes: str = "") -> bytes:
     return jpeg((0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet.encode()))
 
 
+def test_a_secret_in_any_planted_place_of_a_block_is_reported(tmp_path: Path) -> None:
+    for tag in (*planted.EXIF_MAIN, *planted.EXIF_SHOT):
+        for pointer in (None, 0x8769):
+            assert kinds(tmp_path, with_exif(tag, b"Secret planted\0", pointer)), hex(tag)
+            assert kinds(tmp_path, with_exif(tag, b"\0" * 12, pointer)) == set()
+    for number in planted.IPTC_DATASETS:
+        assert kinds(tmp_path, with_iptc(number, b"Secret planted")), number
+    assert kinds(tmp_path, with_iptc(92, b"Secret planted"), KeepLocation.ALL) == set()
+    for name in planted.XMP_SIMPLE:
+        assert kinds(tmp_path, with_xmp(f"<{name}>Secret planted</{name}>")), name
+        assert kinds(tmp_path, with_xmp("", f' {name}="Secret planted"')), name
+        assert kinds(tmp_path, with_xmp(f"<{name}> </{name}>")) == set()
+    for name in (*planted.XMP_CONTACT, *planted.XMP_LOCATION, *planted.XMP_LICENSOR):
+        assert kinds(tmp_path, with_xmp(in_structure(name))), name
+
+
 @pytest.mark.parametrize("tag", EXIF_KINDS, ids=hex)
 def test_a_secret_in_exif_is_reported_by_its_kind(tmp_path: Path, tag: int) -> None:
-    for pointer in (None, 0x8769):
-        assert kinds(tmp_path, with_exif(tag, b"Secret planted\0", pointer)) == {EXIF_KINDS[tag]}
-        assert kinds(tmp_path, with_exif(tag, b"\0" * 12, pointer)) == set()
-
-
-def test_the_tables_have_every_place_that_is_planted() -> None:
-    assert {*planted.EXIF_MAIN, *planted.EXIF_SHOT} <= EXIF_KINDS.keys()
-    assert set(planted.IPTC_DATASETS) == IPTC_KINDS.keys()
-    assert set(planted.XMP_SIMPLE) <= XMP_KINDS.keys()
-    assert {*planted.XMP_CONTACT, *planted.XMP_LOCATION, *planted.XMP_LICENSOR} == XMP_FIELD_KINDS.keys()
-    assert TEXT_KINDS.keys() == planted.IN_WORDS.keys()
+    assert kinds(tmp_path, with_exif(tag, b"Secret planted\0")) == {EXIF_KINDS[tag]}
 
 
 @pytest.mark.parametrize("tag", [*planted.EXIF_GPS, 1, 2, 3, 4, 6], ids=hex)
@@ -129,8 +118,6 @@ def test_each_field_of_a_position_in_exif_is_reported(tmp_path: Path, tag: int) 
 @pytest.mark.parametrize("number", IPTC_KINDS)
 def test_a_secret_in_iptc_is_reported_by_its_kind(tmp_path: Path, number: int) -> None:
     assert kinds(tmp_path, with_iptc(number, b"Secret planted")) == {IPTC_KINDS[number]}
-    if number == 92:
-        assert kinds(tmp_path, with_iptc(number, b"Secret planted"), KeepLocation.ALL) == set()
 
 
 def test_exif_and_iptc_that_are_cut_off_or_exceed_a_bound_are_reported(tmp_path: Path) -> None:
@@ -169,32 +156,32 @@ def test_fields_of_a_tiff_that_can_not_be_read_are_reported(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", XMP_KINDS)
 def test_a_secret_in_xmp_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
-    expected = {XMP_KINDS[name]}
-    assert kinds(tmp_path, with_xmp(f"<{name}>Secret planted</{name}>")) == expected
-    assert kinds(tmp_path, with_xmp("", f' {name}="Secret planted"')) == expected
     array = f"<{name}><rdf:Bag><rdf:li>Secret planted</rdf:li></rdf:Bag></{name}>"
-    assert kinds(tmp_path, with_xmp(array)) == expected
-    assert kinds(tmp_path, with_xmp(f"<{name}> </{name}>")) == set()
+    assert kinds(tmp_path, with_xmp(array)) == {XMP_KINDS[name]}
 
 
 @pytest.mark.parametrize("name", XMP_FIELD_KINDS)
 def test_a_secret_in_a_structure_of_xmp_is_reported_by_its_kind(tmp_path: Path, name: str) -> None:
+    assert kinds(tmp_path, with_xmp(in_structure(name))) == {XMP_FIELD_KINDS[name]}
+
+
+def in_structure(name: str) -> str:
+    """A field in the structure of XMP that may hold it."""
     prefix, structure = "Iptc4xmpExt", "Iptc4xmpExt:LocationCreated"
     if name.startswith("Ci"):
         prefix, structure = "Iptc4xmpCore", "Iptc4xmpCore:CreatorContactInfo"
     elif name.startswith("Licensor"):
         prefix, structure = "plus", "plus:Licensor"
     field = f"<{prefix}:{name}>Secret</{prefix}:{name}>"
-    found = kinds(tmp_path, with_xmp(f'<{structure} rdf:parseType="Resource">{field}</{structure}>'))
-    assert found == {XMP_FIELD_KINDS[name]}
+    return f'<{structure} rdf:parseType="Resource">{field}</{structure}>'
 
 
 @pytest.mark.parametrize(
     ("inner", "expected"),
     [
-        ("<mwg-rs:Regions><rdf:Bag><rdf:li>Ada</rdf:li></rdf:Bag></mwg-rs:Regions>", {Removed.FACES}),
-        ('<xmpMM:DerivedFrom acme:instanceID="1"/>', {HISTORY, IDENTIFIER}),
-        ('<acme:Note acme:text="mail.one@private.example"/>', {OTHER, EMAIL}),
+        ("<mwg-rs:Regions><rdf:Bag><rdf:li>Ada</rdf:li></rdf:Bag></mwg-rs:Regions>", {PERSON}),
+        ('<xmpMM:DerivedFrom acme:instanceID="1"/>', {SOFTWARE, IDENTIFIER}),
+        ('<acme:Note acme:text="mail.one@private.example"/>', {OTHER, CONTACT}),
         ("<exif:UserComment>{&quot;lat&quot;: 52.51, &quot;lon&quot;: 13.41}</exif:UserComment>", {COMMENT, GPS}),
         (f"<acme:Note/><xmpNote:HasExtendedXMP>{'0123ABCD' * 4}</xmpNote:HasExtendedXMP>", set()),
         ('<dc:title><rdf:Alt><rdf:li xml:lang="de Secret">A</rdf:li></rdf:Alt></dc:title>', {OTHER}),
@@ -217,7 +204,7 @@ def test_a_secret_in_a_caption_is_reported_by_its_kind(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", planted.DATA_TEXTS)
 def test_a_description_that_is_data_is_reported(tmp_path: Path, name: str) -> None:
-    assert DATA in kinds(tmp_path, with_exif(0x010E, planted.DATA_TEXTS[name][0].encode() + b"\0"))
+    assert COMMENT in kinds(tmp_path, with_exif(0x010E, planted.DATA_TEXTS[name][0].encode() + b"\0"))
 
 
 def webp(kind: bytes, payload: bytes) -> bytes:
@@ -242,12 +229,10 @@ PREVIEW = pictures.saved(pictures.graphic(16, 16), "JPEG")
 PARTS = {
     "JPEG comment": (jpeg((0xFE, b"Secret")), COMMENT),
     "JPEG thumbnail in JFIF": (jpeg((0xE0, b"JFXX\0\x10Secret")), THUMBNAIL),
-    "JPEG content credentials": (jpeg((0xEB, b"JP\0\1\0\0\0\1Secret")), CREDENTIALS),
     "JPEG unknown segment": (jpeg((0xE4, b"Secret")), OTHER),
-    "JPEG unknown APP1": (jpeg((0xE1, b"Secret")), OTHER),
     "JPEG second EXIF": (jpeg((0xE1, EMPTY_EXIF), (0xE1, b"Exif\0\0Secret")), OTHER),
     "JPEG preview": (jpeg() + PREVIEW, THUMBNAIL),
-    "JPEG video": (jpeg() + b"\0\0\0\x18ftypmp42", APPENDED),
+    "JPEG video": (jpeg() + b"\0\0\0\x18ftypmp42", OTHER),
     "JPEG thumbnail resource": (with_resource(0x040C, b"Secret"), THUMBNAIL),
     "JPEG program's resource": (with_resource(0x043A, b"Secret"), SOFTWARE),
     "JPEG resolution resource": (with_resource(0x03ED, b"\0" * 16), None),
@@ -255,30 +240,20 @@ PARTS = {
     "PNG date": (png(b"tIME", b"\7\xea\1\1\0\0\0"), DATE),
     "PNG software": (png(b"tEXt", b"Software\0Secret"), SOFTWARE),
     "PNG position": (png(b"tEXt", b"exif:GPSLatitude\x0032/1"), GPS),
-    "PNG camera": (png(b"tEXt", b"exif:FNumber\x00185/100"), CAMERA),
     "PNG profile's text": (png(b"tEXt", b"icc:copyright\0Public Domain"), None),
-    "PNG unknown profile": (png(b"tEXt", b"Raw profile type other\0Secret"), OTHER),
     "PNG layout": (png(b"oFFs", b"\0" * 9), None),
     "PNG long layout": (png(b"oFFs", b"Secret" * 20), OTHER),
-    "JPEG quality setting": (jpeg((0xEC, b"Ducky\0\1\0\4\0\0\0\x3c")), SOFTWARE),
     "PNG prompt": (png(b"tEXt", b"parameters\0Secret"), SOFTWARE),
-    "PNG unknown text": (png(b"zTXt", b"Where\0\0" + zlib.compress(b"Secret")), OTHER),
     "PNG comment": (png(b"tEXt", b"Comment\0xK-21 / b"), COMMENT),
-    "PNG content credentials": (png(b"caBX", b"Secret"), CREDENTIALS),
     "PNG unknown chunk": (png(b"prVt", b"Secret"), OTHER),
-    "PNG trailer": (plain("png") + b"Secret", APPENDED),
-    "GIF unknown extension": (gif(b"\x21\xff\x0bACMEMAPS1.0\6Secret\0"), OTHER),
+    "PNG trailer": (plain("png") + b"Secret", OTHER),
     "GIF plain text": (gif(b"\x21\x01\x0c" + b"\0" * 12 + b"\6Secret\0"), COMMENT),
     "GIF comment": (gif(b"\x21\xfe\6xK-2/b\0"), COMMENT),
-    "GIF trailer": (plain("gif") + b"Secret", APPENDED),
+    "GIF trailer": (plain("gif") + b"Secret", OTHER),
     "WebP unknown chunk": (webp(b"ACME", b"Secret"), OTHER),
-    "WebP content credentials": (webp(b"C2PA", b"Secret"), CREDENTIALS),
-    "WebP trailer": (plain("webp") + b"Secret", APPENDED),
+    "WebP trailer": (plain("webp") + b"Secret", OTHER),
     "AVIF free space": (plain("avif") + box(b"free", b"Secret"), OTHER),
     "AVIF zeros": (plain("avif") + box(b"free", b"\0" * 20), None),
-    "AVIF content credentials": (
-        plain("avif") + box(b"uuid", bytes.fromhex("d8fec3d61b0e483c92975828877ec481") + b"Secret"), CREDENTIALS,
-    ),
     "AVIF unknown box": (plain("avif") + box(b"uuid", b"\1" * 16 + b"Secret"), OTHER),
 }  # fmt: skip
 
@@ -296,7 +271,7 @@ def test_nothing_is_reported_for_a_file_without_private_data(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", planted.FORMATS)
 def test_every_kind_that_a_format_can_hold_is_reported(tmp_path: Path, name: str) -> None:
     found = kinds(tmp_path, planted.source(name))
-    assert found >= {GPS, LOCATION, EMAIL, CONTACT, OWNER, SERIAL, IDENTIFIER, CAMERA, SOFTWARE, HISTORY, DATA, OTHER}
+    assert found >= {GPS, LOCATION, CONTACT, PERSON, IDENTIFIER, CAMERA, SOFTWARE, COMMENT, OTHER}
 
 
 @pytest.mark.parametrize("name", ["exif", "xmp"])
@@ -323,3 +298,8 @@ def test_a_raw_profile_is_read_up_to_its_length(tmp_path: Path) -> None:
     exif = pictures.compact_tiff({}, 1, {"gps": pictures.GPS_RATIONAL})
     text = f"\nExif\n{len(exif):8}\n{exif.hex()}\n".encode() + b"$\x1d"
     assert kinds(tmp_path, png(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(text))) == {GPS}
+
+
+def test_the_kinds_that_earlier_versions_stored_are_read() -> None:
+    stored = b'["email", "maker_note", "appended", "gps"]'
+    assert msgspec.json.decode(stored, type=list[Removed]) == [CONTACT, CAMERA, OTHER, GPS]
