@@ -92,20 +92,18 @@ def matches(head: bytes) -> bool:
 def read_header(data: Data) -> ImageInfo:
     """The picture's properties from the file and frame headers. Raises: BrokenImage, also without a frame."""
     width, height = unpack("<HH", data, 6, "header")
-    frames, duration_ms, delay, alpha = 0, 0, 0, False
+    alpha = False
     for block in blocks(data):
         if block.kind == IMAGE:
             left, top, frame_width, frame_height = unpack("<HHHH", data, block.start + 1, "frame header")
             width, height = max(width, left + frame_width), max(height, top + frame_height)
-            frames += 1
-            duration_ms += played_delay_ms(delay * 10)
-            delay = 0
         elif block.label == CONTROL and block.end - block.body >= 6:
-            flags, delay, _, _ = unpack("<BHBB", data, block.body + 1, "frame control")
-            alpha = alpha or bool(flags & 1)
-    if not frames or not width or not height:
-        raise BrokenImage(f"The GIF holds no picture: {frames} frames of {width}×{height} pixels.")
-    return ImageInfo(Format.GIF, width, height, frames, has_alpha=alpha, duration_ms=duration_ms if frames > 1 else 0)
+            alpha = alpha or bool(unpack("<B", data, block.body + 1, "frame control")[0] & 1)
+    delays, _ = read_timing(data)
+    if not delays or not width or not height:
+        raise BrokenImage(f"The GIF holds no picture: {len(delays)} frames of {width}×{height} pixels.")
+    duration_ms = sum(delays) if len(delays) > 1 else 0
+    return ImageInfo(Format.GIF, width, height, len(delays), has_alpha=alpha, duration_ms=duration_ms)
 
 
 def played_delay_ms(delay_ms: int) -> int:

@@ -62,9 +62,7 @@ def read_header(data: Data) -> ImageInfo:
     return info
 
 
-def read_blocks(data: Data) -> Blocks:
-    """The metadata of the file. Raises: BrokenImage."""
-    return avif.read_blocks(data)
+read_blocks = avif.read_blocks
 
 
 def with_blocks(_data: Data, _blocks: Blocks) -> bytes:

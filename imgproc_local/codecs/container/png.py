@@ -86,7 +86,7 @@ def matches(head: bytes) -> bool:
 def read_header(data: Data) -> ImageInfo:
     """The picture's properties from IHDR, the animation chunks and EXIF. Raises: BrokenImage."""
     width, height, bits, colour = 0, 0, 0, -1
-    frames, duration_ms, orientation, alpha = 1, 0, 0, False
+    frames, orientation, alpha = 1, 0, False
     texts, text_bytes = 0, 0
     for number, chunk in enumerate(chunks(data)):
         if number == 0:
@@ -98,9 +98,6 @@ def read_header(data: Data) -> ImageInfo:
             alpha = True
         elif chunk.kind == b"acTL":
             frames = max(1, unpack(">I", data, chunk.payload, "animation header", chunk.end)[0])
-        elif chunk.kind == b"fcTL":
-            delay, per_second = unpack(">HH", data, chunk.payload + 20, "frame header", chunk.end)
-            duration_ms += played_delay_ms(round(1000 * delay / (per_second or 100)))
         elif chunk.kind == b"eXIf" and not orientation:
             orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
         elif chunk.kind in (b"zTXt", b"iTXt"):
@@ -117,6 +114,7 @@ def read_header(data: Data) -> ImageInfo:
         raise BrokenImage(
             f"The PNG's header makes no sense: {width}×{height} pixels, {bits} bits, colour type {colour}."
         )
+    duration_ms = sum(read_timing(data)[0])
     return ImageInfo(Format.PNG, width, height, frames, orientation or 1, alpha, bits, duration_ms if frames > 1 else 0)
 
 

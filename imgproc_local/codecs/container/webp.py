@@ -86,7 +86,7 @@ def read_header(data: Data) -> ImageInfo:
     """
     canvas: tuple[int, int] | None = None
     bitstream: tuple[int, int, bool] | None = None
-    flags, frames, duration_ms, orientation = 0, 0, 0, 0
+    flags, frames, orientation = 0, 0, 0
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
             (flags,) = unpack("<B", data, chunk.payload, "header", chunk.end)
@@ -95,7 +95,6 @@ def read_header(data: Data) -> ImageInfo:
             bitstream = _bitstream_header(data, chunk)
         elif chunk.kind == b"ANMF":
             frames += 1
-            duration_ms += played_delay_ms(_u24(data, chunk.payload + 12, chunk.end))
         elif chunk.kind == b"EXIF" and not orientation:
             orientation = exif.orientation(_exif(data, chunk))
     if bitstream is None and (canvas is None or not frames):
@@ -109,6 +108,7 @@ def read_header(data: Data) -> ImageInfo:
     if not width or not height:
         raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
     alpha = bool(flags & ALPHA_FLAG) or bool(bitstream and bitstream[2])
+    duration_ms = sum(read_timing(data)[0])
     return ImageInfo(
         Format.WEBP, width, height, max(1, frames), orientation or 1, alpha, 8, duration_ms if frames > 1 else 0
     )
