@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
@@ -19,7 +19,15 @@ from tests.codecs.pictures import never_stop
 
 MAX_PIXELS = 10**9
 TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)
+IPTC_ALONE = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
+PLAIN_JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
 MAKERS = {
+    "JPEG with EXIF alone to WebP": (
+        to_webp,
+        lambda: pictures.saved(pictures.scene(), "JPEG", exif=b"Exif\0\0" + pictures.tiff()),
+    ),
+    "JPEG with IPTC alone optimized": (optimize_file, lambda: PLAIN_JPEG[:2] + IPTC_ALONE + PLAIN_JPEG[2:]),
+    "JPEG with IPTC alone to WebP": (to_webp, lambda: PLAIN_JPEG[:2] + IPTC_ALONE + PLAIN_JPEG[2:]),
     "JPEG optimized": (optimize_file, pictures.jpeg_with_metadata),
     "JPEG with untouched pixels": (optimize_file, lambda: TIGHT_JPEG),
     "JPEG to WebP": (to_webp, pictures.jpeg_with_metadata),
@@ -37,67 +45,30 @@ MAKERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    made = {}
-    for name, (make, source) in MAKERS.items():
-        path = pictures.write(tmp_path_factory.mktemp("source"), source())
-        out = make(path, probe(path, MAX_PIXELS), never_stop)
-        assert out is not None, name
-        made[name] = out
-    return made
+def _read(folder: Path, data: bytes) -> EmbeddedMetadata:
+    path = pictures.write(folder, data, "read")
+    return read_embedded(path, probe(path, MAX_PIXELS))
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_no_private_metadata_is_in_the_output(outputs: dict[str, bytes], name: str) -> None:
-    found = [what for what, secret in pictures.SECRETS.items() if secret in outputs[name]]
-    assert found == []
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_rights_and_words_are_in_the_output(outputs: dict[str, bytes], name: str) -> None:
-    missing = [what for what, text in pictures.PRESERVED.items() if text.encode() not in outputs[name]]
-    assert missing == []
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_the_preserved_words_can_be_read_back(tmp_path: Path, outputs: dict[str, bytes], name: str) -> None:
-    path = pictures.write(tmp_path, outputs[name])
-    embedded = read_embedded(path, probe(path, MAX_PIXELS))
-    assert {(text.language, text.text) for text in embedded.alt_text} == set(pictures.ALT_TEXT.items())
-    assert embedded.copyright == pictures.COPYRIGHT
-    assert embedded.creator == (pictures.PRESERVED["creator"],)
-    assert embedded.city == pictures.PRESERVED["city"]
-    assert embedded.camera is None
+def test_the_words_of_a_source_are_in_the_output_and_no_private_data_is(tmp_path: Path, name: str) -> None:
+    make, made = MAKERS[name]
+    source = made()
+    path = pictures.write(tmp_path, source)
+    out = make(path, probe(path, MAX_PIXELS), never_stop)
+    assert out is not None
+    assert [what for what, secret in pictures.SECRETS.items() if secret in out] == []
+    words = [text.encode() for text in pictures.PRESERVED.values()]
+    assert [text for text in words if text in source and text not in out] == []
+    before = structs.replace(_read(tmp_path, source), camera=None, created=None, removed=())
+    assert _read(tmp_path, out) == before
+    assert before.copyright == pictures.COPYRIGHT
 
 
 def test_the_sources_contain_what_is_searched_for() -> None:
     source = pictures.jpeg_with_metadata()
     assert [what for what, secret in pictures.SECRETS.items() if secret not in source] == []
     assert [what for what, text in pictures.PRESERVED.items() if text.encode() not in source] == []
-
-
-def test_rights_that_only_iptc_has_are_converted_to_xmp(tmp_path: Path) -> None:
-    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
-    block = pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(pictures.iptc_datasets()))
-    path = pictures.write(tmp_path, plain[:2] + block + plain[2:])
-    info = probe(path, MAX_PIXELS)
-    for convert in (to_webp, to_avif):
-        out = pictures.write(tmp_path, convert(path, info, never_stop), "out")
-        embedded = read_embedded(out, probe(out, MAX_PIXELS))
-        assert embedded.copyright == pictures.COPYRIGHT
-        assert embedded.creator == (pictures.PRESERVED["creator"],)
-        assert [text.text for text in embedded.keywords] == [pictures.PRESERVED["keyword"]]
-        assert [text.text for text in embedded.description] == [pictures.PRESERVED["caption"]]
-
-
-def test_rights_that_only_exif_has_are_converted_to_xmp(tmp_path: Path) -> None:
-    path = pictures.write(
-        tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, exif=b"Exif\0\0" + pictures.tiff())
-    )
-    out = to_webp(path, probe(path, MAX_PIXELS), never_stop)
-    words = xmp.parse(read_blocks(out, Format.WEBP).xmp).properties
-    assert xmp.texts(words, xmp.DC + "rights") == [pictures.COPYRIGHT]
 
 
 def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -> None:
@@ -118,17 +89,6 @@ def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -
     assert embedded.copyright == pictures.COPYRIGHT
     assert embedded.created == "2031-05-06"
     assert embedded.camera == "Examplecam One"
-
-
-@pytest.mark.parametrize(
-    "source",
-    [pictures.png_with_metadata, pictures.gif_with_metadata, pictures.webp_with_metadata, pictures.avif_with_metadata],
-)
-def test_words_are_read_from_every_format(tmp_path: Path, source: Callable[[], bytes]) -> None:
-    path = pictures.write(tmp_path, source())
-    embedded = read_embedded(path, probe(path, MAX_PIXELS))
-    assert [text.language for text in embedded.alt_text] == ["en", "de"]
-    assert embedded.copyright == pictures.COPYRIGHT
 
 
 @pytest.mark.parametrize(
@@ -193,18 +153,6 @@ def test_deeply_nested_properties_are_skipped(tmp_path: Path) -> None:
     assert pictures.ALT_TEXT["en"].encode() in out
 
 
-def test_broken_exif_and_iptc_are_skipped(tmp_path: Path) -> None:
-    whole = pictures.tiff()
-    plain = pictures.saved(pictures.scene(), "JPEG")
-    for position in range(0, 200, 2):
-        broken = whole[:position] + b"\xff\xff" + whole[position + 2 :]
-        resources = pictures.photoshop(pictures.iptc_datasets())
-        resources = resources[:position] + b"\xff\xff" + resources[position + 2 :]
-        blocks = pictures.segment(0xE1, b"Exif\0\0" + broken) + pictures.segment(0xED, b"Photoshop 3.0\0" + resources)
-        path = pictures.write(tmp_path, plain[:2] + blocks + plain[2:])
-        read_embedded(path, probe(path, MAX_PIXELS))
-
-
 @pytest.mark.parametrize(
     "phrase", ["OLYMPUS DIGITAL CAMERA", "SONY DSC", "          ", "DCIM", "<KENOX S760  / Samsung S760>"]
 )
@@ -240,21 +188,12 @@ def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
     assert xmp.write(xmp.fitting(elements, 100)) is None
 
 
-OUTPUTS = {"JPEG": optimize_file, "WEBP": to_webp, "AVIF": to_avif}
-
-
-def _result(folder: Path, file_format: str, *segments: bytes) -> bytes:
-    """The result in the format `file_format` of a JPEG with these segments."""
-    plain = pictures.saved(pictures.scene(), "JPEG", quality=95)
-    path = pictures.write(folder, plain[:2] + b"".join(segments) + plain[2:])
-    out = OUTPUTS[file_format](path, probe(path, MAX_PIXELS), never_stop)
+def _result(folder: Path, *segments: bytes) -> bytes:
+    """The optimized file of a JPEG with these segments. Its record is written alike in every format."""
+    path = pictures.write(folder, PLAIN_JPEG[:2] + b"".join(segments) + PLAIN_JPEG[2:])
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
     assert out is not None
     return out
-
-
-def _read(folder: Path, data: bytes) -> EmbeddedMetadata:
-    path = pictures.write(folder, data, "read")
-    return read_embedded(path, probe(path, MAX_PIXELS))
 
 
 def _exif(fields: dict[int, tuple[int, bytes]]) -> bytes:
@@ -302,55 +241,46 @@ def _iptc_segment(datasets: dict[int, str]) -> bytes:
     return pictures.segment(0xED, b"Photoshop 3.0\0" + pictures.photoshop(run))
 
 
-@pytest.mark.parametrize("file_format", OUTPUTS)
-def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path, file_format: str) -> None:
+def test_exif_texts_of_type_utf8_are_preserved(tmp_path: Path) -> None:
     utf8 = 129
-    out = _result(
-        tmp_path, file_format, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())})
-    )
+    out = _result(tmp_path, _exif({0x8298: (utf8, "© Jürgen\0".encode()), 0x013B: (utf8, "Jürgen 写真\0".encode())}))
     embedded = _read(tmp_path, out)
     assert (embedded.copyright, embedded.creator) == ("© Jürgen", ("Jürgen 写真",))
 
 
-@pytest.mark.parametrize("file_format", OUTPUTS)
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [(b"Ada Example\0Example Press\0SECRET\0", "Ada Example; Example Press"), (b" \0Example Press\0", "Example Press")],
 )
-def test_the_editors_copyright_is_preserved_after_the_photographers(
-    tmp_path: Path, file_format: str, raw: bytes, shown: str
-) -> None:
-    out = _result(tmp_path, file_format, _exif({0x8298: (2, raw)}))
+def test_the_editors_copyright_is_preserved_after_the_photographers(tmp_path: Path, raw: bytes, shown: str) -> None:
+    out = _result(tmp_path, _exif({0x8298: (2, raw)}))
     assert _read(tmp_path, out).copyright == shown
-    assert b"\0Example Press\0" in out or b"; Example Press" in out
     assert b"SECRET" not in out
 
 
-@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
-def test_a_blank_property_is_filled_from_iptc(tmp_path: Path, file_format: str) -> None:
+def test_a_blank_property_is_filled_from_iptc(tmp_path: Path) -> None:
     blank = _xmp(_alternatives("dc:rights", ""), "<dc:creator><rdf:Seq><rdf:li/></rdf:Seq></dc:creator>")
     words = {80: "Ada Example", 110: "Example Press", 116: "(c) Example"}
-    embedded = _read(tmp_path, _result(tmp_path, file_format, _xmp_segment(blank.encode()), _iptc_segment(words)))
+    embedded = _read(tmp_path, _result(tmp_path, _xmp_segment(blank.encode()), _iptc_segment(words)))
     assert (embedded.creator, embedded.copyright) == (("Ada Example",), "(c) Example")
 
 
-@pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
-def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_path: Path, file_format: str) -> None:
+def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_path: Path) -> None:
     packet = _xmp(
         _alternatives("dc:rights", "© 2031 Ada Example, all rights reserved", "© 2031 Ada Example, alle Rechte"),
         "<dc:creator><rdf:Seq><rdf:li>Ada Example</rdf:li><rdf:li>José Example</rdf:li></rdf:Seq></dc:creator>",
         attributes=' photoshop:Credit="Example Press"',
     )
     same = {80: "Jos? Exam", 110: "Example Press", 116: "© 2031 Ada Example, all"}
-    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), _iptc_segment(same))
-    written = xmp.parse(read_blocks(out, Format[file_format]).xmp)
+    out = _result(tmp_path, _xmp_segment(packet.encode()), _iptc_segment(same))
+    written = xmp.parse(read_blocks(out, Format.JPEG).xmp)
     assert written.properties.keys() == xmp.parse(packet.encode()).properties.keys()
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example")
     assert b"Example Press;" not in out
     other = {80: "Bo Example", 110: "Other Press", 116: "Rights managed by Bo"}
-    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), _iptc_segment(other))
+    out = _result(tmp_path, _xmp_segment(packet.encode()), _iptc_segment(other))
     assert _read(tmp_path, out).creator == ("Ada Example", "José Example", "Bo Example")
-    words = xmp.parse(read_blocks(out, Format[file_format]).xmp).properties
+    words = xmp.parse(read_blocks(out, Format.JPEG).xmp).properties
     assert xmp.texts(words, xmp.PHOTOSHOP + "Credit") == ["Example Press; Other Press"]
     assert xmp.texts(words, xmp.DC + "rights") == [
         "© 2031 Ada Example, all rights reserved; Rights managed by Bo",
@@ -358,8 +288,7 @@ def test_creators_and_rights_that_only_iptc_has_are_added_to_those_of_xmp(tmp_pa
     ]
 
 
-@pytest.mark.parametrize("file_format", OUTPUTS)
-def test_extended_xmp_is_read(tmp_path: Path, file_format: str) -> None:
+def test_extended_xmp_is_read(tmp_path: Path) -> None:
     more = _xmp(
         _alternatives("core:AltTextAccessibility", "A red boat", "Ein rotes Boot"),
         "<exif:GPSLatitude>SECRET-GPS</exif:GPSLatitude>",
@@ -376,7 +305,7 @@ def test_extended_xmp_is_read(tmp_path: Path, file_format: str) -> None:
     stranger = pieces[0].replace(name, b"F" * 32).replace(b"A red boat", b"A red lies")
     packet = _xmp(_alternatives("dc:rights", "© Example"), attributes=f' note:HasExtendedXMP="{name.decode()}"')
     # the segments of extended XMP may be in any order
-    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
+    out = _result(tmp_path, _xmp_segment(packet.encode()), stranger, *reversed(pieces))
     embedded = _read(tmp_path, out)
     assert [text.text for text in embedded.alt_text] == ["A red boat", "Ein rotes Boot"]
     assert embedded.copyright == "© Example"
@@ -387,14 +316,13 @@ def test_extended_xmp_is_read(tmp_path: Path, file_format: str) -> None:
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
 def test_a_packet_in_any_encoding_of_unicode_is_read(tmp_path: Path, encoding: str) -> None:
     packet = _xmp(_alternatives("dc:rights", "© Exämple")).encode(encoding)
-    assert _read(tmp_path, _result(tmp_path, "WEBP", _xmp_segment(packet))).copyright == "© Exämple"
+    assert _read(tmp_path, _result(tmp_path, _xmp_segment(packet))).copyright == "© Exämple"
 
 
-@pytest.mark.parametrize("file_format", OUTPUTS)
-def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path, file_format: str) -> None:
+def test_tiff_properties_of_copyright_and_creator_are_preserved(tmp_path: Path) -> None:
     packet = _xmp(_alternatives("old:Copyright", "© Example"), attributes=' old:Artist="Ada Example" old:Make="SECRET"')
-    out = _result(tmp_path, file_format, _xmp_segment(packet.encode()))
-    words = xmp.parse(read_blocks(out, Format[file_format]).xmp).properties
+    out = _result(tmp_path, _xmp_segment(packet.encode()))
+    words = xmp.parse(read_blocks(out, Format.JPEG).xmp).properties
     assert xmp.texts(words, xmp.TIFF + "Copyright") == ["© Example"]
     assert xmp.texts(words, xmp.TIFF + "Artist") == ["Ada Example"]
     assert b"SECRET" not in out
@@ -406,12 +334,12 @@ def test_the_resource_after_an_unpadded_one_is_read(tmp_path: Path) -> None:
     block = pictures.segment(0xED, b"Photoshop 3.0\0" + odd) + pictures.segment(
         0xED, b"Photoshop 3.0\0" + pictures.photoshop(run)
     )
-    assert _read(tmp_path, _result(tmp_path, "JPEG", block)).copyright == "(c) Owner"
+    assert _read(tmp_path, _result(tmp_path, block)).copyright == "(c) Owner"
 
 
 def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) -> None:
     fields = {0x8298: (2, b"(c) Owner\0"), 0x010E: (2, b"\0 SECRET"), 0x9C9B: (1, b"\0\0S\0E\0C\0R\0E\0T\0")}
-    source = _result(tmp_path, "JPEG", _exif(fields))
+    source = _result(tmp_path, _exif(fields))
     main = exif.read_ifd(read_blocks(source, Format.JPEG).exif)
     assert {tag: main.raw(tag) for tag in main.fields} == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)

@@ -27,19 +27,16 @@ LIBRARY_ERRORS = [
     (pyvips.Error("unable to call heifsave", "out of memory --- size == 3GB"), StageFailed),
     (pyvips.Error("unable to call pngsave", "write error: No space left on device"), StageFailed),
     (pyvips.Error("unable to call webpsave_buffer", "webpsave: unable to encode\nwbuffer_write: failed"), StageFailed),
+    (pyvips.Error("", 'VipsImage: unable to write to "/data/vips-0-1.v"\nsystem error: No such file'), StageFailed),
+    (RecursionError("maximum recursion depth exceeded"), BrokenImage),
     (UnidentifiedImageError("cannot identify image file '/data/blobs/ab/cd'"), BrokenImage),
     (Image.DecompressionBombError("Image size exceeds limit"), TooManyPixels),
     (OSError("image file is truncated"), BrokenImage),
     (OSError(errno.ENOSPC, "No space left on device", "/data/tmp/x"), StageFailed),
     (OSError(errno.ENOENT, "No such file or directory", "/data/blobs/ab/cd"), StageFailed),
-    (SyntaxError("broken PNG file"), BrokenImage),
     (struct.error("unpack requires a buffer of 4 bytes"), BrokenImage),
     (zlib.error("Error -3 while decompressing data"), BrokenImage),
-    (EOFError("no more images in file"), BrokenImage),
     (ValueError("bad value"), BrokenImage),
-    (IndexError("index out of range"), BrokenImage),
-    (KeyError("tag"), BrokenImage),
-    (OverflowError("too large"), BrokenImage),
     (MemoryError(), StageFailed),
 ]
 
@@ -119,6 +116,8 @@ def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, file_forma
     for call in (optimize_file, to_webp, to_avif):
         with pytest.raises(BrokenImage):
             call(path, info, never_stop)
+    with pytest.raises(BrokenImage):
+        decode.thumbnail(path, info, 256, never_stop)
 
 
 def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) -> None:
@@ -137,19 +136,3 @@ def test_a_picture_too_large_for_the_format_is_refused_with_its_size(tmp_path: P
     convert = CONVERT[file_format]
     with pytest.raises(StageFailed, match="16,400 × 2"):
         convert(path, probe(path, 10**9), never_stop)
-
-
-def test_a_recursion_error_counts_as_a_damaged_picture() -> None:
-    raised = translate(RecursionError("maximum recursion depth exceeded"), "The picture can't be read")
-    assert isinstance(raised, BrokenImage)
-    assert "recursion" not in raised.message
-
-
-def test_an_unwritable_temporary_file_is_a_stage_failure() -> None:
-    for message in (
-        'VipsImage: unable to write to "/nowhere/vips-0-1.v"\nsystem error: No such file or directory',
-        "wbuffer_write: write failed\nsystem error: No space left on device",
-    ):
-        error = translate(pyvips.Error("unable to call VipsForeignSaveJpegTarget", message), "It failed")
-        assert isinstance(error, StageFailed)
-        assert "nowhere" not in error.message

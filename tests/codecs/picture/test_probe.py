@@ -52,11 +52,8 @@ def test_frames_and_duration_of_an_animation_are_counted(tmp_path: Path, file_fo
     info = probe(pictures.write(tmp_path, pictures.animated(file_format, [100, 250, 300, 50], **options)), MAX_PIXELS)
     assert (info.frames, info.duration_ms) == (4, 700)
     assert (info.width_px, info.height_px) == (96, 64)
-
-
-def test_short_delays_count_as_browsers_play_them(tmp_path: Path) -> None:
-    info = probe(pictures.write(tmp_path, pictures.animated("GIF", [0, 10, 20])), MAX_PIXELS)
-    assert info.duration_ms == 100 + 100 + 20
+    if file_format == "GIF":  # short delays count as browsers play them
+        assert probe(pictures.write(tmp_path, pictures.animated("GIF", [0, 10, 20])), MAX_PIXELS).duration_ms == 220
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -104,9 +101,7 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"Dear diary, today\n", "text"),
         ("Grüße aus München – schön hier".encode(), "text"),
-        (("ab" + "😀" * 200).encode(), "text"),
         (b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', "SVG"),
-        (b"\xef\xbb\xbf<svg/>", "SVG"),
         (b"<!DOCTYPE html><html></html>", "web page"),
         (b"II*\0" + b"\0" * 40, "TIFF"),
         (b"%PDF-1.7\n", "PDF"),
@@ -162,27 +157,6 @@ def test_a_decompression_bomb_in_metadata_is_not_decompressed() -> None:
 def test_a_truncated_file_is_broken_not_unsupported(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(BrokenImage):
         probe(pictures.write(tmp_path, data), MAX_PIXELS)
-
-
-@pytest.mark.parametrize(
-    "whole",
-    [
-        pictures.jpeg_with_metadata(),
-        pictures.png_with_metadata(),
-        pictures.gif_with_metadata(),
-        pictures.webp_with_metadata(),
-        pictures.avif_with_metadata(),
-    ],
-)
-def test_damaged_headers_give_a_result_or_a_domain_error(tmp_path: Path, whole: bytes) -> None:
-    """Every byte of the first kilobyte set to other values, one after the other."""
-    for position in range(2, min(1000, len(whole)), 3):
-        for value in (0x00, 0xFF, 0x7F):
-            data = whole[:position] + bytes((value,)) + whole[position + 1 :]
-            try:
-                probe(pictures.write(tmp_path, data), MAX_PIXELS)
-            except (BrokenImage, UnsupportedImage, TooManyPixels):
-                continue
 
 
 def webp(*chunks: bytes) -> bytes:
