@@ -98,7 +98,7 @@ def _record_blocks(blocks: Blocks, file_format: Format = Format.JPEG) -> Blocks:
 def fuzz_xmp(data: bytes) -> None:
     """A written packet can be read, and has no properties that the original packet has not."""
     packet = xmp.parse(data)
-    elements = xmp_fields.published(packet.properties, lambda name: str, KeepLocation.ALL).elements
+    elements = xmp_fields.published(packet.properties, lambda name: str, KeepLocation.ALL)[0]
     written = xmp.write(xmp_fields.ordered({element.tag: element for element in elements}))
     if written is not None:
         again = xmp.parse(written)

@@ -93,10 +93,10 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
     clean = _TextCleaner()
     texts_elsewhere = _texts_beside_xmp(blocks, clean, keep_location)
     packet = xmp.parse(blocks.xmp, blocks.more_xmp)
-    published = xmp_fields.published(packet.properties, clean.of, keep_location)
-    if not published.is_complete:
+    published, is_complete = xmp_fields.published(packet.properties, clean.of, keep_location)
+    if not is_complete:
         clean.removed.add(Removed.UNREADABLE)
-    properties = {element.tag: element for element in published.elements}
+    properties = {element.tag: element for element in published}
     for name, others in texts_elsewhere.items():
         properties[name] = _merged(name, properties.get(name), others)
     stored, shot = exif.read_ifd(blocks.exif), exif.read_ifd(blocks.exif, exif.EXIF_IFD)

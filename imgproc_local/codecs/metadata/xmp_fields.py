@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from copy import deepcopy
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
@@ -54,12 +53,10 @@ MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""
 
 _WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
-_VALUE_NAMESPACES = (PANORAMA, GAIN_MAP, CONTAINER_ITEM)
-"""Their values are numbers, single words and media types."""
+_VALUE_NAMESPACES = (PANORAMA, GAIN_MAP)
+"""Their values are numbers and single words."""
 
-_SIMPLE_VALUE = re.compile(
-    r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|image/[a-z0-9.+-]{1,20}|\s*"
-)
+_SIMPLE_VALUE = re.compile(r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|\s*")
 _MEDIA_SUMMARY_CODE = re.compile(r"\|PLUS\|[A-Z0-9|]{1,400}")
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,6}")
 
@@ -98,8 +95,6 @@ _INNER_NAMES = (
     | _names(EXT, "AOTitle", "AOCreator", "AOCopyrightNotice", "AOSource", "AOContentDescription")
     | _names(EXT, "AOContributionDescription", "AOPhysicalDescription", "AOStylePeriod")
     | _names(EXT, "AOCurrentCopyrightOwnerName", "AOCurrentLicensorName")
-    | _names(CONTAINER, "Directory", "Item")
-    | _names(CONTAINER_ITEM, "Mime", "Semantic", "Length", "Padding")
 )
 """Fields that are preserved inside a property. Others are removed: EXIF's GPS fields can hide in IPTC's locations."""
 
@@ -107,7 +102,8 @@ _INNER_NAMES = (
 def rank(name: str) -> int | None:
     """The rank of a property, lower for more important ones; None if it is not published.
 
-    The properties that describe a gain map have -1: the picture can't be shown right without them.
+    Those that describe a gain map have -1, since the picture can't be shown right without them; the list of pictures
+    among these is written anew.
     """
     if name.startswith((GAIN_MAP, CONTAINER)):
         return -1
@@ -128,21 +124,15 @@ def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:
     return name not in _PLACES or keep_location is not KeepLocation.NONE
 
 
-class PublishedProperties(Struct, frozen=True):
-    """`is_complete` is False where properties were omitted because there are more than `MAX_PUBLISHED_XMP_NODES`."""
-
-    elements: list[ET.Element]
-    is_complete: bool
-
-
 def published(
     properties: Properties,
     clean_of: Callable[[str], Callable[[str], str]],
     keep_location: KeepLocation,
-) -> PublishedProperties:
+) -> tuple[list[ET.Element], bool]:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
-    What `clean_of` returns for the name of a property is applied to its texts; what that empties is removed.
+    What `clean_of` returns for the name of a property is applied to its texts; what that empties is removed. Also
+    whether these are all: False if some were omitted because there are more than `MAX_PUBLISHED_XMP_NODES`.
     """
     copier = _Copier(str, keep_location)
     copies = []
@@ -150,23 +140,31 @@ def published(
         if rank(name) is not None:
             copier.clean = clean_of(name)
             copies.append(copier.copy(element, MAX_PUBLISHED_XMP_DEPTH))
-    return PublishedProperties([copy for copy in copies if copy is not None], copier.nodes_left >= 0)
+    return [copy for copy in copies if copy is not None], copier.nodes_left >= 0
 
 
 def ordered(properties: Properties, *, gain_map_bytes: int | None = None) -> list[ET.Element]:
     """The properties, the most important first; without a gain map also without those that describe one.
 
-    `gain_map_bytes` is the length of the gain map that follows the picture, written into `Container:Directory`.
+    `gain_map_bytes` is the length of the gain map that follows the picture, written into `Container:Directory`; 0 for a
+    gain map itself, which has none.
     """
     ranks = {name: rank(name) for name in properties}
     named = sorted((number, order, name) for order, (name, number) in enumerate(ranks.items()) if number is not None)
     found = [properties[name] for number, _, name in named if number >= 0 or gain_map_bytes is not None]
-    if gain_map_bytes:
-        found = [deepcopy(each) if each.tag == CONTAINER + "Directory" else each for each in found]
-        for element in found:
-            if element.tag == CONTAINER + "Directory":
-                _set_gain_map(element, gain_map_bytes)
-    return found
+    described = any(name.startswith(GAIN_MAP) for name in properties)
+    return [_directory(gain_map_bytes), *found] if gain_map_bytes and described else found
+
+
+def _directory(gain_map_bytes: int) -> ET.Element:
+    """The list of the two pictures in a file. Source: Ultra HDR image format 1.1, GContainer."""
+    directory = ET.Element(CONTAINER + "Directory")
+    entries = ET.SubElement(directory, RDF + "Seq")
+    for semantic, length in (("Primary", {}), ("GainMap", {CONTAINER_ITEM + "Length": str(gain_map_bytes)})):
+        entry = ET.SubElement(entries, RDF + "li", {RDF + "parseType": "Resource"})
+        fields = {CONTAINER_ITEM + "Semantic": semantic, CONTAINER_ITEM + "Mime": "image/jpeg"}
+        ET.SubElement(entry, CONTAINER + "Item", fields | length)
+    return directory
 
 
 class _Copier(Struct):
@@ -196,16 +194,11 @@ class _Copier(Struct):
             inner = self.copy(child, depth - 1)
             if inner is not None:
                 copy.append(inner)
-        emptied = (text or len(element) or element.attrib) and not copy.text and not len(copy)
-        return None if emptied and set(copy.attrib) <= MARKS and not _is_empty(element) else copy
+        has_content = copy.text or len(copy) or not set(copy.attrib) <= MARKS
+        return copy if has_content else None
 
     def _may_be_published(self, name: str) -> bool:
         return is_known(name) and is_allowed_place(name, self.keep_location)
-
-
-def _is_empty(element: ET.Element) -> bool:
-    """Whether an element had no content that could be removed, like a blank entry of a list."""
-    return not (element.text or "").strip() and not len(element) and set(element.attrib) <= MARKS
 
 
 def is_known(name: str) -> bool:
@@ -222,25 +215,3 @@ def _clean_value(name: str, value: str, clean: Callable[[str], str]) -> str:
     if name == PLUS + "MediaSummaryCode":
         return value if _MEDIA_SUMMARY_CODE.fullmatch(value) else ""
     return clean(value)
-
-
-def _set_gain_map(directory: ET.Element, size_bytes: int) -> None:
-    """Sets the length of the gain map in a container's directory, and removes all items but picture and gain map.
-
-    Source: Ultra HDR image format 1.1, GContainer: items follow the picture one after the other.
-    """
-    for entries in directory.iter(RDF + "Seq"):
-        for entry in list(entries):
-            item = next((part for part in entry.iter() if _field(part, "Semantic")), None)
-            semantic = None if item is None else _field(item, "Semantic")
-            if item is None or semantic not in ("Primary", "GainMap"):
-                entries.remove(entry)
-            elif semantic == "GainMap":
-                for part in item.findall(CONTAINER_ITEM + "Length"):
-                    item.remove(part)
-                item.set(CONTAINER_ITEM + "Length", str(size_bytes))
-
-
-def _field(item: ET.Element, name: str) -> str | None:
-    """A field of a container's item, written as an attribute or as an element."""
-    return item.get(CONTAINER_ITEM + name) or item.findtext(CONTAINER_ITEM + name)

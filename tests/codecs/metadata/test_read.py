@@ -177,7 +177,7 @@ def test_an_x_default_text_that_no_language_repeats_has_no_known_language() -> N
 
 def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
     stored = xmp.parse(pictures.xmp_packet()).properties
-    published = xmp_fields.published(stored, lambda name: str, KeepLocation.ALL).elements
+    published = xmp_fields.published(stored, lambda name: str, KeepLocation.ALL)[0]
     elements = xmp_fields.ordered({element.tag: element for element in published})
     packet = xmp.write(xmp.fitting(elements, 1600))
     assert packet is not None
