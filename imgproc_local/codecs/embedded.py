@@ -20,8 +20,7 @@ def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     Raises: BrokenImage where the file itself, not only a block of it, is damaged.
     """
     with opened(path) as data:
-        blocks = FORMATS[info.format].container.read_blocks(data)
-    return embedded(read_record(blocks, keep_location))
+        return embedded(read_record(FORMATS[info.format].container.read_blocks(data), keep_location))
 
 
 @translate_errors("The picture's metadata can't be read")
@@ -31,6 +30,5 @@ def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = Kee
     Raises: BrokenImage where the file itself, not only a block of it, is damaged.
     """
     with opened(path) as data:
-        blocks = FORMATS[info.format].container.read_blocks(data)
-        dropped = dropped_kinds(info.format, data)
-    return tuple(sorted(dropped | read_record(blocks, keep_location).removed))
+        record = read_record(FORMATS[info.format].container.read_blocks(data), keep_location)
+        return tuple(sorted(dropped_kinds(info.format, data) | record.removed))

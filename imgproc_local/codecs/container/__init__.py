@@ -7,17 +7,15 @@ to be read raises `BrokenImage`.
 
 from __future__ import annotations
 
-import mmap
 import struct
 import zlib
 
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
+from imgproc_local.codecs.metadata.blocks import Data as Data
 from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
 from imgproc_local.codecs.metadata.blocks import text_of as text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
-
-Data = bytes | mmap.mmap
 
 
 def unpack(layout: str, data: Data, offset: int, where: str, limit: int | None = None) -> tuple[int, ...]:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, unpack
 from imgproc_local.codecs.container.bounds import MAX_TIFF_PAGES
-from imgproc_local.codecs.metadata import iptc
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
+from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_IFD_ENTRIES
 from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo
 
@@ -47,14 +47,7 @@ _ALPHA = (1, 2)
 """Kinds of extra samples that are transparency: premultiplied and not. Others are masks and spot colours."""
 
 _LAST_TIFF_TAG = 532
-"""Fields up to this number are those of TIFF 6.0; they describe the pixels, except for those of `_METADATA_TAGS`."""
-
-_METADATA_TAGS = frozenset((*range(269, 273), 274, 285, 305, 306, 315, 316, 337, 33432, *range(0x9C9B, 0x9CA0), 0xC62F))
-"""Tags of the first directory that are copied into the EXIF block."""
-
-
-_OUTSIDE = 0xFFFFFFFF
-"""An offset in an EXIF block for what lies outside the file, or can't be read."""
+"""Fields up to this number are those of TIFF 6.0; they describe the pixels, except for those of `exif.TIFF_TAGS`."""
 
 
 class Entry(Struct, frozen=True):
@@ -210,7 +203,10 @@ def numbers(data: Data, layout: Layout, entry: Entry | None) -> tuple[int, ...]:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The metadata of the first page; a block that is too large or lies outside the file counts as absent."""
+    """The metadata of the first page; a block that is too large or lies outside the file counts as absent.
+
+    The fields of EXIF are read from the file itself, except from a BigTIFF.
+    """
     layout, page = first_directory(data)
     resources = _bytes(data, page.get(_PHOTOSHOP))
     datasets = _bytes(data, page.get(_IPTC))
@@ -219,7 +215,12 @@ def read_blocks(data: Data) -> Blocks:
         datasets = b"".join(datasets[at : at + 4][::-1] for at in range(0, len(datasets), 4))
     if datasets is None and resources is not None:
         datasets = iptc.from_photoshop(resources)
-    return Blocks(_exif(data, layout, page), _bytes(data, page.get(_XMP)), datasets, _bytes(data, page.get(_ICC)))
+    return Blocks(
+        xmp=_bytes(data, page.get(_XMP)),
+        iptc=datasets,
+        icc=_bytes(data, page.get(_ICC)),
+        tiff=None if layout.is_big else data,
+    )
 
 
 def photoshop_resources(data: Data) -> bytes | None:
@@ -229,7 +230,7 @@ def photoshop_resources(data: Data) -> bytes | None:
 
 def has_unknown_fields(data: Data) -> bool:
     """Whether the first page has fields that neither describe its pixels nor are read as metadata."""
-    known = _METADATA_TAGS | {_XMP, _IPTC, _PHOTOSHOP, _ICC, _EXIF_IFD, _GPS_IFD}
+    known = exif.TIFF_TAGS | {_XMP, _IPTC, _PHOTOSHOP, _ICC, _EXIF_IFD, _GPS_IFD}
     return any(tag not in known and tag > _LAST_TIFF_TAG for tag in first_directory(data)[1])
 
 
@@ -238,54 +239,7 @@ def with_blocks(_data: Data, _blocks: Blocks) -> bytes:
     raise NotImplementedError("TIFF files are not written")
 
 
-def _bytes(data: Data, entry: Entry | None, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-    if entry is None or not 0 < entry.size_bytes <= max_bytes or entry.offset + entry.size_bytes > len(data):
+def _bytes(data: Data, entry: Entry | None) -> bytes | None:
+    if entry is None or not 0 < entry.size_bytes <= MAX_BLOCK_BYTES or entry.offset + entry.size_bytes > len(data):
         return None
     return bytes(data[entry.offset : entry.offset + entry.size_bytes])
-
-
-def _exif(data: Data, layout: Layout, page: Directory) -> bytes | None:
-    """The fields about the picture, as an EXIF block in the byte order of the file."""
-    main = {tag: entry for tag, entry in page.items() if tag in _METADATA_TAGS}
-    below: dict[int, Directory | None] = {}  # None: can't be read
-    for tag in (_EXIF_IFD, _GPS_IFD):
-        pointer = numbers(data, layout, page.get(tag))
-        try:
-            below[tag] = directory(data, layout, pointer[0])[0] if pointer else {}
-        except BrokenImage:
-            below[tag] = None
-    pointers = {tag: 0 for tag, fields in below.items() if fields is None or fields}
-    if not main and not pointers:
-        return None
-    order, budget = layout.order, MAX_BLOCK_BYTES
-    out = bytearray((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8))
-
-    def write(fields: Directory) -> None:
-        nonlocal budget
-        raw: dict[int, tuple[int, int, bytes]] = dict.fromkeys(pointers if fields is main else (), (4, 1, b"\x00" * 4))
-        for tag, entry in fields.items():
-            value = _bytes(data, entry, min(budget, MAX_EXIF_TEXT_BYTES)) or b""
-            budget -= len(value)
-            if entry.count == 0 or (value and entry.kind < 14):
-                raw[tag] = (entry.kind, entry.count, value)
-            else:  # a value outside of the block, too, so that the field is reported
-                raw[tag] = (4, 2, struct.pack("I", _OUTSIDE))
-        start = len(out)
-        tail_at = start + 2 + 12 * len(raw) + 4
-        out.extend(struct.pack(order + "H", len(raw)))
-        tail = bytearray()
-        for tag, (kind, count, value) in sorted(raw.items()):
-            if tag in pointers and fields is main:
-                pointers[tag] = len(out) + 8
-            out.extend(struct.pack(order + "HHI", tag, kind, count))
-            out.extend(value.ljust(4, b"\0") if len(value) <= 4 else struct.pack(order + "I", tail_at + len(tail)))
-            tail += value + b"\0" * (len(value) % 2) if len(value) > 4 else b""
-        out.extend(bytes(4) + tail)
-
-    write(main)
-    for tag, at in pointers.items():
-        fields = below[tag]
-        struct.pack_into(order + "I", out, at, _OUTSIDE if fields is None else len(out))
-        if fields is not None:
-            write(fields)
-    return bytes(out)

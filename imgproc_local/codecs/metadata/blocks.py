@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+
 from msgspec import Struct
+
+Data = bytes | mmap.mmap
 
 
 class TextBlock(Struct, frozen=True):
@@ -21,7 +25,8 @@ class Blocks(Struct, frozen=True):
 
     `exif` is a TIFF structure, `xmp` an XMP packet, `iptc` a run of IIM datasets, `icc` an ICC profile; `texts` are a
     PNG's text chunks with the keywords that are read, or a GIF's comments. `more_xmp` is a JPEG's ExtendedXMP.
-    `with_blocks` writes `exif`, `xmp` and `icc`, as far as the format can hold them, and `iptc` into a JPEG.
+    `tiff` is a whole TIFF file, which holds the fields of EXIF among those that describe its pixels. `with_blocks`
+    writes `exif`, `xmp` and `icc`, as far as the format can hold them, and `iptc` into a JPEG.
     """
 
     exif: bytes | None = None
@@ -30,6 +35,7 @@ class Blocks(Struct, frozen=True):
     icc: bytes | None = None
     texts: tuple[TextBlock, ...] = ()
     more_xmp: bytes | None = None
+    tiff: Data | None = None
 
 
 def text_of(raw: bytes) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.metadata.blocks import text_of
+from imgproc_local.codecs.metadata.blocks import Data, text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
 
 IMAGE_DESCRIPTION = 0x010E
@@ -41,6 +41,11 @@ FIELDS = {
 Windows' subject is a line about the whole picture, as a headline is; `dc:subject` are keywords.
 """
 
+TIFF_TAGS = frozenset(
+    (*range(269, 274), ORIENTATION, 285, 305, 306, ARTIST, 316, 337, COPYRIGHT, *XP_FIELDS, EXIF_IFD, GPS_IFD, 0xC62F)
+)
+"""The fields in the first directory of a TIFF file that are about the picture; others describe its pixels."""
+
 _STRUCTURE_BYTES = 8 + 2 + 12 + 4
 """The size without text fields: header, number of entries, orientation and offset of the next IFD."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
@@ -64,7 +69,7 @@ class Ifd(Struct, frozen=True):
     follows.
     """
 
-    tiff: bytes
+    tiff: Data
     order: str
     fields: dict[int, Field]
     is_complete: bool
@@ -97,7 +102,7 @@ class Ifd(Struct, frozen=True):
         return "; ".join(text for text in map(text_of, parts) if text)
 
 
-def read_ifd(tiff: bytes | None, pointer_tag: int | None = None) -> Ifd:
+def read_ifd(tiff: Data | None, pointer_tag: int | None = None) -> Ifd:
     """IFD0, or the IFD that `pointer_tag` in IFD0 points to; without fields if there is none or it can't be read."""
     if tiff is None or len(tiff) < 8 or tiff[:4] not in (b"II*\0", b"MM\0*"):
         return Ifd(b"", "<", {}, is_complete=True)
@@ -112,7 +117,7 @@ def read_ifd(tiff: bytes | None, pointer_tag: int | None = None) -> Ifd:
     return Ifd(tiff, order, {}, is_complete=is_null)
 
 
-def _ifd_at(tiff: bytes, order: str, offset: int) -> Ifd:
+def _ifd_at(tiff: Data, order: str, offset: int) -> Ifd:
     if offset < 8 or offset + 2 > len(tiff):
         return Ifd(tiff, order, {}, is_complete=offset == 0)
     (count,) = struct.unpack_from(order + "H", tiff, offset)

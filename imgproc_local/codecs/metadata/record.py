@@ -99,7 +99,8 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
     properties = {element.tag: element for element in published}
     for name, others in texts_elsewhere.items():
         properties[name] = _merged(name, properties.get(name), others)
-    stored, shot = exif.read_ifd(blocks.exif), exif.read_ifd(blocks.exif, exif.EXIF_IFD)
+    tiff = blocks.tiff or blocks.exif
+    stored, shot = exif.read_ifd(tiff), exif.read_ifd(tiff, exif.EXIF_IFD)
     return Record(
         properties,
         kept_profile(blocks.icc),
@@ -222,7 +223,7 @@ def _texts_beside_xmp(
                 add(name, text)
     for block in blocks.texts:
         add(TEXT_NAMES[block.keyword], block.text, block.language, is_comment=block.keyword == "comment")
-    main = exif.read_ifd(blocks.exif)
+    main = exif.read_ifd(blocks.tiff or blocks.exif)
     for tag, name in exif.FIELDS.items():
         for text in main.text(tag).split(";") if name in _ARRAYS else [main.text(tag)]:
             add(name, text)

@@ -121,7 +121,7 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
     Those inside texts that are published are found by `clean_text`.
     """
     found = Kinds()
-    _add_exif(found, blocks.exif or b"")
+    _add_exif(found, blocks)
     _add_iptc(found, blocks.iptc, keep_location)
     _add_profile(found, blocks.icc or b"")
     if not packet.is_complete:
@@ -145,9 +145,11 @@ class Kinds:
             self.kinds |= clean_text(text).removed & _KINDS_IN_TEXTS
 
 
-def _add_exif(found: Kinds, tiff: bytes) -> None:
+def _add_exif(found: Kinds, blocks: Blocks) -> None:
+    tiff = blocks.tiff or blocks.exif or b""
     main, shot, position = (exif.read_ifd(tiff, pointer) for pointer in (None, exif.EXIF_IFD, exif.GPS_IFD))
-    for tag, field in [*main.fields.items(), *shot.fields.items()]:
+    named = [(tag, field) for tag, field in main.fields.items() if not blocks.tiff or tag in exif.TIFF_TAGS]
+    for tag, field in [*named, *shot.fields.items()]:
         size = field.end - field.start
         if tag in exif.FIELDS and not 0 <= size <= MAX_EXIF_TEXT_BYTES:
             found.add(Removed.UNREADABLE)
@@ -158,11 +160,11 @@ def _add_exif(found: Kinds, tiff: bytes) -> None:
         if size < 0 or (raw.strip(b"\0 ") and not is_padding):
             found.add(_EXIF_KINDS.get(tag, Removed.OTHER), raw.decode("utf-8", "ignore").replace("\0", ""))
     is_complete = main.is_complete and shot.is_complete and position.is_complete
-    if tiff.strip(b"\0 ") and not (main.fields and is_complete):
+    if tiff[:MAX_EXIF_TEXT_BYTES].strip(b"\0 ") and not (main.fields and is_complete):
         found.add(Removed.UNREADABLE)
     if exif.GPS_IFD in main.fields and (set(position.fields) - {_GPS_VERSION} or not position.fields):
         found.add(Removed.GPS)
-    if main.has_next:
+    if main.has_next and not blocks.tiff:  # the next directory of a file is a page
         found.add(Removed.THUMBNAIL)
 
 
