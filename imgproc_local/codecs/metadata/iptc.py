@@ -9,30 +9,29 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.codecs.metadata.bounds import MAX_IPTC_DATASETS, MAX_IPTC_LENGTH_BYTES, MAX_PHOTOSHOP_RESOURCES
 
-OBJECT_NAME, KEYWORDS, INSTRUCTIONS = 5, 25, 40
-BYLINE, BYLINE_TITLE, CITY, SUBLOCATION, PROVINCE = 80, 85, 90, 92, 95
-COUNTRY_CODE, COUNTRY, HEADLINE, CREDIT, SOURCE = 100, 101, 105, 110, 115
-COPYRIGHT, CAPTION, CAPTION_WRITER = 116, 120, 122
+CAPTION, SUBLOCATION = 120, 92
 DATASETS = {
-    OBJECT_NAME: xmp.DC + "title",
+    5: xmp.DC + "title",
     CAPTION: xmp.DC + "description",
-    COPYRIGHT: xmp.DC + "rights",
-    BYLINE: xmp.DC + "creator",
-    KEYWORDS: xmp.DC + "subject",
-    HEADLINE: xmp.PHOTOSHOP + "Headline",
-    CREDIT: xmp.PHOTOSHOP + "Credit",
-    SOURCE: xmp.PHOTOSHOP + "Source",
-    INSTRUCTIONS: xmp.PHOTOSHOP + "Instructions",
-    BYLINE_TITLE: xmp.PHOTOSHOP + "AuthorsPosition",
-    CAPTION_WRITER: xmp.PHOTOSHOP + "CaptionWriter",
-    CITY: xmp.PHOTOSHOP + "City",
-    PROVINCE: xmp.PHOTOSHOP + "State",
-    COUNTRY: xmp.PHOTOSHOP + "Country",
-    COUNTRY_CODE: xmp.CORE + "CountryCode",
+    116: xmp.DC + "rights",
+    80: xmp.DC + "creator",
+    25: xmp.DC + "subject",
+    105: xmp.PHOTOSHOP + "Headline",
+    110: xmp.PHOTOSHOP + "Credit",
+    115: xmp.PHOTOSHOP + "Source",
+    40: xmp.PHOTOSHOP + "Instructions",
+    85: xmp.PHOTOSHOP + "AuthorsPosition",
+    122: xmp.PHOTOSHOP + "CaptionWriter",
+    90: xmp.PHOTOSHOP + "City",
+    95: xmp.PHOTOSHOP + "State",
+    101: xmp.PHOTOSHOP + "Country",
+    100: xmp.CORE + "CountryCode",
     SUBLOCATION: xmp.CORE + "Location",
 }
 """The datasets of record 2 that are preserved, and the XMP properties of the same meaning.
@@ -47,6 +46,17 @@ IPTC_RESOURCE = 0x0404
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
 """The longest value of a standard dataset. Extended datasets, whose length has more bytes, are read but not written."""
+
+
+class Datasets(Struct, frozen=True):
+    """The texts of record 2 by dataset number, and the record and number of every dataset that is not empty.
+
+    `is_complete` is False if more than padding follows the last dataset that was read.
+    """
+
+    texts: dict[int, list[str]]
+    stored: frozenset[tuple[int, int]]
+    is_complete: bool
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
@@ -85,28 +95,34 @@ def to_photoshop(datasets: bytes) -> bytes:
     return b"8BIM" + struct.pack(">HHI", IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
 
 
-def read(block: bytes | None) -> dict[int, list[str]]:
-    """The texts of record 2 by dataset number.
+def read(block: bytes | None) -> Datasets:
+    """The datasets of a block, at most `MAX_IPTC_DATASETS`.
 
-    They are decoded as UTF-8 or, where that fails, as Windows-1252, whatever dataset 1:90 declares.
+    Texts are decoded as UTF-8 or, where that fails, as Windows-1252, whatever dataset 1:90 declares.
     """
-    found: dict[int, list[str]] = {}
-    for record, number, value, _ in _datasets(block or b""):
-        text = text_of(value) if record == 2 else ""
-        if text:
-            found.setdefault(number, []).append(text)
-    return found
-
-
-def stored_numbers(block: bytes | None) -> frozenset[tuple[int, int]]:
-    """The record and number of every dataset that is not empty."""
-    return frozenset((record, number) for record, number, value, _ in _datasets(block or b"") if value.strip(b"\0 "))
-
-
-def is_complete(block: bytes | None) -> bool:
-    """Whether all of the block is read: nothing but padding follows the last dataset within the bound."""
-    end = sum(len(whole) for _, _, _, whole in _datasets(block or b""))
-    return not (block or b"")[end:].strip(b"\0 ")
+    block, at = block or b"", 0
+    texts: dict[int, list[str]] = {}
+    stored = set()
+    for _ in range(MAX_IPTC_DATASETS):
+        if at + 5 > len(block) or block[at] != 0x1C:
+            break
+        record, number, size = struct.unpack_from(">BBH", block, at + 1)
+        start = at + 5
+        if size & 0x8000:  # an extended dataset: the other bits are the number of bytes that hold the length
+            length_bytes = size & 0x7FFF
+            size = int.from_bytes(block[start : start + length_bytes], "big")
+            start += length_bytes
+            if length_bytes > MAX_IPTC_LENGTH_BYTES:
+                break
+        if start + size > len(block):
+            break
+        at = start + size
+        value = block[start:at]
+        if value.strip(b"\0 "):
+            stored.add((record, number))
+        if record == 2 and (text := text_of(value)):
+            texts.setdefault(number, []).append(text)
+    return Datasets(texts, frozenset(stored), is_complete=not block[at:].strip(b"\0 "))
 
 
 def write(texts: Sequence[tuple[int, str]]) -> bytes | None:
@@ -122,27 +138,3 @@ def write(texts: Sequence[tuple[int, str]]) -> bytes | None:
 
 def _cut(raw: bytes) -> bytes:
     return raw[:_MAX_VALUE_BYTES].decode("utf-8", "ignore").encode()
-
-
-def _datasets(block: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """The datasets of the block, as (record, number, value, stored bytes of the whole dataset).
-
-    Only the first `MAX_IPTC_DATASETS` are read.
-    """
-    at = 0
-    for _ in range(MAX_IPTC_DATASETS):
-        start = at
-        if at + 5 > len(block) or block[at] != 0x1C:
-            return
-        record, number, size = struct.unpack(">BBH", block[at + 1 : at + 5])
-        at += 5
-        if size & 0x8000:  # an extended dataset: the other bits are the number of bytes that hold the length
-            length_bytes = size & 0x7FFF
-            if length_bytes > MAX_IPTC_LENGTH_BYTES:
-                return
-            size = int.from_bytes(block[at : at + length_bytes], "big")
-            at += length_bytes
-        if at + size > len(block):
-            return
-        yield record, number, block[at : at + size], block[start : at + size]
-        at += size

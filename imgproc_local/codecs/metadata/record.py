@@ -216,7 +216,7 @@ def _texts_beside_xmp(
         elif words and not is_camera_default(words):
             found.setdefault(name, []).append(EmbeddedText(words, language))
 
-    for number, texts in iptc.read(blocks.iptc).items():
+    for number, texts in iptc.read(blocks.iptc).texts.items():
         name = iptc.DATASETS.get(number)
         if name is not None and xmp_fields.is_allowed_place(name, keep_location):
             for text in texts:

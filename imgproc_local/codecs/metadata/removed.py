@@ -169,17 +169,17 @@ def _add_exif(found: Kinds, blocks: Blocks) -> None:
 
 
 def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
-    stored = iptc.stored_numbers(block)
-    if not iptc.is_complete(block):
+    datasets = iptc.read(block)
+    if not datasets.is_complete:
         found.add(Removed.UNREADABLE)
-    for record, number in stored:
+    for record, number in datasets.stored:
         if (record, number) == (2, iptc.SUBLOCATION) and keep_location is not KeepLocation.ALL:
             found.add(Removed.LOCATION)
         if (record, number) in _IPTC_TECHNICAL or (record == 2 and number in iptc.DATASETS):
             continue
         kind = Removed.THUMBNAIL if record in _PREVIEW_RECORDS else Removed.OTHER
         found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else kind)
-    for number, texts in iptc.read(block).items():
+    for number, texts in datasets.texts.items():
         kind = _IPTC_KINDS.get(number, Removed.OTHER)
         if number not in iptc.DATASETS and (2, number) not in _IPTC_TECHNICAL:
             for text in texts:
