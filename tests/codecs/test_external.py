@@ -98,7 +98,7 @@ def saturated() -> np.ndarray:
 
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG", "WEBP"])
-def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips_the_profile(
+def test_wide_gamut_colours_are_preserved_whatever_the_service_does_with_the_profile(
     tmp_path: Path, file_format: str
 ) -> None:
     profile = pictures.wide_profile()
@@ -112,7 +112,8 @@ def test_wide_gamut_colours_are_preserved_whether_the_service_converts_or_strips
     stripped = shrink(picture)
     assert "icc_profile" not in Image.open(io.BytesIO(stripped)).info
     converted = shrink(pictures.saved(original, file_format))
-    for result, expected_profile in ((stripped, profile), (converted, None)):
+    kept = pictures.saved(saturated(), file_format, icc_profile=profile, quality=60)
+    for result, expected_profile in ((stripped, profile), (converted, None), (kept, profile)):
         out = checked_result(tmp_path, data, result)
         assert out is not None
         shown = pictures.opened(out)
@@ -131,14 +132,6 @@ def in_srgb(picture: Image.Image) -> Image.Image:
     return converted
 
 
-def test_a_wide_gamut_profile_in_the_result_is_preserved(tmp_path: Path) -> None:
-    profile = pictures.wide_profile()
-    data = pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=97)
-    out = checked_result(tmp_path, data, pictures.saved(saturated(), "JPEG", icc_profile=profile, quality=60))
-    assert out is not None
-    assert pictures.opened(out).info["icc_profile"] == profile
-
-
 JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
 
 
@@ -149,10 +142,8 @@ JPEG = pictures.saved(pictures.scene(), "JPEG", quality=95)
         (b"<html>an error page</html>", "not a complete picture"),
         (pictures.saved(pictures.scene(), "WEBP"), "received a JPEG and sent a WebP"),
         (pictures.saved(pictures.scene(160, 120), "JPEG"), "another size"),
-        (pictures.saved(pictures.scene(240, 320), "JPEG"), "another size"),
         (pictures.saved(pictures.scene(2000, 2000), "JPEG"), "not a complete picture"),
         (pictures.saved(pictures.scene()[::-1, ::-1], "JPEG"), "looks different"),
-        (pictures.saved(255 - pictures.scene(), "JPEG"), "looks different"),
         (pictures.saved(np.zeros((240, 320, 3), np.uint8), "JPEG"), "looks different"),
         (shrink(JPEG)[: len(shrink(JPEG)) // 2], "not a complete picture"),
         (shrink(JPEG)[: len(shrink(JPEG)) // 2] + b"\xff\xd9", "not a complete picture"),
