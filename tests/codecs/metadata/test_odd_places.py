@@ -63,33 +63,6 @@ def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> Non
     assert out == plain
 
 
-@pytest.mark.parametrize("place", ["after the last scan", "after a scan", "in tables that no scan uses"])
-def test_bytes_that_no_scan_of_a_jpeg_needs_are_removed(tmp_path: Path, place: str) -> None:
-    secret = b"SECRET after the last block"
-    plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
-    table = pictures.segment(0xDB, b"\3" + (3 * secret)[:64])
-    second_scan = plain.index(b"\xff\xda", plain.index(b"\xff\xda") + 2)
-    planted = {
-        "after the last scan": plain[:-2] + secret + plain[-2:],
-        "after a scan": plain[: plain.rindex(b"\xff\xc4", 0, second_scan)]
-        + secret
-        + plain[plain.rindex(b"\xff\xc4", 0, second_scan) :],
-        "in tables that no scan uses": plain[:2] + table + table + plain[2:],
-    }[place]
-    assert optimized_twice(tmp_path, planted) == plain
-
-
-@pytest.mark.parametrize("kind", [b"IDAT", b"IEND"])
-def test_bytes_after_the_fields_of_a_png_chunk_are_removed(tmp_path: Path, kind: bytes) -> None:
-    plain = optimized_twice(tmp_path, pictures.saved(pictures.graphic(), "PNG"))
-    at = plain.index(kind)
-    size = int.from_bytes(plain[at - 4 : at], "big")
-    longer = pictures.chunk(kind, plain[at + 4 : at + 4 + size] + b"SECRET!!")
-    planted = plain[: at - 4] + longer + plain[at + 8 + size :]
-    assert optimized_twice(tmp_path, planted) == plain
-    assert (Removed.OTHER in dropped_kinds(Format.PNG, planted)) is (kind != b"IDAT")
-
-
 def test_bytes_after_the_fields_of_an_adobe_segment_are_removed(tmp_path: Path) -> None:
     plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
     adobe = b"Adobe\0\x64\0\0\0\0\1"
@@ -254,29 +227,6 @@ def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(t
     assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
     path = pictures.write(tmp_path, out)
     assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
-
-
-@pytest.mark.parametrize("animated", [False, True])
-def test_private_bytes_in_other_avif_boxes_are_removed(tmp_path: Path, *, animated: bool) -> None:
-    plain = (
-        pictures.animated("AVIF", [100, 200, 300], quality=30)
-        if animated
-        else pictures.saved(pictures.photo(64, 48), "AVIF", quality=30)
-    )
-    plain = optimized_twice(tmp_path, plain)
-    secrets = box(b"uuid", bytes(16) + b"SECRET") + box(b"free", b"SECRET") + box(b"abcd", b"SECRET")
-    assert optimized(tmp_path, plain + secrets) == plain
-    if animated:
-        moov = next(each for each in avif_container.boxes(plain, 0, len(plain)) if each.kind == b"moov")
-        user_data = box(b"udta", box(b"\xa9xyz", b"\0\x11\x15\xc7+52.5200+013.4050/"))
-        size = struct.pack(">I", moov.end - moov.start + len(user_data))
-        # the frames follow moov, so their offsets must be increased
-        grown = plain[: moov.start] + size + plain[moov.start + 4 : moov.end] + user_data + plain[moov.end :]
-        source = shifted(grown, moov.end, len(user_data))
-        assert len(frames(source)) == 3
-        out = optimized(tmp_path, source)
-        assert b"+52.5200" not in out
-        assert all(np.array_equal(*pair) for pair in zip(frames(plain), frames(out), strict=True))
 
 
 def shifted(data: bytes, start: int, by: int) -> bytes:

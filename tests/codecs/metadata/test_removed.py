@@ -246,6 +246,7 @@ PARTS = {
     "PNG prompt": (png(b"tEXt", b"parameters\0Secret"), SOFTWARE),
     "PNG comment": (png(b"tEXt", b"Comment\0xK-21 / b"), COMMENT),
     "PNG unknown chunk": (png(b"prVt", b"Secret"), OTHER),
+    "PNG end chunk": (plain("png")[:-12] + pictures.chunk(b"IEND", b"Secret"), OTHER),
     "PNG trailer": (plain("png") + b"Secret", OTHER),
     "GIF plain text": (gif(b"\x21\x01\x0c" + b"\0" * 12 + b"\6Secret\0"), COMMENT),
     "GIF comment": (gif(b"\x21\xfe\6xK-2/b\0"), COMMENT),

@@ -188,6 +188,7 @@ def with_sound(data: bytes) -> bytes:
 
 
 ANIMATED_PLACES: dict[str, Callable[[bytes], bytes]] = {
+    "user data": lambda data: grown(data, (b"moov",), box(b"udta", box(b"\xa9xyz", SECRET))),
     "box of a track": lambda data: grown(data, (b"moov", b"trak"), box(b"abcd", SECRET)),
     "box of the frames": lambda data: grown(data, (b"moov", b"trak", b"mdia", b"minf", b"stbl"), box(b"sgpd", SECRET)),
     "tail of a table": lambda data: grown(data, (b"moov", b"trak", b"mdia", b"minf", b"stbl", b"stsz"), SECRET),
