@@ -41,6 +41,7 @@ _RAW_PROFILES = {
 }
 """The blocks that a raw profile may hold, by its name."""
 
+_XMP_KEYWORDS, _MAX_KEYWORD_BYTES = (b"XML:com.adobe.xmp", b"Raw profile type xmp"), 80
 _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
 """The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
@@ -319,31 +320,16 @@ def _xmp_chunk(packet: bytes) -> bytes:
 
 
 def with_xmp(data: Data, xmp: bytes) -> bytes:
-    """The file with this XMP packet in place of its own, or after the header; everything else is copied bit for bit."""
-    start, end = _xmp_place(data)
-    return b"".join([data[:start], _xmp_chunk(xmp), data[end:]])
-
-
-def _xmp_place(data: Data) -> tuple[int, int]:
-    """The range of the chunk that `read_blocks` reads XMP from; the end of the header, twice, if there is none."""
-    end, raw_profiles = len(SIGNATURE), 0
+    """The file with this XMP packet after its header, and no other; everything else is copied bit for bit."""
+    out, end = [SIGNATURE], 0
     for chunk in chunks(data):
+        keyword = data[chunk.payload : min(chunk.end, chunk.payload + _MAX_KEYWORD_BYTES)].partition(b"\0")[0]
+        if chunk.kind not in (b"tEXt", b"zTXt", b"iTXt") or keyword not in _XMP_KEYWORDS:
+            out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
-            end = chunk.end + 4
-        if chunk.kind not in (b"tEXt", b"zTXt", b"iTXt") or chunk.end - chunk.payload > MAX_BLOCK_BYTES:
-            continue
-        keyword, _, rest = data[chunk.payload : chunk.end].partition(b"\0")
-        if "xmp" not in _blocks_under(keyword):
-            continue
-        raw_profiles += 1
-        if raw_profiles > MAX_RAW_PROFILES:
-            break
-        text = _text(chunk.kind, rest, inflate)
-        if text is not None and (
-            keyword == b"XML:com.adobe.xmp" or "xmp" in _raw_profile(keyword.removeprefix(b"Raw profile type "), text)
-        ):
-            return chunk.payload - 8, chunk.end + 4
-    return end, end
+            out.append(_xmp_chunk(xmp))
+        end = chunk.end + 4
+    return b"".join([*out, data[end:]])
 
 
 def _packed_profile(data: Data, profile: bytes) -> bytes:
