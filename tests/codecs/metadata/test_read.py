@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.metadata import exif, xmp, xmp_fields
+from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
@@ -344,3 +344,23 @@ def test_a_field_that_starts_with_its_terminator_is_not_written(tmp_path: Path) 
     assert {tag: main.raw(tag) for tag in main.fields} == {0x8298: b"(c) Owner\0"}
     path = pictures.write(tmp_path, source)
     assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None
+
+
+def test_words_of_xmp_are_written_into_exif_and_in_a_jpeg_into_iptc(tmp_path: Path) -> None:
+    packet = _xmp(
+        _alternatives("dc:rights", "© Example"),
+        _alternatives("dc:description", "A boat", "Ein Boot"),
+        "<dc:creator><rdf:Seq><rdf:li>Ada</rdf:li><rdf:li>Bo</rdf:li></rdf:Seq></dc:creator>",
+    )
+    source = PLAIN_JPEG[:2] + _xmp_segment(packet.encode()) + PLAIN_JPEG[2:]
+    path = pictures.write(tmp_path, source)
+    info = probe(path, MAX_PIXELS)
+    for file_format, make in ((Format.JPEG, optimize_file), (Format.WEBP, to_webp)):
+        out = make(path, info, never_stop)
+        assert out is not None
+        blocks = read_blocks(out, file_format)
+        main = exif.read_ifd(blocks.exif)
+        found = [main.text(tag) for tag in (exif.COPYRIGHT, exif.ARTIST, exif.IMAGE_DESCRIPTION)]
+        assert found == ["© Example", "Ada; Bo", "A boat"]
+        expected = {116: ["© Example"], 80: ["Ada", "Bo"], 120: ["A boat"]} if file_format is Format.JPEG else {}
+        assert iptc.read(blocks.iptc).texts == expected
