@@ -1,12 +1,10 @@
-"""The C extensions, which pyproject.toml can't describe.
-
-They are optional: an installation works without a compiler.
-"""
+"""The C extensions, which pyproject.toml can't describe."""
 
 import sysconfig
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, ExecError, PlatformError
 
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 FLAGS = {
@@ -21,7 +19,13 @@ class BuildForCompiler(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         ext.extra_compile_args = FLAGS.get(self.compiler.compiler_type, [])
-        super().build_extension(ext)
+        try:
+            super().build_extension(ext)
+        except (CompileError, ExecError, PlatformError) as error:
+            raise SystemExit(
+                f"The C extension {ext.name} can't be compiled: {error}. Install a C compiler and Python's headers"
+                " (on Debian and Ubuntu: gcc and python3-dev), or install the wheel, which needs neither."
+            ) from error
 
 
 setup(
@@ -30,7 +34,6 @@ setup(
             f"imgproc_local.codecs.{name}",
             [f"imgproc_local/codecs/{name.replace('.', '/')}.c"],
             depends=["imgproc_local/codecs/_extension.h"],
-            optional=True,
             py_limited_api=not FREE_THREADED,
         )
         for name in ("quality._ssimulacra2", "jpeg._splice", "_webp_chroma")

@@ -171,11 +171,9 @@ def _codecs(advice: str) -> Check:
 
     Packages that only make files smaller or the work faster are worth a warning.
     """
-    from imgproc_local.codecs import webp_still
     from imgproc_local.codecs.container.heic import HOW_TO_INSTALL, can_decode
     from imgproc_local.codecs.jpeg import encoders
     from imgproc_local.codecs.picture.formats import FORMATS
-    from imgproc_local.codecs.quality import ssimulacra2
     from imgproc_local.domain.image import READ_ONLY_FORMATS
 
     try:
@@ -192,10 +190,6 @@ def _codecs(advice: str) -> Check:
     lacking = []
     if not pyvips.API_mode:
         lacking.append("the fast mode of pyvips (API mode)")
-    if ssimulacra2.backend() != "c":
-        lacking.append("the C extension that scores results (libvips takes ten times as long)")
-    if not webp_still.has_chroma_extension():
-        lacking.append("the C extension that prepares WebP (libwebp takes four times as long)")
     lacking += [f"{package} (JPEG files are a few percent larger)" for package in encoders.missing_packages()]
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"

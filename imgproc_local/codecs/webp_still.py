@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from imgproc_local.codecs import _webp_chroma
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.png import palette
@@ -27,11 +28,6 @@ from imgproc_local.codecs.quality.search import (
 )
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Effort
-
-try:
-    from imgproc_local.codecs import _webp_chroma
-except ImportError:  # installed without a compiler
-    _webp_chroma = None  # type: ignore[assignment]
 
 SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
@@ -110,11 +106,6 @@ EFFORTS: dict[Effort, EncoderEffort] = {
     "balanced": EncoderEffort(small=6, other=5, photo_preset_from_pixels=MAX_SMALL_PIXELS, sample_share=0.4),
     "best": EncoderEffort(small=6, other=6, photo_preset_from_pixels=0, draft=4, draft_deficit=0.0),
 }
-
-
-def has_chroma_extension() -> bool:
-    """Whether the C extension for chroma was built; without it libwebp's slower way is used."""
-    return _webp_chroma is not None
 
 
 class Still(Struct, frozen=True):
@@ -236,7 +227,7 @@ def lossy_encoder(
     quality = SCALE.initial_for(target)
     decode = pyvips.Image.webpload_buffer
 
-    prepared, chroma_options = with_sharp_chroma(image)
+    prepared = with_sharp_chroma(image)
     tiles = sample.part_of(prepared)
     final = effort.small if image.width * image.height <= MAX_SMALL_PIXELS else effort.other
     if image.hasalpha():
@@ -244,7 +235,7 @@ def lossy_encoder(
 
     def encode(part: pyvips.Image, quality: int, **options: Any) -> bytes:
         picture = prepared if part is image else tiles
-        return save(picture, check_stop, Q=quality, **chroma_options, **options)
+        return save(picture, check_stop, Q=quality, **options)
 
     def with_preset(preset: str) -> EncoderProfile:
         draft = partial(encode, effort=effort.draft, preset=preset)
@@ -271,17 +262,12 @@ def _log_bytes_at_equal_score(result: SearchResult) -> float:
     return math.log(len(result.encoded)) - LOG_BYTES_PER_POINT * result.score
 
 
-def with_sharp_chroma(image: pyvips.Image) -> tuple[pyvips.Image, dict[str, Any]]:
-    """The picture prepared for chroma of half the resolution, and libvips' options to encode it.
-
-    Without the C extension libwebp prepares it, which takes as long as the encoding.
-    """
+def with_sharp_chroma(image: pyvips.Image) -> pyvips.Image:
+    """The picture prepared for chroma of half the resolution; libwebp's own way takes as long as the encoding."""
     if image.bands < 3:
-        return image, {}
-    if _webp_chroma is None:
-        return image, {"smart_subsample": True}
+        return image
     pixels = _webp_chroma.adjusted(image.write_to_memory(), image.width, image.height, image.bands)
-    return of_samples(pixels, image.width, image.height, image.bands), {}
+    return of_samples(pixels, image.width, image.height, image.bands)
 
 
 def save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:

@@ -16,7 +16,7 @@ import pytest
 import imgproc_local
 from imgproc_local.cli.doctor import installation
 from imgproc_local.cli.support_report import private_names, redacted
-from imgproc_local.codecs.quality import ssimulacra2
+from imgproc_local.codecs.jpeg import encoders
 from imgproc_local.config import load
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
@@ -49,7 +49,7 @@ def test_the_installation_is_reported_and_a_missing_folder_is_not_created(progra
         assert name in found["codecs"]["detail"]
     assert sqlite3.sqlite_version in found["python"]["detail"]
     assert {"program", "python", "codecs", "describer", "settings", "disk"} <= set(found)
-    # a warning where the C extensions are not built
+    # a warning where an optional encoder is not installed
     assert {check["state"] for name, check in found.items() if name != "codecs"} == {"ok"}
     assert "does not exist yet" in found["data folder"]["detail"]
     assert not program.data.exists()
@@ -141,7 +141,7 @@ def test_what_is_missing_is_reported_and_a_frozen_program_needs_no_compiler(
 
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
-    monkeypatch.setattr(ssimulacra2, "backend", lambda: "libvips")
+    monkeypatch.setattr(encoders, "pyjpegli", None)
     found = advised()
     assert {name: state for name, (state, _) in found.items()} == {"python": "problem", "codecs": "warning"}
     assert all(("compiler" in advice) != frozen for _, advice in found.values())

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 
-from imgproc_local.codecs import webp_still
+from imgproc_local.codecs import _webp_chroma, webp_still
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality import sample
-
-_webp_chroma: Any = webp_still._webp_chroma
-needs_c = pytest.mark.skipif(_webp_chroma is None, reason="the C extension was not built here")
 
 
 def coloured_stripes(width_px: int = 256, height_px: int = 256) -> bytes:
@@ -22,7 +18,6 @@ def coloured_stripes(width_px: int = 256, height_px: int = 256) -> bytes:
     return row * height_px
 
 
-@needs_c
 @pytest.mark.parametrize("bands", [3, 4])
 @pytest.mark.parametrize("colour", [(0, 0, 0), (255, 255, 255), (200, 30, 60), (0, 0, 255), (255, 255, 0)])
 def test_flat_colours_are_unchanged(colour: tuple[int, int, int], bands: int) -> None:
@@ -30,7 +25,6 @@ def test_flat_colours_are_unchanged(colour: tuple[int, int, int], bands: int) ->
     assert _webp_chroma.adjusted(pixels, 17, 12, bands) == pixels
 
 
-@needs_c
 def test_alpha_and_the_last_row_and_column_of_odd_sizes_are_unchanged() -> None:
     pixels = random.Random(1).randbytes(7 * 5 * 4)
     adjusted = _webp_chroma.adjusted(pixels, 7, 5, 4)
@@ -42,14 +36,12 @@ def test_alpha_and_the_last_row_and_column_of_odd_sizes_are_unchanged() -> None:
     ]
 
 
-@needs_c
 @pytest.mark.parametrize(("width_px", "height_px"), [(1, 1), (1, 9), (9, 1), (2, 2), (3, 2)])
 def test_small_pictures_have_the_same_size_afterwards(width_px: int, height_px: int) -> None:
     pixels = random.Random(2).randbytes(width_px * height_px * 3)
     assert len(_webp_chroma.adjusted(pixels, width_px, height_px, 3)) == len(pixels)
 
 
-@needs_c
 @pytest.mark.parametrize(
     ("length", "width_px", "height_px", "bands"),
     [(11, 2, 2, 3), (12, 0, 2, 3), (12, 2, -1, 3), (12, 2, 3, 2), (13, 2, 2, 3), (24, 2, 2, 3)],
@@ -61,11 +53,9 @@ def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
         _webp_chroma.adjusted(bytes(length), width_px, height_px, bands)
 
 
-@needs_c
 def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
     original = pyvips.Image.new_from_memory(coloured_stripes(), 256, 256, 3, "uchar").copy(interpretation="srgb")
-    prepared, options = webp_still.with_sharp_chroma(original)
-    assert options == {}
+    prepared = webp_still.with_sharp_chroma(original)
     scores = [
         sample.score(original, pyvips.Image.webpload_buffer(picture.webpsave_buffer(Q=90)).copy_memory())
         for picture in (original, prepared)
@@ -73,12 +63,6 @@ def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
     assert scores[1] > scores[0] + 5
 
 
-def test_libwebp_prepares_the_picture_without_the_c_extension(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webp_still, "_webp_chroma", None)
-    original = pyvips.Image.black(16, 16, bands=3).cast("uchar").copy_memory()
-    assert webp_still.with_sharp_chroma(original) == (original, {"smart_subsample": True})
-
-
 def test_grey_pictures_are_encoded_as_they_are() -> None:
     grey = pyvips.Image.black(16, 16).cast("uchar").copy_memory()
-    assert webp_still.with_sharp_chroma(grey) == (grey, {})
+    assert webp_still.with_sharp_chroma(grey) is grey

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from imgproc_local.codecs.container import jpeg as container
+from imgproc_local.codecs.jpeg import _splice
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.errors import CheckStop
@@ -23,10 +24,6 @@ try:
     import pyjpegli
 except ImportError:  # there are no wheels for musl
     pyjpegli = None
-try:
-    from imgproc_local.codecs.jpeg import _splice
-except ImportError:  # the package was installed without a compiler
-    _splice = None  # type: ignore[assignment]
 try:
     import mozjpeg_lossless_optimization as mozjpeg_scans
 except ImportError:
@@ -94,7 +91,7 @@ def with_chroma_of(original: Original, encoder: Encoder) -> Encoder | None:
     edge, as for `jpegtran -perfect`.
     """
     info, (across, down) = container.read_header(original.data), container.luma_sampling(original.data)
-    if _splice is None or mozjpeg_scans is None or across * down == 1:
+    if mozjpeg_scans is None or across * down == 1:
         return None
     right_moves, lower_moves = (original.orientation in each for each in (_RIGHT_EDGE_MOVES, _LOWER_EDGE_MOVES))
     # a damaged header can have a sampling factor of 0, which `_splice` refuses
@@ -109,8 +106,8 @@ def low_detail_encoder() -> Encoder:
 
 
 def missing_packages() -> list[str]:
-    """Names of the optional packages and extensions that would make files smaller but are not installed."""
-    packages = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans, "the C extension": _splice}
+    """Names of the optional packages that would make files smaller but are not installed."""
+    packages = {"pyjpegli": pyjpegli, "mozjpeg-lossless-optimization": mozjpeg_scans}
     return [name for name, package in packages.items() if package is None]
 
 

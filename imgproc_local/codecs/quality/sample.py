@@ -11,8 +11,7 @@ from itertools import pairwise
 
 from imgproc_local.codecs.picture.decode import to_srgb_through
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.quality import ssimulacra2
-from imgproc_local.codecs.quality.ssimulacra2 import Reference, TransparentReference
+from imgproc_local.codecs.quality.ssimulacra2 import Reference, score_of_bands
 from imgproc_local.domain.plan import TARGETS
 
 TARGET_SCORE = TARGETS["web"]
@@ -48,8 +47,7 @@ class Sample:
         self.share = self.image.width * self.image.height / (picture.width * picture.height)
         srgb = to_srgb_through(self.image, profile)
         self._alpha = srgb.hasalpha()
-        reference = TransparentReference if self._alpha else Reference
-        self._reference = reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height)
+        self._reference = Reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height, 4 if self._alpha else 3)
 
     def part_of(self, picture: pyvips.Image) -> pyvips.Image:
         """The same tiles of another picture of the same size; that picture itself if the sample is whole."""
@@ -77,10 +75,11 @@ def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = 
         band = to_srgb_through(image.crop(0, top, image.width, bottom - top), profile)
         return _rows(band, alpha=picture.hasalpha())
 
-    return ssimulacra2.score_of_bands(
+    parts = (
         (rows(picture, top, bottom), rows(decoded, top, bottom), picture.width, bottom - top)
         for top, bottom in pairwise(edges)
     )
+    return score_of_bands(parts, 4 if picture.hasalpha() else 3)
 
 
 def _rows(image: pyvips.Image, *, alpha: bool) -> memoryview:

@@ -1,9 +1,8 @@
 """Scores the visual similarity of two pictures with SSIMULACRA 2.1, the metric of the quality targets.
 
 100 means the same picture; at 90 no difference shows when the two alternate at the same place; 70 is high quality, 50
-medium; below 0 the pictures have little in common. The error maps are computed by a C extension of this package or, if
-it was not built, by libvips, over ten times slower. Both return the means and 4-norms of the maps, which this module
-combines into one score. The C extension leaves out maps whose weights are negligible.
+medium; below 0 the pictures have little in common. A C extension of this package computes the error maps, except those
+whose weights are negligible. It returns their means and 4-norms, which this module combines into one score.
 
 Source: SSIMULACRA 2.1, Jon Sneyers, Cloudinary; weights and polynomial as published with libjxl. Borders are treated as
 in the `ssimulacra2` package for Python (see `_ssimulacra2.c`). libjxl pads with zeros: above 80 its scores are higher,
@@ -12,22 +11,11 @@ mostly by less than 0.3, on pictures of a few hundred pixels by up to 1.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
-from functools import cache
-from typing import Literal, Protocol
 
-try:
-    from imgproc_local.codecs.quality import _ssimulacra2 as _compiled
-except ImportError:  # no compiler was there when the package was installed
-    _compiled = None  # type: ignore[assignment]
-
-log = logging.getLogger(__name__)
+from imgproc_local.codecs.quality import _ssimulacra2
 
 Buffer = bytes | bytearray | memoryview
-Backend = Literal["c", "libvips"]
-BACKENDS: tuple[Backend, ...] = ("libvips",) if _compiled is None else ("c", "libvips")
-"""The backends available here; the first is the default."""
 
 # Nested, outermost first: channel X, Y, B-Y; scale 1:1 to 1:32; mean, 4-norm; SSIM, artefacts, lost detail.
 # fmt: off
@@ -72,107 +60,55 @@ _WEIGHTS = (
 # fmt: on
 
 
-def backend() -> Backend:
-    """The default backend: the C extension, or libvips if it was not built."""
-    return BACKENDS[0]
-
-
 class Reference:
     """A picture that others are scored against.
 
-    `pixels` are H×W×3 uint8 sRGB rows without padding, which must not change later. Scoring is thread-safe and releases
-    the GIL. It takes about 2 KB of memory per pixel of width with the C extension; with libvips, the reference takes 48
-    bytes per pixel. Sides below 8 pixels are padded to 8 by repeating the edge.
+    `pixels` are H×W×3 uint8 sRGB rows without padding, or H×W×4 with alpha, not premultiplied. Pictures with alpha are
+    composited over black and over white, in sRGB as in browsers, and the lower score counts, which takes twice the
+    time. Scoring is thread-safe and releases the GIL. It takes about 2 KB of memory per pixel of width. Sides below 8
+    pixels are padded to 8 by repeating the edge.
     Raises: ValueError if the size does not match the pixels, MemoryError.
     """
 
-    def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
-        self._shape = (width_px, height_px, 3)
-        self._reference = _open_reference(pixels, self._shape, 0, using or backend())
+    def __init__(self, pixels: Buffer, width_px: int, height_px: int, bands: int = 3) -> None:
+        self._references = [
+            _ssimulacra2.Reference(pixels, width_px, height_px, bands, grey) for grey in _backgrounds(bands)
+        ]
 
     def score(self, pixels: Buffer) -> float:
         """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
-        _check(pixels, self._shape)
-        return score_of(self._reference.norms(pixels))
-
-
-class TransparentReference:
-    """Like `Reference`, for H×W×4 uint8 rows: sRGB and alpha, not premultiplied.
-
-    Pictures are composited over black and over white, in sRGB as in browsers, and the lower score counts. This takes
-    twice the time, so use `Reference` for opaque pictures.
-    """
-
-    def __init__(self, pixels: Buffer, width_px: int, height_px: int, *, using: Backend | None = None) -> None:
-        self._shape = (width_px, height_px, 4)
-        self._references = [_open_reference(pixels, self._shape, grey, using or backend()) for grey in (0, 255)]
-
-    def score(self, pixels: Buffer) -> float:
-        """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
-        _check(pixels, self._shape)
         return min(score_of(reference.norms(pixels)) for reference in self._references)
 
 
-def score_of_bands(bands: Iterable[tuple[Buffer, Buffer, int, int]]) -> float:
-    """The score of a picture given in horizontal bands: (original pixels, other pixels, width, height) for each.
+def score_of_bands(parts: Iterable[tuple[Buffer, Buffer, int, int]], bands: int) -> float:
+    """The score of a picture given in horizontal parts: (original pixels, other pixels, width, height) for each.
 
-    Within 0.1 of the score of the whole picture if bands are hundreds of rows high. Holds one band at a time. Rows are
-    H×W×3 or H×W×4 as in `Reference` and `TransparentReference`. Raises: ValueError, MemoryError.
+    Within 0.1 of the score of the whole picture if parts are hundreds of rows high. Holds one part at a time. Rows have
+    3 or 4 `bands` as in `Reference`. Raises: ValueError, MemoryError.
     """
-    parts_by_background: dict[int, list[tuple[int, tuple[float, ...]]]] = {}
-    for pixels, other, width_px, height_px in bands:
-        shape = (width_px, height_px, 4 if memoryview(pixels).nbytes == width_px * height_px * 4 else 3)
-        _check(other, shape)
-        for background in (0, 255) if shape[2] == 4 else (0,):
-            norms = _open_reference(pixels, shape, background, backend()).norms(other)
-            parts_by_background.setdefault(background, []).append((height_px, norms))
-    return min(score_of(_combined_norms(parts)) for parts in parts_by_background.values())
+    backgrounds = _backgrounds(bands)
+    heights: list[int] = []
+    norms: dict[int, list[tuple[float, ...]]] = {grey: [] for grey in backgrounds}
+    for pixels, other, width_px, height_px in parts:
+        heights.append(height_px)
+        for grey in backgrounds:
+            norms[grey].append(_ssimulacra2.Reference(pixels, width_px, height_px, bands, grey).norms(other))
+    return min(score_of(_combined_norms(heights, each)) for each in norms.values())
 
 
-def _combined_norms(parts: list[tuple[int, tuple[float, ...]]]) -> tuple[float, ...]:
-    """The norms of the whole picture, computed from the norms of its bands, weighted by height."""
-    rows = sum(height for height, _ in parts)
+def _backgrounds(bands: int) -> tuple[int, ...]:
+    """The greys over which a picture is composited; of an opaque one, the first has no effect."""
+    return (0, 255) if bands == 4 else (0,)
+
+
+def _combined_norms(heights: list[int], norms: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """The norms of the whole picture, computed from the norms of its parts, weighted by their height in rows."""
     together = []
-    for number in range(min(len(norms) for _, norms in parts)):
+    for number in range(min(map(len, norms))):
         power = 4 if number // 3 % 2 else 1  # means and 4-norms alternate in threes
-        mean = sum(height * norms[number] ** power for height, norms in parts) / rows
-        together.append(mean ** (1 / power))
+        total = sum(height * part[number] ** power for height, part in zip(heights, norms, strict=True))
+        together.append((total / sum(heights)) ** (1 / power))
     return tuple(together)
-
-
-class _BackendReference(Protocol):
-    def norms(self, pixels: Buffer, /) -> tuple[float, ...]: ...
-
-
-def _check(pixels: Buffer, shape: tuple[int, int, int]) -> None:
-    width_px, height_px, bands = shape
-    if width_px < 1 or height_px < 1:
-        raise ValueError(f"expected a picture of at least 1×1 pixels, got {width_px}×{height_px}")
-    expected, got = width_px * height_px * bands, memoryview(pixels).nbytes
-    if got != expected:
-        raise ValueError(f"expected {expected} bytes for {width_px}×{height_px} pixels of {bands} bands, got {got}")
-
-
-def _open_reference(pixels: Buffer, shape: tuple[int, int, int], background: int, using: Backend) -> _BackendReference:
-    _check(pixels, shape)
-    if using == "libvips":
-        if _compiled is None:
-            _log_fallback()
-        from imgproc_local.codecs.quality import ssimulacra2_vips
-
-        return ssimulacra2_vips.Reference(pixels, *shape, background)
-    if _compiled is None:
-        raise ValueError('expected the backend "libvips" because the C extension was not built, got "c"')
-    return _compiled.Reference(pixels, *shape, background)
-
-
-@cache
-def _log_fallback() -> None:
-    """Log once that the C extensions are missing."""
-    log.warning(
-        "Scores are computed by libvips, over ten times slower: the C extensions were not compiled when imgproc-local "
-        "was installed. Install a C compiler and Python's headers, then install imgproc-local again."
-    )
 
 
 def score_of(norms: tuple[float, ...]) -> float:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs.jpeg import encoders
+from imgproc_local.codecs.jpeg import _splice as splice
+from imgproc_local.codecs.jpeg import search
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
 
-splice = pytest.importorskip("imgproc_local.codecs.jpeg._splice")
 TURN = Image.Transpose
 TURNS = {
     2: TURN.FLIP_LEFT_RIGHT,
@@ -169,7 +169,7 @@ def test_preserved_chroma_makes_a_smaller_file_at_the_same_score(
 ) -> None:
     path = pictures.write(tmp_path, pictures.jpeg_with_metadata(pictures.scene(640, 480), orientation, 85))
     kept = optimize_file(path, probe(path, 10**9), never_stop)
-    monkeypatch.setattr(encoders, "_splice", None)
+    monkeypatch.setattr(search, "with_chroma_of", lambda *_: None)
     anew = optimize_file(path, probe(path, 10**9), never_stop)
     assert kept is not None
     assert len(kept) < 0.97 * len(anew or path.read_bytes())

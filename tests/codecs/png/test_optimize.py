@@ -22,7 +22,7 @@ from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.codecs.quality.ssimulacra2 import TransparentReference
+from imgproc_local.codecs.quality.ssimulacra2 import Reference
 from imgproc_local.domain.errors import StageCancelled
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
@@ -44,7 +44,7 @@ def textured(width: int = 480, height: int = 300) -> np.ndarray:
 
 def score(picture: Image.Image, other: Image.Image) -> float:
     pixels = [each.convert("RGBA").tobytes() for each in (picture, other)]
-    return TransparentReference(pixels[0], *picture.size).score(pixels[1])
+    return Reference(pixels[0], *picture.size, 4).score(pixels[1])
 
 
 def whole(out: bytes | None) -> bytes:
