@@ -17,8 +17,7 @@ from PIL import Image
 
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.png.deflate import estimated_bytes, read_indexed
-from imgproc_local.codecs.png.indexed import Indexed
+from imgproc_local.codecs.png.deflate import Indexed, estimated_bytes, read_indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
 from imgproc_local.domain.errors import CheckStop

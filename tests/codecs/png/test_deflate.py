@@ -10,7 +10,7 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs.png import deflate
-from imgproc_local.codecs.png.indexed import Indexed, by_luma
+from imgproc_local.codecs.png.deflate import Indexed, by_luma
 from tests.codecs.pictures import never_stop, scene
 
 
