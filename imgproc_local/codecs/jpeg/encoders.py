@@ -8,8 +8,9 @@ encodes everything.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -112,8 +113,18 @@ def missing_packages() -> list[str]:
 
 
 def was_encoded_here(data: bytes) -> bool:
-    """Whether a JPEG's luma was quantised with a table that this module uses."""
-    return container.luma_quantization(data) in luma_tables()
+    """Whether a JPEG's luma was quantised with a table that this module uses.
+
+    The steps of a table never grow with the quality. So for each encoder, a bisection with tiny pictures finds the
+    quality at which they are as small as in `data`.
+    """
+    table = container.luma_quantization(data)
+    qualities = range(LOWEST_QUALITY, HIGHEST_QUALITY + 1)
+    for tables in _luma_tables():
+        index = bisect_left(qualities, -sum(table), key=lambda quality: -sum(tables(quality)))
+        if index < len(qualities) and tables(qualities[index]) == table:
+            return True
+    return False
 
 
 def _jpegli(image: pyvips.Image, quality: int, check_stop: CheckStop) -> bytes:
@@ -139,15 +150,14 @@ def _mozjpeg(subsample_mode: str, quant_table: int = _MS_SSIM, *, large: bool = 
     return Encoder(encode, final)
 
 
-@cache
-def luma_tables() -> frozenset[tuple[int, ...]]:
-    """The luma quantisation tables of every quality and encoder here."""
+def _luma_tables() -> list[Callable[[int], tuple[int, ...]]]:
+    """For each encoder here, the function from a quality to its luma quantisation table."""
     tiny = pyvips.Image.black(8, 8)
-    files = [
-        tiny.jpegsave_buffer(Q=quality, quant_table=table, keep="none")
-        for table in (_MS_SSIM, _KLEIN)
-        for quality in range(LOWEST_QUALITY, HIGHEST_QUALITY + 1)
-    ]
-    if pyjpegli is not None:
-        files += [pyjpegli.encode(bytes(192), 8, 8, quality) for quality in range(LOWEST_QUALITY, HIGHEST_QUALITY + 1)]
-    return frozenset(map(container.luma_quantization, files))
+
+    def mozjpeg(quality: int, quant_table: int) -> tuple[int, ...]:
+        return container.luma_quantization(tiny.jpegsave_buffer(Q=quality, quant_table=quant_table, keep="none"))
+
+    def jpegli(quality: int) -> tuple[int, ...]:
+        return container.luma_quantization(pyjpegli.encode(bytes(192), 8, 8, quality))
+
+    return [partial(mozjpeg, quant_table=table) for table in (_MS_SSIM, _KLEIN)] + ([jpegli] if pyjpegli else [])

@@ -149,12 +149,10 @@ def test_files_are_optimized_without_an_optional_encoder(
     monkeypatch.setattr(encoders, missing, None)
     if missing == "mozjpeg_scans":
         monkeypatch.setattr(repack, "_PACKAGE", "not_installed")
-    encoders.luma_tables.cache_clear()
     other = whole(optimized(tmp_path, source))
     assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
     assert len(out) < len(other) < len(source)
     assert optimized(tmp_path, other) is None
-    encoders.luma_tables.cache_clear()
 
 
 def test_a_profile_close_to_srgb_is_removed_and_the_colours_are_preserved(tmp_path: Path) -> None:
