@@ -1,14 +1,25 @@
-"""Operations of the codecs as functions with the same arguments: a path, its properties, and `check_stop`."""
+"""Operations of the codecs on bytes, and on a path with its properties and `check_stop`."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.plan import TARGETS, Effort
+from tests.codecs import pictures
+
+MAX_PIXELS = 10**9
 
 
 def read_blocks(data: bytes, file_format: Format) -> Blocks:
@@ -25,3 +36,31 @@ def to_avif(path: Path, info: ImageInfo, *args: Any, **options: Any) -> bytes:
 
 
 CONVERT = {"WEBP": to_webp, "AVIF": to_avif}
+
+
+def optimized(folder: Path, data: bytes, target: float = TARGETS["web"], effort: Effort = "balanced") -> bytes | None:
+    """The optimized file of a picture; None where nothing is gained."""
+    path = pictures.write(folder, data)
+    return optimize_file(path, probe(path, MAX_PIXELS), pictures.never_stop, ResultOptions(target, effort=effort))
+
+
+def converted(folder: Path, data: bytes, target: str) -> bytes:
+    """The picture converted to "WEBP" or "AVIF"."""
+    path = pictures.write(folder, data)
+    return CONVERT[target](path, probe(path, MAX_PIXELS), pictures.never_stop)
+
+
+def whole(out: bytes | None) -> bytes:
+    """A result that must exist."""
+    assert out is not None
+    return out
+
+
+def frames_of(data: bytes) -> list[np.ndarray]:
+    """The frames of a picture or animation as RGBA."""
+    found = []
+    with Image.open(io.BytesIO(data)) as image:
+        for number in range(getattr(image, "n_frames", 1)):
+            image.seek(number)
+            found.append(np.asarray(image.convert("RGBA")))
+    return found

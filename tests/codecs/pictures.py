@@ -139,19 +139,7 @@ def tiff(orientation: int = 1, *, full: bool = True) -> bytes:
         position = struct.pack("<IIII", 52, 1, 31, 1) + GPS_RATIONAL
         gps = {1: text("N"), 2: (5, position), 3: text("W"), 4: (5, position)}
         thumbnail = saved(scene(64, 48), "JPEG", comment=b"THUMBNAIL-EXIF-PRIVATE")
-    main[0x8769], main[0x8825] = (4, b"\0" * 4), (4, b"\0" * 4)
-    out = bytearray(b"II*\0\x08\0\0\0")
-    positions, next_field = _ifd(out, main)
-    for tag, fields in ((0x8769, shot), (0x8825, gps)):
-        struct.pack_into("<I", out, positions[tag], len(out))
-        _ifd(out, fields)
-    if thumbnail:
-        struct.pack_into("<I", out, next_field, len(out))
-        size = (4, struct.pack("<I", len(thumbnail)))
-        positions, _ = _ifd(out, {0x0201: (4, b"\0" * 4), 0x0202: size})
-        struct.pack_into("<I", out, positions[0x0201], len(out))
-        out += thumbnail
-    return bytes(out)
+    return _tiff_of(main, {0x8769: shot, 0x8825: gps}, thumbnail)
 
 
 def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, bytes]) -> bytes:
@@ -159,26 +147,30 @@ def compact_tiff(texts: dict[int, bytes], orientation: int, secrets: dict[str, b
     main: dict[int, tuple[int, bytes]] = {tag: (2, text + b"\0") for tag, text in texts.items()}
     if orientation != 1:
         main[0x0112] = (3, struct.pack("<H", orientation))
+    places = {"gps": (0x8825, 2, 5), "serial number": (0x8769, 0xA431, 2), "maker note": (0x8769, 0x927C, 7)}
     below: dict[int, dict[int, tuple[int, bytes]]] = {0x8769: {}, 0x8825: {}}
-    if "gps" in secrets:
-        below[0x8825] = {2: (5, secrets["gps"])}
-    if "serial number" in secrets:
-        below[0x8769][0xA431] = (2, secrets["serial number"])
-    if "maker note" in secrets:
-        below[0x8769][0x927C] = (7, secrets["maker note"])
-    main |= {tag: (4, b"\0" * 4) for tag, fields in below.items() if fields}
+    for name, (ifd, tag, kind) in places.items():
+        if name in secrets:
+            below[ifd][tag] = (kind, secrets[name])
+    return _tiff_of(main, below, secrets.get("thumbnail", b""))
+
+
+def _tiff_of(
+    main: dict[int, tuple[int, bytes]], below: dict[int, dict[int, tuple[int, bytes]]], thumbnail: bytes
+) -> bytes:
+    """An EXIF block: the main IFD, those that its fields point to unless they are empty, and the thumbnail's."""
+    main = main | {tag: (4, b"\0" * 4) for tag, fields in below.items() if fields}
     out = bytearray(b"II*\0\x08\0\0\0")
     positions, next_field = _ifd(out, main)
     for tag, fields in below.items():
         if fields:
             struct.pack_into("<I", out, positions[tag], len(out))
             _ifd(out, fields)
-    if "thumbnail" in secrets:
+    if thumbnail:
         struct.pack_into("<I", out, next_field, len(out))
-        size = (4, struct.pack("<I", len(secrets["thumbnail"])))
-        positions, _ = _ifd(out, {0x0201: (4, b"\0" * 4), 0x0202: size})
+        positions, _ = _ifd(out, {0x0201: (4, b"\0" * 4), 0x0202: (4, struct.pack("<I", len(thumbnail)))})
         struct.pack_into("<I", out, positions[0x0201], len(out))
-        out += secrets["thumbnail"]
+        out += thumbnail
     return bytes(out)
 
 

@@ -16,30 +16,16 @@ from PIL import Image, ImageOps
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
-from tests.codecs import pictures
-from tests.codecs.operations import CONVERT
-from tests.codecs.pictures import never_stop
+from tests.codecs import operations, pictures
+from tests.codecs.operations import CONVERT, converted, optimized
 
-MAX_PIXELS = 10**9
 WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
 
 
-def converted(folder: Path, data: bytes, target: str) -> bytes:
-    path = pictures.write(folder, data)
-    return CONVERT[target](path, probe(path, MAX_PIXELS), never_stop)
-
-
 def frames_of(data: bytes) -> list[np.ndarray]:
     """The frames with premultiplied colours, so that the colours of transparent pixels are equal."""
-    frames = []
-    with Image.open(io.BytesIO(data)) as image:
-        for number in range(getattr(image, "n_frames", 1)):
-            image.seek(number)
-            frames.append(premultiplied(np.asarray(image.convert("RGBA"))))
-    return frames
+    return [premultiplied(frame) for frame in operations.frames_of(data)]
 
 
 def premultiplied(frame: np.ndarray) -> np.ndarray:
@@ -75,6 +61,20 @@ def gif(*frames: tuple[int, tuple[int, int, int, int], int, int]) -> bytes:
     palette = bytes((200, 40, 30, 30, 160, 60, 40, 60, 210, 0, 0, 0))
     head = b"GIF89a" + struct.pack("<HHBBB", WIDTH, HEIGHT, 0xF1, 0, 0) + palette
     return head + b"\x21\xff\x0bNETSCAPE2.0\x03\x01\2\0\0" + b"".join(gif_frame(*frame) for frame in frames) + b"\x3b"
+
+
+@pytest.mark.parametrize("target", CONVERT)
+@pytest.mark.parametrize(("file_format", "loop"), [("GIF", 3), ("GIF", 0), ("PNG", 3), ("WEBP", 2)])
+def test_frames_delays_and_plays_are_preserved(tmp_path: Path, file_format: str, loop: int, target: str) -> None:
+    delays = [100, 250, 300, 50]
+    lossless = {"lossless": True} if file_format == "WEBP" else {}
+    source = pictures.animated(file_format, delays, loop=loop, **lossless)
+    out = converted(tmp_path, source, target)
+    assert delays_of(out) == delays
+    if target == "WEBP":  # of an AVIF, tests/codecs/test_avif.py reads the plays
+        assert container.read_timing(out)[1] == (loop + 1 if file_format == "GIF" and loop else loop)
+    for old, new in zip(frames_of(source), frames_of(out), strict=True):
+        assert np.abs(old - new).mean() < 5
 
 
 @pytest.mark.parametrize("target", CONVERT)
@@ -205,12 +205,10 @@ def test_identical_frames_have_their_own_delays_in_a_webp(tmp_path: Path, dispos
 
 def test_optimizing_a_lossless_webp_preserves_identical_frames(tmp_path: Path) -> None:
     source = gif(*((number // 3, WHOLE, 1, 10 + number) for number in range(9)))
-    path = pictures.write(tmp_path, source)
-    strip = pyvips.Image.gifload(str(path), n=-1)
+    strip = pyvips.Image.gifload_buffer(source, n=-1)
     wasteful = strip.webpsave_buffer(lossless=True, effort=0)
     wasteful = container.with_merged_frames_restored(wasteful, gif_container.read_timing(source)[0], has_alpha=True)
-    path = pictures.write(tmp_path, wasteful + b"\0" * (len(wasteful) % 2))
-    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop) or wasteful
+    out = optimized(tmp_path, wasteful + b"\0" * (len(wasteful) % 2)) or wasteful
     assert container.read_timing(out) == container.read_timing(wasteful)
     assert len(container.read_timing(out)[0]) == 9
 

@@ -2,95 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import struct
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import pyvips
-from PIL import Image, ImageOps
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
-from tests.codecs import pictures
-from tests.codecs.operations import to_avif
-from tests.codecs.pictures import never_stop
+from imgproc_local.domain.errors import BrokenImage
+from tests.codecs import operations, pictures
+from tests.codecs.operations import MAX_PIXELS, frames_of, optimized
 
-MAX_PIXELS = 10**9
-
-
-def optimized(folder: Path, data: bytes) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
-
-
-def converted(folder: Path, data: bytes) -> bytes:
-    path = pictures.write(folder, data)
-    return to_avif(path, probe(path, MAX_PIXELS), never_stop)
-
-
-def frames_of(data: bytes) -> list[np.ndarray]:
-    with Image.open(io.BytesIO(data)) as image:
-        found = []
-        for frame in range(getattr(image, "n_frames", 1)):
-            image.seek(frame)
-            found.append(np.asarray(image.convert("RGBA")))
-        return found
-
-
-def test_a_file_of_high_quality_becomes_smaller_and_looks_the_same(tmp_path: Path) -> None:
-    source = pictures.saved(pictures.photo(640, 480), "AVIF", quality=95)
-    out = optimized(tmp_path, source)
-    assert out is not None
-    assert len(out) < 0.8 * len(source)
-    assert pictures.distance(pictures.opened(out), pictures.photo(640, 480)) < 2
-    assert optimized(tmp_path, out) is None
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_the_result_is_upright(tmp_path: Path, orientation: int) -> None:
-    scene = pictures.photo()
-    stored = pictures.oriented(scene, orientation)
-    for source in (pictures.jpeg_with_metadata(stored, orientation), pictures.png_with_metadata(stored, orientation)):
-        out = converted(tmp_path, source)
-        assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 1
-        assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
-    own = pictures.saved(stored, "AVIF", quality=97, exif=pictures.tiff(orientation))
-    out = optimized(tmp_path, own)
-    assert out is not None
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).display_size_px == (320, 240)
-    assert pictures.distance(ImageOps.exif_transpose(pictures.opened(out)), scene) < 3
-
-
-def test_transparency_is_preserved(tmp_path: Path) -> None:
-    picture = pictures.graphic(alpha=True)
-    out = pictures.opened(converted(tmp_path, pictures.saved(picture, "PNG")))
-    assert np.abs(np.asarray(out)[..., 3].astype(int) - picture[..., 3]).mean() < 2
-
-
-@pytest.mark.parametrize("side_px", [1, 8])
-def test_a_fully_transparent_picture_remains_transparent(tmp_path: Path, side_px: int) -> None:
-    spacer = Image.new("RGBA", (side_px, side_px))
-    shown = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(spacer, "PNG"))).convert("RGBA"))
-    assert shown[..., 3].max() == 0
-
-
-@pytest.mark.parametrize("mode", ["LA", "RGBA"])
-def test_an_opaque_alpha_channel_is_not_written(tmp_path: Path, mode: str) -> None:
-    opaque = Image.fromarray(pictures.graphic()[..., :3]).convert(mode)
-    assert not pictures.opened(converted(tmp_path, pictures.saved(opaque, "PNG"))).has_transparency_data
-
-
-def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
-    for file_format in ("JPEG", "PNG"):
-        wide = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.wide_profile())
-        assert pictures.opened(converted(tmp_path, wide)).info["icc_profile"] == pictures.wide_profile()
-        srgb = pictures.saved(pictures.scene(), file_format, icc_profile=pictures.srgb_profile())
-        assert "icc_profile" not in pictures.opened(converted(tmp_path, srgb)).info
+converted = partial(operations.converted, target="AVIF")
 
 
 def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
@@ -122,31 +49,6 @@ def test_ten_bits_are_used_where_they_make_the_file_smaller(
 ) -> None:
     out = converted(tmp_path, pictures.saved(picture, file_format))
     assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == bits
-
-
-def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
-    cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
-    red = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(cmyk, "JPEG"))).convert("RGB"))[100, 100]
-    assert red[0] > 180
-    assert max(red[1], red[2]) < 90
-
-
-@pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG"])
-def test_the_frames_and_delays_of_an_animation_are_preserved(tmp_path: Path, file_format: str) -> None:
-    delays = [100, 250, 300, 50]
-    source = pictures.animated(file_format, delays, **({"lossless": True} if file_format == "WEBP" else {}))
-    out = converted(tmp_path, source)
-    info = probe(pictures.write(tmp_path, out), MAX_PIXELS)
-    assert (info.frames, info.duration_ms) == (4, 700)
-    for old, new in zip(frames_of(source), frames_of(out), strict=True):
-        assert pictures.distance(Image.fromarray(old), Image.fromarray(new)) < 5
-    with Image.open(io.BytesIO(out)) as image:
-        found = []
-        for frame in range(4):
-            image.seek(frame)
-            image.load()
-            found.append(image.info["duration"])
-    assert found == delays
 
 
 def _durations(data: bytes) -> tuple[int, int]:
@@ -204,26 +106,6 @@ def test_metadata_blocks_of_any_length_can_be_replaced(size: int) -> None:
     assert ((read.xmp or b"").rstrip(), (read.exif or b"").rstrip(b"\0")) == (b"<x/>", empty + b"x" * size)
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
     assert pyvips.Image.heifload_buffer(out).width == 320
-
-
-def test_an_animated_avif_is_not_converted_to_avif(tmp_path: Path) -> None:
-    with pytest.raises(StageFailed, match="animated AVIF"):
-        converted(tmp_path, pictures.animated("AVIF", [100] * 3))
-
-
-def test_check_stop_ends_an_animation_between_frames(tmp_path: Path) -> None:
-    calls = 0
-
-    def check_stop() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 8:
-            raise StageTimedOut("The deadline passed.")
-
-    path = pictures.write(tmp_path, pictures.animated("GIF", [100] * 30))
-    with pytest.raises(StageTimedOut):
-        to_avif(path, probe(path, MAX_PIXELS), check_stop)
-    assert calls < 15
 
 
 def test_texts_are_not_written_into_an_avif_whose_offsets_have_no_room_to_grow() -> None:

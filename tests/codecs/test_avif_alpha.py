@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,13 @@ from imgproc_local.codecs import avif_alpha
 from imgproc_local.codecs.avif_alpha import MAX_ERROR, AlphaEncoder
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.container import avif_writer
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
-from tests.codecs import pictures
-from tests.codecs.operations import to_avif
+from tests.codecs import operations, pictures
+from tests.codecs.operations import MAX_PIXELS, optimized
 from tests.codecs.pictures import never_stop
 
-MAX_PIXELS = 10**9
+converted = partial(operations.converted, target="AVIF")
+
 WIDTH, HEIGHT = 320, 240
 
 
@@ -57,16 +58,6 @@ ALPHAS: dict[str, Callable[[], np.ndarray]] = {
     "one transparent pixel": lambda: 255 - one_pixel(),
     "checks": checks,
 }
-
-
-def converted(folder: Path, data: bytes) -> bytes:
-    path = pictures.write(folder, data)
-    return to_avif(path, probe(path, MAX_PIXELS), never_stop)
-
-
-def optimized(folder: Path, data: bytes) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def alpha_of(data: bytes) -> np.ndarray:

@@ -12,26 +12,9 @@ from PIL import Image, ImageDraw
 from imgproc_local.codecs import gif
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
-from tests.codecs.pictures import never_stop
-
-MAX_PIXELS = 10**9
-
-
-def optimized(folder: Path, data: bytes) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
-
-
-def frames_of(data: bytes) -> list[np.ndarray]:
-    with Image.open(io.BytesIO(data)) as image:
-        frames = []
-        for frame in range(image.n_frames):
-            image.seek(frame)
-            frames.append(np.asarray(image.convert("RGBA")))
-        return frames
+from tests.codecs.operations import MAX_PIXELS, frames_of, optimized
 
 
 def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:

@@ -11,30 +11,20 @@ import pyvips
 from PIL import Image, ImageFilter
 from PIL.MpoImagePlugin import MpoImageFile
 
-from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import encoders, repack
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import search as jpeg_search
 from imgproc_local.codecs.metadata import icc
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference
-from imgproc_local.domain.errors import BrokenImage, StageFailed, StageTimedOut
+from imgproc_local.domain.errors import BrokenImage, StageFailed
 from tests.codecs import pictures
 from tests.codecs.metadata.profiles import MARKERS, OLD_TEXTS, colorants, planted, profile, sampled
-from tests.codecs.pictures import never_stop
-
-MAX_PIXELS = 10**9
-
-
-def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
+from tests.codecs.operations import MAX_PIXELS, optimized, whole
 
 
 def score(source: bytes, out: bytes) -> float:
@@ -44,53 +34,6 @@ def score(source: bytes, out: bytes) -> float:
 
 def noise_free(width: int, height: int, seed: int = 1) -> np.ndarray:
     return np.asarray(Image.fromarray(pictures.scene(width, height, seed)).filter(ImageFilter.GaussianBlur(0.8)))
-
-
-def whole(out: bytes | None) -> bytes:
-    assert out is not None
-    return out
-
-
-def test_a_photograph_of_high_quality_becomes_much_smaller_and_looks_the_same(tmp_path: Path) -> None:
-    source = pictures.saved(pictures.scene(640, 480), "JPEG", quality=100)
-    out = whole(optimized(tmp_path, source))
-    assert len(out) < 0.7 * len(source)
-    assert pictures.distance(pictures.opened(out), pictures.opened(source)) < 1.0
-
-
-@pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("quality", [100, 30])
-def test_the_result_is_displayed_upright_whether_its_pixels_are_encoded_again_or_copied(
-    tmp_path: Path, orientation: int, quality: int
-) -> None:
-    from PIL import ImageOps
-
-    scene = pictures.scene()
-    out = whole(
-        optimized(tmp_path, pictures.jpeg_with_metadata(pictures.oriented(scene, orientation), orientation, quality))
-    )
-    shown = ImageOps.exif_transpose(pictures.opened(out))
-    assert shown.size == (320, 240)
-    assert pictures.distance(shown, scene) < (2.5 if quality == 100 else 5)
-    stored = probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation
-    assert stored == (1 if quality == 100 else orientation)
-
-
-@pytest.mark.parametrize("quality", [30, 60, 75, 82, 90, 98])
-@pytest.mark.parametrize("size", [(320, 240), (17, 9), (1, 1)])
-def test_the_result_is_never_larger_and_optimizing_it_again_changes_nothing(
-    tmp_path: Path, quality: int, size: tuple[int, int]
-) -> None:
-    source = pictures.saved(pictures.scene(*size), "JPEG", quality=quality)
-    once = optimized(tmp_path, source)
-    assert once is None or len(once) < len(source)
-    assert optimized(tmp_path, once or source) is None
-
-
-def test_the_pixels_of_a_low_quality_file_are_preserved(tmp_path: Path) -> None:
-    source = pictures.jpeg_with_metadata(quality=30)
-    out = whole(optimized(tmp_path, source))
-    assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
 
 
 def test_a_lossy_result_that_saves_too_little_is_discarded(tmp_path: Path) -> None:
@@ -178,13 +121,6 @@ def test_a_profile_is_preserved_if_srgb_can_not_represent_the_colours(
         assert ("icc_profile" in pictures.opened(whole(optimized(tmp_path, source))).info) is saturated
 
 
-def test_a_result_is_recognized_by_its_quantisation_table_without_its_metadata(tmp_path: Path) -> None:
-    out = whole(optimized(tmp_path, pictures.jpeg_with_metadata(quality=100)))
-    bare = container.with_blocks(out, Blocks())
-    assert len(bare) < len(out)
-    assert optimized(tmp_path, bare) is None
-
-
 def test_a_thumbnail_in_the_jfif_header_is_removed(tmp_path: Path) -> None:
     for quality in (95, 60):
         plain = pictures.saved(pictures.scene(), "JPEG", quality=quality)
@@ -194,18 +130,6 @@ def test_a_thumbnail_in_the_jfif_header_is_removed(tmp_path: Path) -> None:
         out = whole(optimized(tmp_path, source))
         assert b"PRIVATE" not in out
         assert pictures.opened(out).size == (320, 240)
-
-
-def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
-    wide = pictures.wide_profile()
-    for quality in (95, 60):
-        out = whole(optimized(tmp_path, pictures.jpeg_with_metadata(quality=quality)))
-        assert "icc_profile" not in pictures.opened(out).info
-        blocks = {"exif": b"Exif\0\0" + pictures.tiff(), "quality": quality}
-        out = whole(optimized(tmp_path, pictures.saved(pictures.scene(), "JPEG", icc_profile=wide, **blocks)))
-        assert pictures.opened(out).info["icc_profile"] == wide
-        srgb = pictures.saved(pictures.scene(), "JPEG", icc_profile=pictures.srgb_profile(), **blocks)
-        assert "icc_profile" not in pictures.opened(whole(optimized(tmp_path, srgb))).info
 
 
 def test_a_profile_in_several_segments_is_preserved(tmp_path: Path) -> None:
@@ -223,15 +147,6 @@ def test_a_grey_picture_remains_grey_with_its_profile(tmp_path: Path) -> None:
     assert out.mode == "L"
     assert out.info["icc_profile"] == profile
     assert pictures.distance(out, grey) < 1.0
-
-
-def test_cmyk_is_converted_to_rgb_that_looks_the_same(tmp_path: Path) -> None:
-    cmyk = Image.new("CMYK", (320, 240), (0, 255, 255, 0))
-    out = pictures.opened(whole(optimized(tmp_path, pictures.saved(cmyk, "JPEG", quality=97))))
-    assert out.mode == "RGB"
-    red = np.asarray(out)[100, 100].astype(int)
-    assert red[0] > 180
-    assert max(red[1], red[2]) < 90
 
 
 def _ultra_hdr(**options: object) -> tuple[bytes, bytes]:
@@ -309,18 +224,3 @@ def test_a_truncated_scan_is_an_error_with_and_without_an_end_marker(tmp_path: P
     with_oddity = source[:at] + b"\0\0\0\0" + source[at:]
     with pytest.raises((BrokenImage, StageFailed)):
         optimized(tmp_path, with_oddity[: len(source) // 2] + end)
-
-
-def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
-    calls = 0
-
-    def check_stop() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 5:
-            raise StageTimedOut("The deadline passed.")
-
-    path = pictures.write(tmp_path, pictures.saved(pictures.scene(1200, 1200), "JPEG", quality=95))
-    with pytest.raises(StageTimedOut):
-        optimize_file(path, probe(path, MAX_PIXELS), check_stop)
-    assert calls < 60

@@ -16,19 +16,13 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import repack as jpeg_repack
 from imgproc_local.codecs.jpeg.repack import repacked
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageTimedOut
 from tests.codecs import pictures
+from tests.codecs.operations import MAX_PIXELS, optimized
 from tests.codecs.pictures import never_stop
 
 pytest.importorskip("mozjpeg_lossless_optimization")
-MAX_PIXELS = 10**9
-
-
-def optimized(folder: Path, data: bytes) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
 
 
 def coarse(width: int = 640, height: int = 480, **options: object) -> bytes:

@@ -12,10 +12,8 @@ from PIL import Image
 
 from imgproc_local.codecs.jpeg import _splice as splice
 from imgproc_local.codecs.jpeg import search
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
-from tests.codecs.pictures import never_stop
+from tests.codecs.operations import optimized, whole
 
 TURN = Image.Transpose
 TURNS = {
@@ -153,23 +151,18 @@ def test_too_many_scans_are_refused() -> None:
 @pytest.mark.parametrize("subsampling", [0, 1, 2])
 def test_the_chroma_coefficients_of_a_photograph_are_preserved(tmp_path: Path, subsampling: int) -> None:
     source = pictures.saved(pictures.scene(900, 700), "JPEG", quality=90, subsampling=subsampling)
-    path = pictures.write(tmp_path, source)
-    out = optimize_file(path, probe(path, 10**9), never_stop)
-    assert out is not None
+    out = whole(optimized(tmp_path, source))
     same = np.array_equal(planes(out)[..., 1:], planes(source)[..., 1:])
     assert same is (subsampling > 0)
     assert not np.array_equal(planes(out)[..., 0], planes(source)[..., 0])
-    path = pictures.write(tmp_path, out)
-    assert optimize_file(path, probe(path, 10**9), never_stop) is None
+    assert optimized(tmp_path, out) is None
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_preserved_chroma_makes_a_smaller_file_at_the_same_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, orientation: int
 ) -> None:
-    path = pictures.write(tmp_path, pictures.jpeg_with_metadata(pictures.scene(640, 480), orientation, 85))
-    kept = optimize_file(path, probe(path, 10**9), never_stop)
+    source = pictures.jpeg_with_metadata(pictures.scene(640, 480), orientation, 85)
+    kept = whole(optimized(tmp_path, source))
     monkeypatch.setattr(search, "with_chroma_of", lambda *_: None)
-    anew = optimize_file(path, probe(path, 10**9), never_stop)
-    assert kept is not None
-    assert len(kept) < 0.97 * len(anew or path.read_bytes())
+    assert len(kept) < 0.97 * len(optimized(tmp_path, source) or source)

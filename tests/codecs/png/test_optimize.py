@@ -11,28 +11,17 @@ import numpy as np
 import pytest
 import pyvips
 from msgspec import structs
-from PIL import Image, ImageOps
+from PIL import Image
 
-from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference
-from imgproc_local.domain.errors import StageCancelled
 from tests.codecs import pictures
-from tests.codecs.pictures import never_stop
-
-MAX_PIXELS = 10**9
-
-
-def optimized(folder: Path, data: bytes) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop)
+from tests.codecs.operations import MAX_PIXELS, optimized, whole
 
 
 def textured(width: int = 480, height: int = 300) -> np.ndarray:
@@ -45,11 +34,6 @@ def textured(width: int = 480, height: int = 300) -> np.ndarray:
 def score(picture: Image.Image, other: Image.Image) -> float:
     pixels = [each.convert("RGBA").tobytes() for each in (picture, other)]
     return Reference(pixels[0], *picture.size, 4).score(pixels[1])
-
-
-def whole(out: bytes | None) -> bytes:
-    assert out is not None
-    return out
 
 
 def stored(data: bytes) -> list[bytes]:
@@ -98,10 +82,9 @@ def test_a_png_of_every_mode_meets_the_target(tmp_path: Path, mode: str) -> None
 
 def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
     picture = textured()
-    path = pictures.write(tmp_path, poorly_compressed(picture))
-    sizes = []
+    source, sizes = poorly_compressed(picture), []
     for target in (95.0, 85.0, 70.0):
-        out = whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target)))
+        out = whole(optimized(tmp_path, source, target))
         assert score(Image.fromarray(picture), pictures.opened(out)) >= target
         sizes.append(len(out))
     assert sizes[0] > sizes[1] > sizes[2]
@@ -134,8 +117,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
     plain = {"colour": scene, "grey": grey[..., 0]}
 
     def lossless(data: bytes) -> bytes:
-        path = pictures.write(tmp_path, data)
-        return whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(100.0)))
+        return whole(optimized(tmp_path, data, 100.0))
 
     redundant = {
         "an opaque alpha": ("colour", np.concatenate([scene, np.full_like(grey, 255)], axis=2)),
@@ -151,8 +133,7 @@ def test_redundant_bits_alpha_and_colour_are_removed(tmp_path: Path) -> None:
 
 def test_a_picture_of_few_colours_is_indexed_losslessly_at_any_target(tmp_path: Path) -> None:
     picture = pictures.graphic(300, 200) & 0xE0
-    path = pictures.write(tmp_path, poorly_compressed(picture))
-    out = pictures.opened(whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(100.0))))
+    out = pictures.opened(whole(optimized(tmp_path, poorly_compressed(picture), 100.0)))
     assert out.mode == "P"
     assert np.array_equal(np.asarray(out.convert("RGB")), picture)
 
@@ -185,22 +166,6 @@ def test_the_palette_of_an_indexed_file_is_preserved(tmp_path: Path) -> None:
     assert pictures.opened(out).getpalette() == pictures.opened(poorly_compressed(indexed)).getpalette()
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_pixels_are_turned_upright(tmp_path: Path, orientation: int) -> None:
-    scene = pictures.scene()
-    out = whole(optimized(tmp_path, pictures.png_with_metadata(pictures.oriented(scene, orientation), orientation)))
-    assert np.array_equal(np.asarray(ImageOps.exif_transpose(pictures.opened(out))), scene)
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).display_size_px == (320, 240)
-
-
-def test_a_wide_gamut_profile_is_preserved_and_an_srgb_profile_removed(tmp_path: Path) -> None:
-    for picture in (pictures.scene(), pictures.graphic()):
-        out = whole(optimized(tmp_path, poorly_compressed(picture, icc_profile=pictures.wide_profile())))
-        assert pictures.opened(out).info["icc_profile"] == pictures.wide_profile()
-        out = whole(optimized(tmp_path, poorly_compressed(picture, icc_profile=pictures.srgb_profile())))
-        assert "icc_profile" not in pictures.opened(out).info
-
-
 def test_colour_chunks_are_preserved_with_their_samples(tmp_path: Path) -> None:
     scene = pictures.scene()
     source = pictures.with_png_chunks(poorly_compressed(scene), pictures.chunk(b"gAMA", struct.pack(">I", 100000)))
@@ -222,46 +187,7 @@ def test_the_frames_of_an_apng_are_preserved(tmp_path: Path) -> None:
             assert np.array_equal(np.asarray(old.convert("RGBA")), np.asarray(new.convert("RGBA")))
 
 
-@pytest.mark.parametrize(
-    "picture",
-    [
-        pictures.scene(),
-        pictures.scene()[..., 0],
-        pictures.graphic(),
-        pictures.graphic(alpha=True),
-        Image.fromarray(pictures.graphic()).quantize(200),
-        Image.fromarray(pictures.graphic()).quantize(9),
-    ],
-)
-def test_the_result_is_never_larger_and_optimizing_it_again_changes_nothing(
-    tmp_path: Path, picture: np.ndarray | Image.Image
-) -> None:
-    for level in (1, 9):
-        source = pictures.saved(picture, "PNG", compress_level=level, exif=pictures.tiff(6))
-        once = optimized(tmp_path, source)
-        assert once is None or len(once) < len(source)
-        assert optimized(tmp_path, once or source) is None
-        stripped = container.with_blocks(once or source, Blocks())
-        if once:
-            assert optimized(tmp_path, stripped) is None
-
-
 def test_a_profile_that_is_a_decompression_bomb_is_harmless(tmp_path: Path) -> None:
     bomb = pictures.chunk(b"iCCP", b"icc\0\0" + zlib.compress(b"\0" * 60_000_000, 9))
     out = whole(optimized(tmp_path, pictures.with_png_chunks(poorly_compressed(pictures.scene()), bomb)))
     assert np.array_equal(np.asarray(pictures.opened(out)), pictures.scene())
-
-
-def test_check_stop_ends_the_encoder(tmp_path: Path) -> None:
-    calls = 0
-
-    def check_stop() -> None:
-        nonlocal calls
-        calls += 1
-        if calls > 5:
-            raise StageCancelled("The job was cancelled.")
-
-    path = pictures.write(tmp_path, poorly_compressed(pictures.scene(1500, 1500)))
-    with pytest.raises(StageCancelled):
-        optimize_file(path, probe(path, MAX_PIXELS), check_stop)
-    assert calls < 60

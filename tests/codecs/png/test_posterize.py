@@ -13,16 +13,12 @@ from PIL import Image
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.png import deflate, posterize
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from tests.codecs import pictures
+from tests.codecs.operations import optimized
 from tests.codecs.pictures import never_stop
-
-MAX_PIXELS = 10**9
 
 
 def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.ndarray:
@@ -40,11 +36,6 @@ def poster(width: int = 480, height: int = 360, *, alpha: bool = False) -> np.nd
     if alpha:
         picture = np.concatenate([picture, np.clip(x * 4, 0, 255)[..., None]], axis=-1)
     return picture.astype(np.uint8)
-
-
-def optimized(folder: Path, data: bytes, target: float = TARGET_SCORE) -> bytes | None:
-    path = pictures.write(folder, data)
-    return optimize_file(path, probe(path, MAX_PIXELS), never_stop, ResultOptions(target))
 
 
 def image_of(picture: np.ndarray) -> pyvips.Image:
@@ -78,11 +69,6 @@ def test_flat_areas_and_gradients_are_preserved(tmp_path: Path) -> None:
     out = stored(optimized(tmp_path, pictures.saved(picture, "PNG")))
     for part in (np.s_[2:-2, :118], np.s_[2:-2, 362:]):
         assert np.array_equal(out[part], picture[part])
-
-
-def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
-    sizes = [len(optimized(tmp_path, pictures.saved(poster(), "PNG"), target) or b"") for target in (95.0, 80.0)]
-    assert sizes[0] > sizes[1] > 0
 
 
 def test_a_large_picture_meets_the_target_although_its_tiles_mislead(monkeypatch: pytest.MonkeyPatch) -> None:
