@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from imgproc_local.codecs.webp_still import (
     lossy_encoder,
     save,
 )
-from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
@@ -75,50 +75,80 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def converted(source: Source) -> bytes:
     """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and number of plays."""
-    path, info, size_bytes = source.path, source.info, len(source.data)
-    target, effort, check_stop = source.options.target, source.options.effort, source.check_stop
+    info, encode = source.info, _still
     if info.frames > 1:
-        info = animation.with_actual_alpha(path, info, check_stop)
-    if info.frames > 1 and info.format is Format.PNG:
-        profile = source.record.icc
-
-        def encode_frames(quality: int | None) -> bytes:
-            return animation.encode_webp(path, info, quality, check_stop)
-
-        encoded = _animated(path, info, encode_frames, profile, target, check_stop)
-    else:
-        graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
-
-        def encode(fail_on: str) -> tuple[bytes, bytes | None]:
-            def decoded() -> tuple[pyvips.Image, bytes | None]:
-                image = open_upright(path, info, all_frames=info.frames > 1, fail_on=fail_on)
-                picture, icc = for_display(image, source.record.icc, eight_bit=True)
-                return _with_timing(picture, path, info), icc
-
-            image, profile = decoded()
-            if info.frames > 1:
-
-                def encode_stacked(quality: int | None) -> bytes:
-                    return save(decoded()[0], check_stop, **_options(info, quality))
-
-                return _animated(path, info, encode_stacked, profile, target, check_stop), profile
-            image = evaluate(image, check_stop, "copy_memory")
-            if info.pixels >= MIN_LARGE_PIXELS:
-                sample = Sample(image, profile=profile)
-                encoder = fast_encoder(check_stop)
-                quality = encode_by_sample(sample, encoder, target).quality
-                # frees the decoded picture before the encoder allocates memory
-                del image, sample
-                return encoder.encode(decoded()[0], quality), profile
-            image, profile = to_srgb_if_visually_lossless(image, profile)
-            still = Still(image, profile, size_bytes, target, EFFORTS[effort], check_stop)
-            return encode_graphic(still) if graphic else encode_photograph(still), profile
-
-        encoded, profile = decode_complete(path, info, encode)
+        info, encode = animation.with_actual_alpha(source.path, info, source.check_stop), _animated
+        source = structs.replace(source, info=info)
+    encoded, profile = decode_complete(source.path, info, partial(encode, source))
     # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
     published = source.blocks_for(Format.WEBP, orientation=orientation)
     return container.with_blocks(encoded, structs.replace(published, icc=profile))
+
+
+def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
+    """The picture, or all frames with their timing, as WebP stores them, and the profile to store with them."""
+    image = open_upright(source.path, source.info, all_frames=source.info.frames > 1, fail_on=fail_on)
+    image, profile = for_display(image, source.record.icc, eight_bit=True)
+    return _with_timing(image, source.path, source.info), profile
+
+
+def _still(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
+    """A still picture as WebP, without metadata, and its profile."""
+    info, options, check_stop = source.info, source.options, source.check_stop
+    image, profile = _decoded(source, fail_on)
+    image = evaluate(image, check_stop, "copy_memory")
+    if info.pixels >= MIN_LARGE_PIXELS:
+        sample = Sample(image, profile=profile)
+        encoder = fast_encoder(check_stop)
+        quality = encode_by_sample(sample, encoder, options.target).quality
+        # frees the decoded picture before the encoder allocates memory
+        del image, sample
+        return encoder.encode(_decoded(source, fail_on)[0], quality), profile
+    image, profile = to_srgb_if_visually_lossless(image, profile)
+    size_bytes = len(source.data)
+    still = Still(image, profile, size_bytes, options.target, EFFORTS[options.effort], check_stop)
+    is_graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
+    return encode_graphic(still) if is_graphic else encode_photograph(still), profile
+
+
+def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
+    """The smaller of a lossless animation and a lossy one whose frames meet the target, and its profile.
+
+    If the sampled frames show clearly which of the two is smaller, only that one is written.
+    """
+    path, info, target, check_stop = source.path, source.info, source.options.target, source.check_stop
+    is_apng = info.format is Format.PNG
+    profile = source.record.icc if is_apng else _decoded(source, fail_on)[1]
+    delays_ms = animation.delays_ms(path, info)
+
+    def write(quality: int | None) -> bytes:
+        """The animation at a quality, or lossless for None. libvips reads only the first frame of an APNG."""
+        if is_apng:
+            encoded = animation.encode_webp(path, info, quality, check_stop)
+        else:
+            encoded = save(_decoded(source, fail_on)[0], check_stop, **_options(info, quality))
+        return container.with_merged_frames_restored(encoded, delays_ms, has_alpha=info.has_alpha)
+
+    sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
+    stills = encode_by_sample(sample, fast_encoder(check_stop), target)
+    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(stills.encoded)
+    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not stills.meets(target) else None
+    if lossless and ratio < 1 / MAX_ANIMATION_RATIO:
+        return lossless, profile
+
+    def attempt(quality: int) -> SearchResult:
+        encoded = write(quality)
+        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
+        return SearchResult(quality, encoded, sample.score(decoded))
+
+    # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
+    lossy = refine(attempt, SCALE, target, stills.quality)
+    if lossless is None and not lossy.meets(target):
+        lossless = write(None)
+    if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)):
+        return lossless, profile
+    return lossy.encoded, profile
 
 
 def lossless(source: Source) -> bytes:
@@ -146,43 +176,6 @@ def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Ima
     image.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
     image.set_type(pyvips.GValue.gint_type, "loop", animation.plays(path, info))
     return image
-
-
-def _animated(
-    path: Path,
-    info: ImageInfo,
-    encode: Callable[[int | None], bytes],
-    profile: bytes | None,
-    target: float,
-    check_stop: CheckStop,
-) -> bytes:
-    """The smaller of a lossless animation and a lossy one whose frames meet the target.
-
-    `encode` writes the animation at a quality, or lossless for None. If the sampled frames show clearly which of the
-    two is smaller, only that one is written.
-    """
-    delays_ms = animation.delays_ms(path, info)
-
-    def write(quality: int | None) -> bytes:
-        return container.with_merged_frames_restored(encode(quality), delays_ms, has_alpha=info.has_alpha)
-
-    sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
-    stills = encode_by_sample(sample, fast_encoder(check_stop), target)
-    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(stills.encoded)
-    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not stills.meets(target) else None
-    if lossless and ratio < 1 / MAX_ANIMATION_RATIO:
-        return lossless
-
-    def attempt(quality: int) -> SearchResult:
-        encoded = write(quality)
-        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
-        return SearchResult(quality, encoded, sample.score(decoded))
-
-    # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
-    lossy = refine(attempt, SCALE, target, stills.quality)
-    if lossless is None and not lossy.meets(target):
-        lossless = write(None)
-    return lossless if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)) else lossy.encoded
 
 
 def _options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
