@@ -1,4 +1,4 @@
-"""The page's endpoints for models: list, install, import, use and remove.
+"""The page's endpoints for models: list, install, use and remove.
 
 An installation runs in the background of the service, one at a time; `GET /local/models` has its progress.
 """
@@ -9,22 +9,18 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from litestar import Request, delete, post
 from litestar.exceptions import ClientException
 from litestar.params import FromPath
-from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from imgproc_local.api.requests import read_json
 from imgproc_local.compose import Services, model_list, model_store
-from imgproc_local.domain.errors import DataFolderBusy, InvalidRequest, ModelUnusable, NotFound
+from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
-from imgproc_local.system.files import is_on_network
 from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.listing import ModelRow
 from imgproc_local.vision.management.tasks import AIR_GAPPED, TaskProgress
@@ -40,20 +36,6 @@ T = TypeVar("T")
 PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
 Body = dict[str, Any]
-MAX_PATHS = 4
-"""The maximum number of paths of one import; a model has two files."""
-
-
-class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths on the machine of the service: two GGUF files, or a folder with them.
-
-    `name` is None for the name in the model's manifest or in the catalogue.
-    """
-
-    paths: Annotated[
-        list[Annotated[str, Meta(min_length=1, max_length=4096)]], Meta(min_length=1, max_length=MAX_PATHS)
-    ]
-    name: Annotated[str, Meta(max_length=64)] | None = None
 
 
 @get("/local/models")
@@ -65,18 +47,6 @@ async def list_models(request: Request[Any, Any, Any]) -> Body:
         offered = await asyncio.to_thread(model_list(services.config).offered)
         state["offered_models"] = time.monotonic(), offered
     return {"data": await asyncio.to_thread(_read_models, services, offered)}
-
-
-@post("/local/models/import", status_code=202)
-async def import_model(request: Request[Any, Any, Any]) -> Body:
-    """Install a model from files on this machine, in the background."""
-    services = _services(request)
-    expected = "a JSON object with paths (a list of 1 to 4 absolute paths) and optionally name (text)"
-    requested = await read_json(request, ImportRequest, expected)
-    paths = await asyncio.to_thread(_checked_paths, requested.paths)
-    name = (requested.name or "").strip() or None
-    await _as_conflict(lambda: services.models.import_(paths, name))
-    return _changed(request, "import", name)
 
 
 @post("/local/models/{name:str}/install", status_code=202)
@@ -93,7 +63,7 @@ async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
     if not _services(request).models.cancel(unquote(name)):
-        raise NotFound(f"{name[:80]!r} is not being installed, imported or tested.")
+        raise NotFound(f"{name[:80]!r} is not being installed or tested.")
     return _changed(request, "cancel", name)
 
 
@@ -165,27 +135,6 @@ def _with_task(row: ModelRow, task: TaskProgress | None, failures: Mapping[str, 
     return row
 
 
-def _checked_paths(texts: Sequence[str]) -> list[Path]:
-    """Raises: InvalidRequest, for a path that is not absolute, is on the network, or names nothing that can be read."""
-    paths = []
-    for text in texts:
-        try:
-            # file managers copy paths with quotes
-            path = Path(text.strip().strip("\"'")).expanduser()
-            # opening a path on the network signs in there, and opening a pipe or a device could block for ever
-            is_there = path.is_absolute() and not is_on_network(path) and (path.is_file() or path.is_dir())
-        except (OSError, ValueError, RuntimeError):  # RuntimeError: ~ without a home folder
-            is_there = False
-        if not is_there:
-            problem = (
-                "Expected the complete path of a file or folder on a drive of the machine on which the service runs,"
-                f" such as /home/anna/model.gguf; received {text[:200]!r}."
-            )
-            raise InvalidRequest({"paths": [problem]})
-        paths.append(path)
-    return paths
-
-
 def _select(services: Services, name: str) -> None:
     from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test
 
@@ -217,7 +166,7 @@ async def _as_conflict(work: Callable[[], T]) -> T:
         raise ClientException(error.message, status_code=409) from error
 
 
-def _changed(request: Request[Any, Any, Any], action: str, name: str | None) -> Body:
+def _changed(request: Request[Any, Any, Any], action: str, name: str) -> Body:
     """Audit the change. Returns the task that runs now, None without one: what took effect at once started none."""
     session: PageSession = request.scope["user"]
     audit(f"model.{action}", model=name, session=session.id)
@@ -229,4 +178,4 @@ def _services(request: Request[Any, Any, Any]) -> Services:
     return services
 
 
-HANDLERS = [list_models, import_model, install, cancel, use, remove]
+HANDLERS = [list_models, install, cancel, use, remove]

@@ -15,7 +15,7 @@ from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.store import ModelStore
 from tests.browser.conftest import NumberedDescriber, OpenTab, Tab
 from tests.support import pictures
-from tests.support.gguf_files import projector, text_model, write_pair
+from tests.support.gguf_files import projector, text_model
 from tests.support.hub import Hub, entry_of, hub_with, offer
 from tests.support.service import Running, running
 
@@ -158,22 +158,6 @@ def test_no_model_can_be_installed_where_none_can_run(
     assert "recommended" not in tab.text(".panel")
     assert tab.page.get_by_role("button", name="Install known", exact=True).is_disabled()
     assert tab.page.get_by_role("button", name="Install the reader of text in pictures").is_enabled()
-
-
-def test_a_model_is_imported_and_errors_are_shown(
-    service: Running, open_tab: OpenTab, self_test: SelfTest, tmp_path: Path
-) -> None:
-    text, mmproj = write_pair(tmp_path / "pair")
-    tab = open_tab(service)
-    show_view(tab, "models", ".import-form")
-    paths = tab.page.get_by_label("Paths, one per line")
-    paths.fill(str(tmp_path / "nothing"))
-    press_button(tab, "Import")
-    tab.wait("document.querySelector('.problem')?.textContent.includes('Expected the complete path')")
-    paths.fill(f"{text}\n{mmproj}")
-    tab.page.get_by_label("Name (if").fill("mine")
-    press_button(tab, "Import")
-    tab.wait("document.querySelector('#in-use-title').textContent === 'In use: mine'")
 
 
 def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: OpenTab) -> None:

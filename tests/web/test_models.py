@@ -1,4 +1,4 @@
-"""Models on the local page: the list, installing with progress, cancelling and resuming, importing, using, removing."""
+"""Models on the local page: the list, installing with progress, cancelling and resuming, using, removing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.management import listing
 from imgproc_local.vision.management.listing import ModelList, ModelRow
 from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.web import models as endpoints
 from tests.support import pictures
-from tests.support.gguf_files import projector, text_model, write_pair
+from tests.support.gguf_files import projector, text_model
 from tests.support.hub import Hub, entry_of, hub_with, offer
 from tests.support.installed import install
 from tests.support.service import GatedDescriber, Running, running
@@ -223,43 +222,6 @@ def test_a_list_read_while_a_task_ends_still_names_the_task(
     assert not any(each["in_use"] for each in data["models"])
     ended(page)
     assert model(page)["in_use"]
-
-
-def test_a_model_is_imported_from_a_path(page: httpx.Client, service: Running, tmp_path: Path) -> None:
-    text, mmproj = write_pair(tmp_path / "pair")
-    answer = page.post("/local/models/import", json={"paths": [str(text), f' "{mmproj}" '], "name": "mine"})
-    assert answer.status_code == 202, answer.text
-    assert ended(page)["failures"] == {}
-    assert model(page, "mine")["in_use"]
-    refused = page.post("/local/models/import", json={"paths": [str(text)], "name": "A B"})
-    assert (refused.status_code, "lower-case letters" in refused.json()["message"]) == (409, True)
-    page.post("/local/models/import", json={"paths": [str(text)], "name": "half"})
-    assert "one text model and the vision encoder" in ended(page)["failures"]["half"]
-    assert store_of(service).names() == ["mine"]
-
-
-@pytest.mark.parametrize(
-    ("body", "field", "message"),
-    [
-        ({"paths": []}, "body", "length >= 1"),
-        ({"paths": ["/a"] * 5}, "body", "length <= 4"),
-        ({"paths": ["model.gguf"]}, "paths", "Expected the complete path"),
-        ({"paths": ["/no/such/file.gguf"]}, "paths", "Expected the complete path"),
-        ({"paths": ["/a\0b"]}, "paths", "Expected the complete path"),
-        pytest.param({"paths": ["/dev/null"]}, "paths", "Expected the complete path", id="device"),
-        ({"paths": ["/" + "x" * 4000]}, "paths", "Expected the complete path"),
-        ({"paths": ["/tmp"]}, "paths", "on a drive of the machine"),
-    ],
-)
-def test_an_import_of_nothing_or_from_the_network_is_refused(
-    page: httpx.Client, monkeypatch: pytest.MonkeyPatch, body: Any, field: str, message: str
-) -> None:
-    monkeypatch.setattr(endpoints, "is_on_network", lambda path: path == Path("/tmp"))
-    answer = page.post("/local/models/import", json=body)
-    assert answer.status_code == 422, answer.text
-    assert list(answer.json()["errors"]) == [field]
-    assert message in answer.json()["message"]
-    assert read(page)["task"] is None
 
 
 def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhile(

@@ -1,7 +1,7 @@
-"""Installing, importing, testing and removing what is in the models folder: vision models, and the networks of `ocr`.
+"""Installing, importing and testing what is in the models folder: vision models, and the networks of `ocr`.
 
-`ModelTasks` does so on a thread of the service, one at a time. An installation that was cancelled or broken off leaves
-what it has downloaded in the models folder; the next one of the same model resumes it, also after a restart.
+`ModelTasks` installs and tests on a thread of the service, one at a time. An installation that was cancelled or broken
+off leaves what it has downloaded in the models folder; the next one of the same model resumes it, also after a restart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, ServiceError, ServiceStopping, StageCancelled
-from imgproc_local.vision.models.catalogue import Manifest, require_name
+from imgproc_local.vision.models.catalogue import Manifest
 from imgproc_local.vision.models.files import Progress, verify_files
 from imgproc_local.vision.models.install import ImportOptions, SelfTest, catalogue_entry, import_model, pull_model
 from imgproc_local.vision.models.install import pull_to as pull_model_to
@@ -31,10 +31,10 @@ CLOSE_WAIT_S = 2.0
 not keep the process alive."""
 AIR_GAPPED = (
     "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
-    " copy DIR to this machine, and import it: `imgproc-local models import DIR`, or on the page."
+    " copy DIR to this machine, and run `imgproc-local models import DIR` there."
 )
 
-Kind = Literal["install", "import", "test"]
+Kind = Literal["install", "test"]
 TestModel = Callable[[VisionModel, CheckStop], None]
 """Tests a model on this machine. Raises: ModelUnusable, if it does not work; what its second argument raises."""
 
@@ -79,7 +79,7 @@ def verify(models: ModelStore, name: str, progress: Progress) -> None:
 class TaskProgress(Struct, frozen=True):
     """What is done now. `done_bytes` of `total_bytes` are of one file; `total_bytes` is 0 while it is unknown.
 
-    `step` is "starting", "downloading", "verifying", "copying" or "testing". `is_cancelled` is true from a cancellation
+    `step` is "starting", "downloading", "verifying" or "testing". `is_cancelled` is true from a cancellation
     until the task has ended.
     """
 
@@ -118,20 +118,6 @@ class ModelTasks:
             catalogue_entry(name)
         self._models.require_not_installed(name)
         self._start("install", name, lambda: pull(self._models, name, self._tests, self._report))
-
-    def import_(self, paths: Sequence[Path], name: str | None) -> None:
-        """Install from files on this machine. `name` is None for the name in the manifest or in the catalogue.
-
-        Raises: as `install`.
-        """
-        options = ImportOptions(name=name)
-        if name is not None:
-            require_name(name)
-        self._start(
-            "import",
-            name or paths[0].name,
-            lambda: import_(self._models, paths, options, self._tests, self._report),
-        )
 
     def test_and_select(self, name: str) -> None:
         """Test an installed model and, if it works, use it from the next picture on. Raises: as `install`."""

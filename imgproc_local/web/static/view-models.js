@@ -1,6 +1,6 @@
-// The view "Models": which model describes pictures, and installing, importing, using and removing models.
+// The view "Models": which model describes pictures, and installing, using and removing models.
 
-import { html, useEffect, useId, useRef, useState } from "./preact.js";
+import { html, useEffect, useId, useRef } from "./preact.js";
 import { bytes, duration } from "./format.js";
 import { announce, confirmed } from "./messages.js";
 import { local } from "./service.js";
@@ -29,8 +29,8 @@ export function ModelsView({ app }) {
   };
   const { data, problem, reload } = usePolledModels(ended);
   // `started` is the task that the request starts or cancels: it may end before the answer arrives
-  const action = useAction(async (method, path, { body, started = null } = {}) => {
-    const accepted = await local(method, path, body);
+  const action = useAction(async (method, path, started = null) => {
+    const accepted = await local(method, path);
     await reload(accepted?.task ?? started);
     app.refresh();
     keepFocus();
@@ -38,15 +38,14 @@ export function ModelsView({ app }) {
   });
   const actions = {
     isBusy: action.busy,
-    install: (name) => action.run("POST", `/models/${pathOf(name)}/install`, { started: { kind: "install", name } }),
-    cancel: (task) => action.run("POST", `/models/${pathOf(task.name)}/cancel`, { started: { ...task, is_cancelled: true } }),
-    import: (name, body) => action.run("POST", `/models/import`, { body, started: { kind: `import`, name } }),
+    install: (name) => action.run("POST", `/models/${pathOf(name)}/install`, { kind: "install", name }),
+    cancel: (task) => action.run("POST", `/models/${pathOf(task.name)}/cancel`, { ...task, is_cancelled: true }),
     async use(name) {
       const accepted = await action.run("POST", `/models/${pathOf(name)}/use`);
       if (accepted && !accepted.task) announce(name === "none" ? "No model is in use." : `${name} is in use from the next picture on.`);
     },
     async remove({ name, size_bytes: size }) {
-      const text = `This frees ${bytes(size)}. To use it again, it has to be downloaded or imported again.`;
+      const text = `This frees ${bytes(size)}. To use it again, it has to be installed again.`;
       if (!(await confirmed({ title: `Remove ${name}?`, text, yes: "Remove" }))) return;
       if (await action.run("DELETE", `/models/${pathOf(name)}`)) announce(`${name} was removed.`);
     },
@@ -63,7 +62,7 @@ export function ModelsView({ app }) {
         <${ModelList} title="In other programs on this machine" data=${data} actions=${actions} includes=${({ program }) => program} />
         ${!data.air_gapped && html`<p class="hint">Models in Ollama, LM Studio and llama-server on this machine are listed while these programs run.</p>`}
         <${ModelList} title="Can be installed" data=${data} actions=${actions} includes=${({ state }) => NOT_INSTALLED.includes(state)} />
-        <${Import} data=${data} actions=${actions} />`}
+        <p class="hint">To install a model from files, run <code>imgproc-local models import</code> on this machine.</p>`}
     </${Panel}>`;
 }
 
@@ -82,7 +81,7 @@ function InUse({ data, actions }) {
       <${Problem} text=${used?.problem} />
       <${Warning} text=${data.runtime_problem && `No model can run here: ${data.runtime_problem}`} />
       <${Warning} text=${data.folder_problem} />
-      <${Warning} text=${data.air_gapped && "This service is air-gapped: it downloads nothing, and models in other programs are not used. Import a model from files instead."} />
+      <${Warning} text=${data.air_gapped && "This service is air-gapped: it downloads nothing, and models in other programs are not used. Run `imgproc-local models import` to install a model from files."} />
       <${Warning} text=${fixed && `The setting \`model\` is “${fixed}” and decides which model is used. Remove that setting and start the service again to choose here.`} />
       ${used && !fixed && html`<div class="actions"><button type="button" disabled=${actions.isBusy} onClick=${() => actions.use("none")}>Use no model</button></div>`}
       <p class="hint">This machine has ${bytes(data.memory_bytes)} of memory, and ${bytes(data.free_bytes)} free on the disk of the models folder <code>${data.models_folder}</code>.</p>
@@ -167,42 +166,6 @@ function ModelActions({ model, data, actions }) {
     </div>`;
 }
 
-/** The name of the file or folder at `path`: the service gives it to the task of an import without a name. */
-const lastPart = (path) => path.replace(/^["']|["']$/g, "").split(/[\\/]/).filter(Boolean).pop() ?? path;
-
-/** The form that imports a model from files on the machine of the service. */
-function Import({ data, actions }) {
-  const hint = useId();
-  const [form, setForm] = useState({ paths: "", name: "" });
-  const [sent, setSent] = useState(null);
-  const submit = async (event) => {
-    event.preventDefault();
-    const paths = form.paths.split("\n").map((path) => path.trim()).filter(Boolean);
-    const name = form.name.trim();
-    const shownName = name || lastPart(paths[0]);
-    setSent(shownName);
-    if (await actions.import(shownName, { paths, name: name || null })) setForm({ paths: "", name: "" });
-  };
-  const field = (name) => ({ value: form[name], onInput: (event) => setForm({ ...form, [name]: event.target.value }) });
-  // a model in the lists shows its own problem
-  const failure = sent && !data.models.some(({ name }) => name === sent) ? data.failures[sent] : null;
-  return html`
-    <section aria-labelledby="import-title" class="group">
-      <h3 id="import-title">Import from files</h3>
-      <form class="sheet import-form" onSubmit=${submit}>
-        <p id=${hint} class="hint">Two GGUF files that belong together (the text model and its mmproj), or a folder with them.
-          ${" "}The paths are on the machine on which the service runs; nothing is downloaded. On a connected machine,
-          ${" "}<code>imgproc-local models pull NAME --to FOLDER</code> makes such a folder.</p>
-        <label class="field"><span>Paths, one per line</span>
-          <textarea rows="2" required spellcheck="false" autocomplete="off" aria-describedby=${hint} placeholder="/home/anna/models/gemma-4-e2b" ...${field("paths")}></textarea></label>
-        <label class="field"><span>Name <span class="hint">(if the files don’t have one)</span></span>
-          <input type="text" maxlength="64" pattern="[a-z0-9]([a-z0-9._\\-]*[a-z0-9])?" title="lower-case letters, digits, dots, hyphens and underscores" spellcheck="false" autocomplete="off" ...${field("name")} /></label>
-        <${Problem} text=${failure && `${sent}: ${failure}`} />
-        <div class="actions"><button type="submit" disabled=${actions.isBusy || Boolean(data.task)}>Import</button></div>
-      </form>
-    </section>`;
-}
-
 // ---- what is installed or tested now ----
 
 const POLL_MS = 1000;
@@ -212,10 +175,9 @@ const STEPS = {
   starting: "Connecting",
   downloading: "Downloading",
   verifying: "Verifying the files",
-  copying: "Copying",
   testing: "Testing on this machine, which takes up to a few minutes",
 };
-const VERBS = { install: "Installing", import: "Importing", test: "Testing" };
+const VERBS = { install: "Installing", test: "Testing" };
 
 /**
  * Reads the models, and reads them again every second while one is installed or tested. `onEnd(task, failure)` is called when
@@ -245,7 +207,7 @@ function usePolledModels(onEnd) {
 function TaskProgress({ task, onCancel }) {
   const left = useTimeLeft(task);
   const { name, step, done_bytes: done, total_bytes: total, is_cancelled: isCancelled, kind } = task;
-  const known = total > 0 && (step === "downloading" || step === "copying");
+  const known = total > 0 && step === "downloading";
   const sizes = known ? ` ${bytes(done)} of ${bytes(total)}` : "";
   const text = isCancelled ? "Stopping…" : `${STEPS[step]}${sizes}${left ? `, ${left} left` : ""}`;
   const verb = VERBS[kind];
