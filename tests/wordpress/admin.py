@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -48,11 +46,6 @@ class Admin:
     def notices(self) -> str:
         """The visible text of all notices of the page."""
         return "\n".join(notice.inner_text() for notice in self.page.query_selector_all(".notice, .error, .updated"))
-
-    def picture(self, name: str) -> None:
-        """Save a screenshot as NAME.png in the folder that IMGPROC_SCREENSHOTS names; without it, save none."""
-        if folder := os.environ.get("IMGPROC_SCREENSHOTS"):
-            self.page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
     def close(self) -> None:
         self.context.close()

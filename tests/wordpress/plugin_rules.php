@@ -220,18 +220,6 @@ function check_query( Checked_File $file, int $index ): void {
 	}
 }
 
-function check_comparison( Checked_File $file, int $index ): void {
-	list( $left, , $right ) = array_column( array_slice( $file->tokens, $index - 1, 3 ), 0 );
-	$literals               = array( T_LNUMBER, T_DNUMBER, T_CONSTANT_ENCAPSED_STRING );
-	$is_constant            = T_STRING === $right && in_array( strtolower( $file->tokens[ $index + 1 ][1] ), array( 'true', 'false', 'null' ), true );
-	if ( ( in_array( $right, $literals, true ) || $is_constant ) && ! in_array( $left, $literals, true ) ) {
-		$file->report( $index, 'the literal stands on the right (no Yoda condition)' );
-	}
-	if ( in_array( $file->tokens[ $index ][0], array( T_IS_EQUAL, T_IS_NOT_EQUAL ), true ) ) {
-		$file->report( $index, 'the comparison is loose' );
-	}
-}
-
 function check_name( Checked_File $file, int $index, string $kind, string $name ): void {
 	if ( ! preg_match( PREFIX, trim( $name, '\'"' ) ) ) {
 		$file->report( $index, "the $kind $name does not begin with the prefix of the plugin" );
@@ -251,12 +239,8 @@ function check_file( string $path, string $domain ): array {
 			check_output( $file, $i + 1, $file->statement( $i )[1] );
 		} elseif ( T_VARIABLE === $id && in_array( $text, INPUT, true ) ) {
 			check_input( $file, $i );
-		} elseif ( in_array( $id, array( T_IS_IDENTICAL, T_IS_NOT_IDENTICAL, T_IS_EQUAL, T_IS_NOT_EQUAL ), true ) ) {
-			check_comparison( $file, $i );
-		} elseif ( '@' === $id ) {
-			$file->report( $i, 'errors are silenced with @' );
-		} elseif ( '?' === $id && ':' === $file->tokens[ $i + 1 ][0] ) {
-			$file->report( $i, 'short ternary ?:' );
+		} elseif ( in_array( $id, array( T_IS_EQUAL, T_IS_NOT_EQUAL ), true ) ) {
+			$file->report( $i, 'the comparison is loose' );
 		} elseif ( 0 === $depth && in_array( $id, array( T_FUNCTION, T_CLASS ), true ) && T_STRING === $file->tokens[ $i + 1 ][0] ) {
 			check_name( $file, $i, T_CLASS === $id ? 'class' : 'function', $file->tokens[ $i + 1 ][1] );
 		} elseif ( T_STRING === $id && preg_match( '/^(query|get_results|get_row|get_col|get_var)$/', $text ) && '$wpdb' === ( $file->tokens[ $i - 2 ][1] ?? '' ) ) {
@@ -272,15 +256,6 @@ function check_file( string $path, string $domain ): array {
 		}
 		if ( in_array( $text, array( 'printf', 'vprintf', 'wp_die', '_e', '_ex' ), true ) ) {
 			'_e' === $text || '_ex' === $text ? $file->report( $i, "$text does not escape" ) : check_output( $file, $i + 2, $file->closing( $i + 1 ) );
-		}
-		if ( 'in_array' === $text && count( $arguments ) < 3 ) {
-			$file->report( $i, 'in_array() is not strict' );
-		}
-		if ( in_array( $text, array( 'wp_enqueue_script', 'wp_register_script' ), true ) && count( $arguments ) > 1 && count( $arguments ) < 5 ) {
-			$file->report( $i, "$text() has no version, or no place in the page" );
-		}
-		if ( in_array( $text, array( 'wp_enqueue_style', 'wp_register_style' ), true ) && count( $arguments ) > 1 && count( $arguments ) < 4 ) {
-			$file->report( $i, "$text() has no version" );
 		}
 		if ( 'define' === $text ) {
 			check_name( $file, $i, 'constant', $first );

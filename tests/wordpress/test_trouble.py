@@ -119,7 +119,6 @@ def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_pa
         unfinished = count - done(site)
         assert unfinished > 0
         notice(admin, "imgproc", "can’t be reached")
-        admin.picture(f"service-down-{end}")
         assert "failed" not in states(site).values()
 
         server = ServerProcess(folder, port)
@@ -145,7 +144,6 @@ def test_a_full_queue_is_waited_for(site: Site, admin: Admin, tmp_path: Path, de
         queue(site, ids)
         wait_until(site, lambda: paused(site), "paused")
         notice(admin, "imgproc", "queue")
-        admin.picture("queue-full")
         describer.open.set()
         assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
         assert jobs_and_balance(service) == (6, 1_000_000 - 2 - PRICE * 4)
@@ -159,7 +157,6 @@ def test_a_rate_limit_is_waited_for(site: Site, admin: Admin, tmp_path: Path, de
         wait_until(site, lambda: paused(site), "paused")
         assert "failed" not in states(site).values()
         notice(admin, "imgproc", "minute")
-        admin.picture("rate-limited")
         assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
         assert jobs_and_balance(service) == (30, 1_000_000 - PRICE * 30)
 
@@ -172,7 +169,6 @@ def test_missing_credits_are_waited_for(site: Site, admin: Admin, tmp_path: Path
         wait_until(site, lambda: paused(site), "paused")
         wait_until(site, lambda: done(site) == 3, "finished as far as the credits last")
         notice(admin, "imgproc", "credits")
-        admin.picture("credits-gone")
         account = service.run(service.services.store.keys.account_id())
         service.run(service.services.store.credits.grant(account, 1000))
         let_time_pass(site, LONG_S)
@@ -189,7 +185,6 @@ def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
     assert found.pop(ids[0]) == "failed"
     assert set(found.values()) == {"done"}
     assert "broken" in failures(admin)
-    admin.picture("poisonous")
     jobs, _ = jobs_and_balance(service)
     time.sleep(10)
     assert jobs_and_balance(service)[0] == jobs <= 4 + 2
@@ -216,7 +211,6 @@ def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Adm
     assert found.pop(ids[0]) == "failed"
     assert set(found.values()) == {"done"}
     assert "deadly" in failures(admin)
-    admin.picture("deadly")
     assert jobs_and_balance(service)[0] == 4
 
 

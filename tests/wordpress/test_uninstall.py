@@ -62,7 +62,6 @@ def test_deleting_the_plugin_leaves_nothing(
     admin.page.wait_for_selector("#delete-imgproc-local")
     admin.page.click("#delete-imgproc-local")
     admin.page.wait_for_selector("tr[data-slug=imgproc-local].deleted", state="attached")
-    admin.picture("deleted")
     time.sleep(LONGEST_WAIT_S)
     after = snapshot(site)
     assert after["own"] == []

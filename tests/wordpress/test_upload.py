@@ -65,7 +65,6 @@ def test_twelve_pictures_get_texts_and_smaller_files_and_every_size_is_served_in
     admin.open("media-new.php")
     admin.page.set_input_files("input[type=file]", [tmp_path / name for name in files])
     wait_until(site, lambda: len(attachments(site)) == len(files), "uploaded")
-    admin.picture("uploaded")
     time.sleep(1)
     assert alt_texts(site) == {}
 
@@ -85,7 +84,6 @@ def test_twelve_pictures_get_texts_and_smaller_files_and_every_size_is_served_in
     assert jobs_and_balance(service)[0] == len(files)
 
     admin.open("upload.php?mode=list")
-    admin.picture("library")
     page = admin.text()
     assert "photo in en" in page
 
@@ -122,7 +120,6 @@ def test_a_picture_in_a_post_gets_its_text_on_display(
     assert shown(site, path, number)["alt"] == "Elbe in en"
     admin.page.goto(site.url + path)
     assert admin.page.locator(f".wp-image-{number}").get_attribute("alt") == "Elbe in en"
-    admin.picture("post")
 
 
 def test_a_text_of_an_editor_stays(site: Site, service: Running, describer: SiteDescriber, uploader: Uploader) -> None:
