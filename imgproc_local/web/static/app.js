@@ -14,21 +14,15 @@ const VIEWS = [
   { name: "models", label: "Models", View: ModelsView },
   { name: "access", label: "Access", View: AccessView },
 ];
-const OVERVIEW_DELAY_MS = 700;
 
 const overview = new Observable(null);
-let overviewTimer = null;
 
 /** What the views use: `overview` (the data of GET /local/overview), `refresh()` to read it again, and `go(view)`. */
 const app = {
   get overview() { return overview.value; },
-  /** Read the overview again after 700 ms: calls within this time share one request. */
   refresh() {
-    overviewTimer ??= setTimeout(() => {
-      overviewTimer = null;
-      // if the service does not answer, the old values remain; other requests report the failure
-      local("GET", "/overview").then((data) => overview.set(data), () => {});
-    }, OVERVIEW_DELAY_MS);
+    // if the service does not answer, the old values remain; other requests report the failure
+    local("GET", "/overview").then((data) => overview.set(data), () => {});
   },
   go(view) { location.hash = view; },
 };

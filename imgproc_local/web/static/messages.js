@@ -38,9 +38,9 @@ export function clearNotice(id) {
   notices.set(notices.value.filter((other) => other.id !== id));
 }
 
-/** Ask the user in a dialog. Resolves with true for `yes`, with false for `no` or Escape. `danger` colours the button `yes`. */
-export function confirmed({ title, text, yes, no = "Cancel", danger = true }) {
-  return new Promise((resolve) => question.set({ title, text, yes, no, danger, resolve }));
+/** Ask the user in a dialog. Resolves with true for the button `yes`, with false for Cancel or Escape. */
+export function confirmed({ title, text, yes }) {
+  return new Promise((resolve) => question.set({ title, text, yes, resolve }));
 }
 
 /** The notices, the confirmation dialog and the announcement. Rendered once. */
@@ -81,7 +81,7 @@ function Announcement() {
     </div>`;
 }
 
-function Confirmation({ title, text, yes, no, danger, resolve }) {
+function Confirmation({ title, text, yes, resolve }) {
   const close = (answer) => {
     question.set(null);
     resolve(answer);
@@ -90,8 +90,8 @@ function Confirmation({ title, text, yes, no, danger, resolve }) {
     <${Dialog} label=${title} onClose=${() => close(false)} class="confirmation">
       <p>${text}</p>
       <div class="dialog-actions">
-        <button type="button" autofocus onClick=${() => close(false)}>${no}</button>
-        <button type="button" class=${danger ? "danger" : "main"} onClick=${() => close(true)}>${yes}</button>
+        <button type="button" autofocus onClick=${() => close(false)}>Cancel</button>
+        <button type="button" class="danger" onClick=${() => close(true)}>${yes}</button>
       </div>
     </${Dialog}>`;
 }

@@ -42,55 +42,41 @@ export class SessionEnded extends Error {}
 
 // ---- connections ----
 
-/** Lets at most `limit` requests run at a time, in turn. Background requests (thumbnails) leave one slot free for urgent ones. */
+/** Lets at most `limit` requests run at a time, in turn. */
 class Slots {
   #free;
-  #backgroundFree;
-  #urgent = [];
-  #background = [];
+  #waiting = [];
 
   constructor(limit) {
     this.#free = limit;
-    this.#backgroundFree = limit - 1;
   }
 
   /** Do `work` when a slot is free. */
-  async use(urgent, work) {
-    await new Promise((start) => {
-      (urgent ? this.#urgent : this.#background).push(start);
-      this.#serve();
-    });
+  async use(work) {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise((start) => { this.#waiting.push(start); }); // its slot is handed over
     try {
       return await work();
     } finally {
-      this.#free += 1;
-      if (!urgent) this.#backgroundFree += 1;
-      this.#serve();
-    }
-  }
-
-  #serve() {
-    while (this.#free > 0 && this.#urgent.length > 0) {
-      this.#free -= 1;
-      this.#urgent.shift()();
-    }
-    while (this.#free > 0 && this.#backgroundFree > 0 && this.#background.length > 0) {
-      this.#free -= 1;
-      this.#backgroundFree -= 1;
-      this.#background.shift()();
+      const start = this.#waiting.shift();
+      if (start) start();
+      else this.#free += 1;
     }
   }
 }
 
-/** The connections for requests, uploads and thumbnails. */
 const connections = new Slots(MAX_CONNECTIONS);
+const background = new Slots(1); // of the thumbnails, only one at a time waits for a connection or uses one
 
 /** The whole response: its connection is in use until its body was received. */
-const limitedFetch = (path, { urgent = true, ...options }) => connections.use(urgent, async () => {
-  const response = await fetch(path, options); // throws at once if it was aborted meanwhile
-  const body = await response.blob();
-  return new Response(body.size > 0 ? body : null, response);
-});
+function limitedFetch(path, { urgent = true, ...options }) {
+  const request = () => connections.use(async () => {
+    const response = await fetch(path, options); // throws at once if it was aborted meanwhile
+    const body = await response.blob();
+    return new Response(body.size > 0 ? body : null, response);
+  });
+  return urgent ? request() : background.use(request);
+}
 
 // ---- endpoints of the page, with the secret of the session: /local ----
 
