@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from typing import Any
 
+import pytest
 from PIL import Image
 
 from tests.browser.conftest import PICTURE_COUNT, WITH_TEXT, WITHOUT_TEXT, OpenTab, Tab, jobs, show, translation
@@ -13,20 +15,14 @@ from tests.support import pictures
 from tests.support.service import Running
 
 
-def test_pictures_that_need_a_text_come_first(tab: Tab) -> None:
-    assert tab.names() == WITHOUT_TEXT + WITH_TEXT
-    assert tab.count("Needs text") == len(WITHOUT_TEXT)
-    assert "Needs text" in tab.text(".tile .status")
-
-
 def test_the_result_is_compared_with_the_original(tab: Tab) -> None:
     show(tab, "1.jpg")
     tab.wait("document.querySelector('.compare-handle')")
     assert tab.page.locator(".compare-layer img").first.get_attribute("alt") == "1.jpg, original"
     handle = tab.page.get_by_role("slider", name="Share of the original")
-    assert handle.get_attribute("aria-valuenow") == "50"
+    assert handle.input_value() == "50"
     handle.press("ArrowRight")
-    assert handle.get_attribute("aria-valuenow") == "52"
+    assert handle.input_value() == "52"
     clip = tab.page.evaluate("document.querySelectorAll('.compare-layer')[1].style.clipPath")
     assert "52%" in clip
     tab.press("z")
@@ -68,7 +64,10 @@ def test_the_smaller_file_is_recommended(tab: Tab, service: Running) -> None:
     assert row.locator("th span").first.inner_text() == smaller
 
 
-def test_filters_show_only_the_matching_pictures(tab: Tab) -> None:
+def test_filters_show_only_the_matching_pictures_and_those_that_need_a_text_come_first(tab: Tab) -> None:
+    assert tab.names() == WITHOUT_TEXT + WITH_TEXT
+    assert tab.count("Needs text") == len(WITHOUT_TEXT)
+    assert "Needs text" in tab.text(".tile .status")
     for label, option, expected in [
         ("Language missing", "German missing", WITHOUT_TEXT),
         ("Language missing", "Any language", WITHOUT_TEXT + WITH_TEXT),
@@ -250,10 +249,17 @@ def test_a_deletion_asks_for_confirmation(empty_service: Running, open_tab: Open
     assert tab.text("#detail-title") == "c.jpg"
 
 
-def test_a_failed_picture_is_processed_again(empty_service: Running, open_tab: OpenTab) -> None:
-    failed = empty_service.process(
-        "process", pictures.jpeg(96, 64)[:1500], "cut.jpg", languages=["de"], project_name="Quay"
-    )
+@pytest.mark.parametrize(
+    ("operation", "form", "languages", "project"),
+    [
+        ("process", {"languages": ["de"], "project_name": "Quay"}, ["de"], "Quay"),
+        ("optimize", {}, ["en"], "API Uploads"),
+    ],
+)
+def test_a_failed_picture_is_processed_again(
+    empty_service: Running, open_tab: OpenTab, operation: str, form: Any, languages: list[str], project: str
+) -> None:
+    failed = empty_service.process(operation, pictures.jpeg(96, 64)[:1500], "cut.jpg", **form)
     assert failed["status"] == "failed"
     tab = open_tab(empty_service)
     tab.wait("document.querySelector('.problems')")
@@ -261,16 +267,5 @@ def test_a_failed_picture_is_processed_again(empty_service: Running, open_tab: O
     tab.wait(f"document.querySelector('.tile')?.dataset.id > {json.dumps(failed['job_id'])}")
     tab.wait_for_count("All", 1)
     (job,) = jobs(empty_service).values()
-    assert job["job_id"] != failed["job_id"]
-    assert job["image"]["details"]["languages"] == ["de"]
-    assert job["image"]["details"]["project"]["name"] == "Quay"
-
-
-def test_a_failed_optimization_is_repeated_as_an_optimization(empty_service: Running, open_tab: OpenTab) -> None:
-    failed = empty_service.process("optimize", pictures.jpeg(96, 64)[:1500], "cut.jpg")
-    tab = open_tab(empty_service)
-    tab.page.get_by_role("button", name="Process again").click()
-    tab.wait(f"document.querySelector('.tile')?.dataset.id > {json.dumps(failed['job_id'])}")
-    tab.wait_for_count("All", 1)
-    (job,) = jobs(empty_service).values()
-    assert job["image"]["details"]["operation"] == "optimize"
+    details = job["image"]["details"]
+    assert (details["operation"], details["languages"], details["project"]["name"]) == (operation, languages, project)

@@ -10,7 +10,6 @@ import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads }
 import { useLoaded } from "./view-parts.js";
 
 const OPTIONS_STORAGE_KEY = "imgproc-local.options";
-const CLOSED_STORAGE_KEY = "imgproc-local.welcome-dismissed";
 const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
 const MAX_SIDE_PX = 65_535;
@@ -86,16 +85,11 @@ export function AddDialog({ app, languages, onFiles, onClose }) {
     </${Dialog}>`;
 }
 
-/** What is shown while there are no pictures. Until a model is in use or the user closes it, with an introduction. */
+/** What is shown while there are no pictures. Until a model is in use, with an introduction. */
 export function NoPictures({ app, languages, onFiles }) {
-  const [isClosed, setClosed] = useState(() => localStorage.getItem(CLOSED_STORAGE_KEY) !== null);
-  const close = () => {
-    localStorage.setItem(CLOSED_STORAGE_KEY, "1");
-    setClosed(true);
-  };
   return html`
     <div class="no-pictures">
-      ${!isClosed && app.overview.described_by.model === null && html`<${Welcome} app=${app} onClose=${close} />`}
+      ${app.overview.described_by.model === null && html`<${Welcome} app=${app} />`}
       <div class="drop large">
         <h2>Drop pictures or folders here</h2>
         <p class="hint">JPEG, PNG, GIF, WebP, TIFF, and HEIC where its support is installed. They stay on this computer.</p>
@@ -106,15 +100,12 @@ export function NoPictures({ app, languages, onFiles }) {
 }
 
 /** What works without a model, and which model fits this machine. */
-function Welcome({ app, onClose }) {
+function Welcome({ app }) {
   const { data } = useLoaded(() => local("GET", "/models"));
   const offered = data?.models.find((model) => model.recommended);
   return html`
     <section class="welcome sheet" aria-labelledby="welcome-title">
-      <div class="welcome-head">
-        <h2 id="welcome-title">Ready. Everything stays on this computer.</h2>
-        <button type="button" class="icon" aria-label="Close this introduction" onClick=${onClose}>✕</button>
-      </div>
+      <h2 id="welcome-title">Ready. Everything stays on this computer.</h2>
       <div class="welcome-columns">
         <div>
           <h3>Works now</h3>

@@ -4,8 +4,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./preact.js"
 import { fileOf } from "./service.js";
 
 const LOAD_AFTER_MS = 150; // a picture that is only passed with j or k loads nothing but its thumbnail
-const SPLIT_STEP = 0.02;
-const SPLIT_PAGE_STEP = 0.1;
+const SPLIT_STEP_PERCENT = 2;
 const PAN_STEP_PX = 80;
 
 const clamp = (value, minimum, maximum) => Math.min(maximum, Math.max(minimum, value));
@@ -109,20 +108,10 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
   };
   const onStageKey = (event) => {
     const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-    if (!zoomed || !(event.key in steps)) return;
+    if (!zoomed || event.target !== stage.current || !(event.key in steps)) return;
     event.preventDefault();
     event.stopPropagation();
     panBy(...steps[event.key].map((step) => step * PAN_STEP_PX));
-  };
-  const onHandleKey = (event) => {
-    const steps = {
-      ArrowLeft: -SPLIT_STEP, ArrowRight: SPLIT_STEP, ArrowDown: -SPLIT_STEP, ArrowUp: SPLIT_STEP,
-      PageDown: -SPLIT_PAGE_STEP, PageUp: SPLIT_PAGE_STEP, Home: -1, End: 1,
-    };
-    if (!(event.key in steps)) return;
-    event.preventDefault();
-    event.stopPropagation();
-    setSplit((old) => clamp(old + steps[event.key], 0, 1));
   };
 
   return html`
@@ -138,9 +127,9 @@ export function Compare({ imageId, name, variant, variantLabel, zoomed, onZoom }
           <img src=${after.url} alt=${`${name}, ${variantLabel}`} style=${placed} draggable=${false} />
         </div>`}
       ${both && html`
-        <div class="compare-handle" role="slider" tabindex="0" aria-label="Share of the original" aria-valuemin="0" aria-valuemax="100"
-          aria-valuenow=${Math.round(100 * split)} aria-valuetext=${`${Math.round(100 * split)} % original`}
-          style=${{ left: `${100 * split}%` }} onKeyDown=${onHandleKey}></div>
+        <input type="range" class="visually-hidden" aria-label="Share of the original" aria-valuetext=${`${Math.round(100 * split)} % original`}
+          step=${SPLIT_STEP_PERCENT} value=${100 * split} onInput=${(event) => setSplit(event.target.value / 100)} />
+        <div class="compare-handle" style=${{ left: `${100 * split}%` }}></div>
         <span class="compare-label before" aria-hidden="true">Original</span>
         <span class="compare-label after" aria-hidden="true">${variantLabel}</span>`}
       ${before.status === "missing" && after.status === "loaded" && html`<p class="compare-note">This browser can't show the original. This is the result.</p>`}

@@ -22,7 +22,7 @@ const NARROW = matchMedia("(max-width: 899px)");
 addEventListener("beforeunload", (event) => { if (added.value.length > 0) event.preventDefault(); });
 
 /** Whether the keys of `event` belong to a field, a menu or a dialog. */
-const isTyping = ({ target }) => target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, dialog, [contenteditable]") !== null;
+const isTyping = ({ target }) => target.closest("input:not([type=checkbox], [type=radio], [type=range]), textarea, select, dialog, [contenteditable]") !== null;
 
 /** The list of pictures and the details of the current one. `app` is described in app.js; `path` has the identifier in the URL fragment, if any. */
 export function PicturesView({ app, path }) {
