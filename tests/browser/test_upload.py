@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import time
 from pathlib import Path
 from statistics import median
@@ -29,20 +28,6 @@ REFUSED = {
 
 TOTAL = 300
 ACCEPTED = {f"IMG_{number}.jpg": pictures.jpeg(64, 48, seed=number) for number in range(1, 25)}
-
-
-def test_the_first_run_says_what_works_and_offers_to_add_pictures(empty_service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(empty_service)
-    tab.wait("document.querySelector('.welcome') && document.querySelector('.no-pictures')")
-    assert "Everything stays on this computer" in tab.text(".welcome")
-    assert "Drop pictures or folders here" in tab.text(".no-pictures")
-    # a button of the keyboard opens the browser's own dialog
-    with tab.page.expect_file_chooser() as chosen:
-        tab.page.get_by_role("button", name="Choose pictures…").press("Enter")
-    chosen.value.set_files([{"name": "first.jpg", "mimeType": "image/jpeg", "buffer": pictures.jpeg(64, 48)}])
-    tab.wait_for_count("Done", 1)
-    assert tab.text(".welcome") == ""
-    assert tab.names() == ["first.jpg"]
 
 
 def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_service: Running, open_tab: OpenTab) -> None:
@@ -309,42 +294,6 @@ def test_the_time_left_is_estimated_once_a_picture_is_finished(empty_service: Ru
     )
     assert estimates[:2] == [None, None], "a file that was sent is not finished"
     assert estimates[2] == 24
-
-
-def test_the_time_left_changes_gradually(empty_service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(empty_service)
-    # 30 pictures that take 15 to 25 s each, in a time of its own
-    samples = tab.page.evaluate(
-        """async () => {
-          const { Progress } = await import("/static/progress.js");
-          const ends = [];
-          for (let place = 0; place < 30; place += 1) {
-            ends.push((ends.at(-1) ?? 0) + 15_000 + (10_000 * ((place * 7919) % 13)) / 13);
-          }
-          const now = performance.now;
-          const samples = [];
-          try {
-            const progress = new Progress();
-            for (let at = 0; at < ends.at(-1); at += 400) {
-              performance.now = () => at;
-              const pictures = ends.map((end, place) => ({
-                id: String(place).padStart(3, "0"), state: end <= at ? "done" : "running",
-                createdAt: 0, size: 2, saved: 1,
-                image: { optimized_size: end <= at ? 1 : null, converted_size: null, translations: [] },
-                details: { operation: "optimize" },
-              }));
-              samples.push([progress.measure(pictures, 0).secondsLeft, (ends.at(-1) - at) / 1000]);
-            }
-          } finally {
-            performance.now = now;
-          }
-          return samples;
-        }"""
-    )
-    estimated = [(left, true) for left, true in samples if left is not None]
-    assert len(estimated) > len(samples) * 0.9
-    assert max(abs(after - before) for (before, _), (after, _) in itertools.pairwise(estimated)) < 3
-    assert all(abs(left - true) < 0.25 * true + 10 for left, true in estimated)
 
 
 def completed(service: Running) -> int:

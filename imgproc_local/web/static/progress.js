@@ -3,7 +3,6 @@
 const WINDOW_MS = 60_000; // the speed is an average over this time,
 const MIN_STEPS = 6; // or over this many steps where they take longer
 const MIN_MEASURED_MS = 3000;
-const SETTLE_MS = 10_000; // time constant of the smoothed estimate: after it, 63 % of a change is in it
 const GAP_MS = 10 * 60_000; // uploads that are further apart belong to different runs
 
 /** Whether a picture waits or is processed. */
@@ -19,7 +18,6 @@ export class Progress {
   #finished = 0; // and how many were
   #steps = []; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
   #beganAt = 0;
-  #end = null; // { at, estimatedAt } of the end that was estimated last
 
   /**
    * Measure now. Returns the totals of the run among `pictures` and `unsent` files: `total`, `finished`, `failed` and `open`
@@ -53,10 +51,9 @@ export class Progress {
     this.#first = sorted[first].id;
     this.#beganAt = performance.now();
     this.#steps = [{ at: this.#beganAt, count: 0 }];
-    this.#end = null;
   }
 
-  /** The time that the `left` pictures take, smoothed. */
+  /** The time that the `left` pictures take. */
   #secondsLeft(left) {
     const at = performance.now();
     while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
@@ -65,11 +62,7 @@ export class Progress {
     const last = this.#steps.at(-1);
     const each = (last.at - this.#steps[0].at) / count;
     // the picture in progress was begun when the one before it was finished
-    const end = at + left * each - Math.min(each, at - last.at);
-    const share = this.#end === null ? 1 : 1 - Math.exp((this.#end.estimatedAt - at) / SETTLE_MS);
-    const before = this.#end?.at ?? 0;
-    this.#end = { at: before + share * (end - before), estimatedAt: at };
-    return Math.max(0, this.#end.at - at) / 1000;
+    return (left * each - Math.min(each, at - last.at)) / 1000;
   }
 }
 

@@ -1,7 +1,7 @@
 // The view "Models": which model describes pictures, and installing, using and removing models.
 
 import { html, useEffect, useId, useRef } from "./preact.js";
-import { bytes, duration } from "./format.js";
+import { bytes } from "./format.js";
 import { announce, confirmed } from "./messages.js";
 import { local } from "./service.js";
 import { Fact, Panel, Problem, useAction, useLoaded, withCode } from "./view-parts.js";
@@ -169,7 +169,6 @@ function ModelActions({ model, data, actions }) {
 // ---- what is installed or tested now ----
 
 const POLL_MS = 1000;
-const MIN_MEASURED_S = 3; // the time left is not estimated earlier
 
 const STEPS = {
   starting: "Connecting",
@@ -205,11 +204,10 @@ function usePolledModels(onEnd) {
 
 /** The progress of `task`, with a button that calls `onCancel`. */
 function TaskProgress({ task, onCancel }) {
-  const left = useTimeLeft(task);
   const { name, step, done_bytes: done, total_bytes: total, is_cancelled: isCancelled, kind } = task;
   const known = total > 0 && step === "downloading";
   const sizes = known ? ` ${bytes(done)} of ${bytes(total)}` : "";
-  const text = isCancelled ? "Stopping…" : `${STEPS[step]}${sizes}${left ? `, ${left} left` : ""}`;
+  const text = isCancelled ? "Stopping…" : `${STEPS[step]}${sizes}`;
   const verb = VERBS[kind];
   return html`
     <div class="task" role="group" aria-label=${`${verb} ${name}`}>
@@ -217,16 +215,4 @@ function TaskProgress({ task, onCancel }) {
       <progress aria-label=${`${verb} ${name}`} value=${known ? done / total : null} max="1"></progress>
       <button type="button" disabled=${isCancelled} onClick=${onCancel}>${kind === "install" ? "Pause" : "Cancel"}</button>
     </div>`;
-}
-
-/** The estimated time until all bytes are there, as text; "" while it is unknown. */
-function useTimeLeft({ name, step, done_bytes: done, total_bytes: total }) {
-  const start = useRef(null);
-  const key = `${name} ${step} ${total}`;
-  const now = performance.now() / 1000;
-  if (start.current?.key !== key) start.current = { key, done, at_s: now };
-  const elapsed_s = now - start.current.at_s;
-  const received = done - start.current.done;
-  if (!total || elapsed_s < MIN_MEASURED_S || received <= 0 || done >= total) return "";
-  return duration(((total - done) * elapsed_s) / received);
 }
