@@ -69,6 +69,13 @@ def alt_texts(site: Site) -> dict[int, str]:
     return meta(site, "_wp_attachment_image_alt")
 
 
+def own_names(site: Site, *tables: str) -> list[str]:
+    """The names that the plugin has given to options and meta values, in the database tables of these names."""
+    columns = [(table, "option_name" if table.endswith("options") else "meta_key") for table in tables]
+    queries = [f"SELECT {column} FROM wp_{table} WHERE {column} LIKE '%imgproc%'" for table, column in columns]
+    return [row[0] for row in site.sql(" UNION ".join(queries))]
+
+
 def attachments(site: Site) -> dict[str, int]:
     """The id of each attachment by its title, which WordPress makes of the file's name."""
     rows = site.sql("SELECT ID, post_title FROM wp_posts WHERE post_type='attachment' ORDER BY ID")

@@ -70,21 +70,18 @@ return populate_network( 1, $args['domain'], 'admin@example.org', 'A network', '
 """
 
 
-def find_program(name: str) -> str | None:
-    """The path of a program, also of one that only root has in its path. `php-fpm` is found with any version."""
-    folders = ("/usr/sbin", "/usr/local/sbin", "/sbin")
-    found = shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), *folders)))
-    if found is None and name == "php-fpm":
-        found = next((str(path) for folder in folders for path in Path(folder).glob("php-fpm*")), None)
-    return found
-
-
-PROGRAMS = ("mariadbd", "mariadb-install-db", "mariadb", "nginx", "php", "php-fpm")
+FOLDERS = (*os.environ.get("PATH", "").split(os.pathsep), "/usr/sbin", "/usr/local/sbin", "/sbin")
+PROGRAMS = {
+    name: shutil.which(name, path=os.pathsep.join(FOLDERS)) or ""
+    for name in ("mariadbd", "mariadb-install-db", "mariadb", "nginx", "php")
+}
+"""The paths of the programs, also of those that only root has in its path; "" for one that is not installed."""
+PROGRAMS["php-fpm"] = next((str(path) for folder in FOLDERS for path in Path(folder).glob("php-fpm*")), "")
 
 
 def missing() -> list[str]:
     """What a site needs and this machine does not have; empty if one can be installed."""
-    lacking = [name for name in PROGRAMS if find_program(name) is None]
+    lacking = [name for name, path in PROGRAMS.items() if not path]
     if not (SOURCE / "wp-settings.php").is_file():
         lacking.append("wordpress")
     return lacking
@@ -114,7 +111,7 @@ class Site:
         Raises: AssertionError, with the output, if the code fails or prints a warning.
         """
         done = subprocess.run(
-            [find_program("php") or "php", *php_options(self.base), str(self.base / "run.php")],
+            [PROGRAMS["php"], *php_options(self.base), str(self.base / "run.php")],
             input=json.dumps({"code": code, "args": arguments, "host": f"127.0.0.1:{self.port}"}),
             capture_output=True,
             text=True,
@@ -129,14 +126,7 @@ class Site:
     def sql(self, query: str, database: str = "wordpress") -> list[list[str]]:
         """The rows that the database answers."""
         done = subprocess.run(
-            [
-                find_program("mariadb") or "",
-                "--no-defaults",
-                f"--socket={self.base}/db.sock",
-                "-uroot",
-                "-NB",
-                database,
-            ],
+            [PROGRAMS["mariadb"], "--no-defaults", f"--socket={self.base}/db.sock", "-uroot", "-NB", database],
             input=query,
             capture_output=True,
             text=True,
@@ -237,7 +227,7 @@ def _database(base: Path) -> Iterator[None]:
     with log.open("wb") as output:
         subprocess.run(
             [
-                find_program("mariadb-install-db") or "",
+                PROGRAMS["mariadb-install-db"],
                 "--no-defaults",
                 f"--datadir={data}",
                 "--auth-root-authentication-method=normal",
@@ -262,14 +252,14 @@ def _database(base: Path) -> Iterator[None]:
         "--innodb-fast-shutdown=2",
         *user,
     ]
-    with _process([find_program("mariadbd") or "", *options], log):
+    with _process([PROGRAMS["mariadbd"], *options], log):
         _wait_for(socket.AF_UNIX, f"{base}/db.sock", log)
         yield
 
 
 @contextlib.contextmanager
-def installed(port: int = 0, *, link: bool = False, activate: bool = True, network: bool = False) -> Iterator[Site]:
-    """A new site with the plugin, which is active unless `activate` is False. It is removed after the block.
+def installed(port: int = 0, *, link: bool = False, network: bool = False) -> Iterator[Site]:
+    """A new site with the active plugin. It is removed after the block.
 
     `link` uses the plugin's files in the repository, so that changes take effect at once. `network` makes a network
     of two sites, for all of which the plugin is active.
@@ -288,20 +278,19 @@ def installed(port: int = 0, *, link: bool = False, activate: bool = True, netwo
         shutil.copy(HERE / "run.php", base)
         if link:
             site.plugin.symlink_to(PLUGIN)
-        elif PLUGIN.is_dir():
+        else:
             shutil.copytree(PLUGIN, site.plugin)
         (base / "nginx.conf").write_text(nginx_config(base, site.folder, site.port, network))
         (base / "fpm.conf").write_text(fpm_config(base))
         allow_root = ["--allow-to-run-as-root"] if os.geteuid() == 0 else []
-        fpm = [find_program("php-fpm") or "", "--fpm-config", str(base / "fpm.conf"), *allow_root]
-        nginx = [find_program("nginx") or "", "-p", name, "-c", str(base / "nginx.conf"), "-e", str(base / "nginx.log")]
+        fpm = [PROGRAMS["php-fpm"], "--fpm-config", str(base / "fpm.conf"), *allow_root]
+        nginx = [PROGRAMS["nginx"], "-p", name, "-c", str(base / "nginx.conf"), "-e", str(base / "nginx.log")]
         with _database(base):
             site.sql("CREATE DATABASE wordpress CHARACTER SET utf8mb4;", database="")
             site.php("", install=True, user=USER, password=PASSWORD)
             if network:
                 _make_network(site)
-            if activate:
-                site.php("return activate_plugin( 'imgproc-local/imgproc-local.php', '', $args['all'] );", all=network)
+            site.php("return activate_plugin( 'imgproc-local/imgproc-local.php', '', $args['all'] );", all=network)
             with _process(fpm, base / "fpm.log"):
                 _wait_for(socket.AF_UNIX, f"{base}/fpm.sock", base / "fpm.log")
                 with _process(nginx, base / "nginx.log"):

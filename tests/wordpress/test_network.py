@@ -13,12 +13,13 @@ from tests.support import pictures
 from tests.support.service import Running
 from tests.wordpress import site as sites
 from tests.wordpress.admin import sign_in
-from tests.wordpress.library import jobs_and_balance
+from tests.wordpress.library import jobs_and_balance, own_names
 from tests.wordpress.site import ADD_PICTURES, Site
 
 PLUGIN = "imgproc-local/imgproc-local.php"
 SECOND = 2
 WAIT_S = 120
+TABLES = ("options", "postmeta", f"{SECOND}_options", f"{SECOND}_postmeta", "usermeta", "sitemeta")
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +51,6 @@ def events(site: Site) -> list[bool]:
     """Whether the first and the second site have an event of the plugin."""
     code = "return (bool) wp_next_scheduled( 'imgproc_local_cron' );"
     return [bool(site.php(code)), bool(on_second(site, code))]
-
-
-def left_over(site: Site) -> list[list[str]]:
-    """Options, post meta and user meta with the plugin's name, on both sites."""
-    tables = [("options", "option_name"), ("postmeta", "meta_key")]
-    queries = [
-        f"SELECT {column} FROM wp_{number}{table} WHERE {column} LIKE '%imgproc%'"
-        for number in ("", f"{SECOND}_")
-        for table, column in tables
-    ]
-    queries.append("SELECT meta_key FROM wp_usermeta WHERE meta_key LIKE '%imgproc%'")
-    queries.append("SELECT meta_key FROM wp_sitemeta WHERE meta_key LIKE '%imgproc%'")
-    return site.sql(" UNION ALL ".join(queries))
 
 
 def test_the_second_site_has_its_own_settings_and_queue(network: Site, described: Running) -> None:
@@ -116,9 +104,9 @@ def test_the_queues_of_all_sites_go_on_after_an_activation(network: Site) -> Non
 
 
 def test_deleting_the_plugin_leaves_nothing_on_any_site(network: Site) -> None:
-    assert left_over(network) != []
+    assert own_names(network, *TABLES) != []
     network.php(f"deactivate_plugins( '{PLUGIN}', false, true );")
     network.php(f"uninstall_plugin( '{PLUGIN}' );")
-    assert left_over(network) == []
+    assert own_names(network, *TABLES) == []
     assert events(network) == [False, False]
     assert [file.name for file in network.uploads.rglob("*") if "imgproc" in file.name or file.suffix == ".webp"] == []
