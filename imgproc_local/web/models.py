@@ -17,6 +17,7 @@ from litestar.exceptions import ClientException
 from litestar.params import FromPath
 from msgspec.structs import replace
 
+from imgproc_local.api.auth import services_of
 from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
 from imgproc_local.storage.sessions import PageSession
@@ -41,7 +42,7 @@ Body = dict[str, Any]
 @get("/local/models")
 async def list_models(request: Request[Any, Any, Any]) -> Body:
     """Every model with what a choice between them needs. Other programs are asked at most every `PROGRAMS_TTL_S`."""
-    services, state = _services(request), request.app.state
+    services, state = services_of(request), request.app.state
     asked_s, offered = state.get("offered_models", (0.0, ()))
     if not asked_s or time.monotonic() - asked_s > PROGRAMS_TTL_S:
         offered = await asyncio.to_thread(model_list(services.config).offered)
@@ -52,7 +53,7 @@ async def list_models(request: Request[Any, Any, Any]) -> Body:
 @post("/local/models/{name:str}/install", status_code=202)
 async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """Download a model of the catalogue, test it and install it, in the background."""
-    services = _services(request)
+    services = services_of(request)
     if services.config.air_gapped:
         raise ClientException(AIR_GAPPED, status_code=409)
     await _as_conflict(lambda: services.models.install(name))
@@ -62,7 +63,7 @@ async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 @post("/local/models/{name:str}/cancel", status_code=202)
 async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
-    if not _services(request).models.cancel(unquote(name)):
+    if not services_of(request).models.cancel(unquote(name)):
         raise NotFound(f"{name[:80]!r} is not being installed or tested.")
     return _changed(request, "cancel", name)
 
@@ -74,7 +75,7 @@ async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     A model that has not passed its test on this machine is tested first, in the background. The name is decoded a
     second time: that of a model in another program may have slashes, which the page encodes twice.
     """
-    services, name = _services(request), unquote(name)
+    services, name = services_of(request), unquote(name)
     if services.config.model:
         raise ClientException(
             f"The setting model is {services.config.model!r} and decides which model is used. Remove the setting and"
@@ -89,7 +90,7 @@ async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 @delete("/local/models/{name:str}")
 async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
     """Delete an installed model from the disk. The model in use is not deleted."""
-    services = _services(request)
+    services = services_of(request)
     await _as_conflict(lambda: _remove(services, name))
     _changed(request, "remove", name)
 
@@ -170,12 +171,7 @@ def _changed(request: Request[Any, Any, Any], action: str, name: str) -> Body:
     """Audit the change. Returns the task that runs now, None without one: what took effect at once started none."""
     session: PageSession = request.scope["user"]
     audit(f"model.{action}", model=name, session=session.id)
-    return {"data": {"task": _services(request).models.progress}}
-
-
-def _services(request: Request[Any, Any, Any]) -> Services:
-    services: Services = request.app.state.services
-    return services
+    return {"data": {"task": services_of(request).models.progress}}
 
 
 HANDLERS = [list_models, install, cancel, use, remove]
