@@ -19,18 +19,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from imgproc_local.compose import open_services
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.facts.describer import FactsDescriber
-from tests.bench.load import MIB, jpegs, print_table, verdict
+from tests.bench.load import MIB, photographs, print_table, verdict
 from tests.faults.server_process import command_line, make_key, serving
 from tests.support import pictures
 from tests.support.chromium import CHROMIUM
 from tests.support.finished import Result, add_job, text
-from tests.support.service import config_for
+from tests.support.service import Service, config_for
 
 CONTENTS = 60
 """Different pictures; each is the content of many uploads. The browser loads a thumbnail per upload."""
@@ -129,15 +127,14 @@ def run(count: int, busy: int) -> int:
     with tempfile.TemporaryDirectory(prefix="page-bench-") as name:
         folder = Path(name) / "data"
         asyncio.run(fill(folder, count))
-        work = [file.read_bytes() for file in jpegs(Path(name), min(busy, 12))]
+        work = photographs(12)
         key = make_key(folder)
         with serving(folder) as server, sync_playwright() as playwright:
             root = server.wait_ready()
             port = int(root.rpartition(":")[2])
-            with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=60) as client:
-                for number in range(busy):
-                    image = ("image", (f"busy-{number}.jpg", work[number % len(work)]))
-                    client.post("/images/process", files=[image]).raise_for_status()
+            service = Service(root, key)
+            for number in range(busy):
+                service.dispatch("process", work[number % len(work)], f"busy-{number}.jpg")
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
             page = browser.new_page(viewport=VIEWPORT)
             empty_before = scroll_empty(browser, Path(name) / "empty.json")
