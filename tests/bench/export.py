@@ -19,9 +19,10 @@ from imgproc_local.compose import open_services
 from imgproc_local.domain.image import Format
 from imgproc_local.vision.facts.describer import FactsDescriber
 from tests.bench.load import MIB, print_table, verdict
-from tests.faults.server_process import make_key, memory_bytes, reset_peak, serving
+from tests.faults.server_process import make_key, serving
 from tests.support import pictures
 from tests.support.finished import Result, add_job, text
+from tests.support.processes import memory_bytes, reset_peak
 from tests.support.service import Service, config_for
 
 CONTENTS = 16
@@ -69,8 +70,7 @@ def main() -> None:
         folder = Path(name) / "data"
         asyncio.run(fill(folder, images))
         key = make_key(folder)
-        with serving(folder) as server:
-            service = Service(server.wait_ready(), key)
+        with serving(folder) as server, Service(server.wait_ready(), key) as service:
             time.sleep(1)
             before = server.rss_bytes()
             reset_peak(server.pid)

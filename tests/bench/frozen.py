@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench.load import MIB, photograph, photographs, print_table, verdict, with_comment
-from tests.faults.server_process import SOURCE, ServerProcess, make_key, memory_bytes, reset_peak, serving
-from tests.support.processes import cpu_s
+from tests.faults.server_process import SOURCE, ServerProcess, make_key, serving
+from tests.support.processes import cpu_s, memory_bytes, reset_peak
 from tests.support.service import Service
 
 POLLS, POSTS = 2000, 30
@@ -108,8 +108,7 @@ def measure(program: Program, place: Path, pictures: list[bytes]) -> dict[str, f
         os.sync()
         DROP_CACHES.write_text("3")
         values["cold start to the first response, s"] = start_seconds(folder, program)
-    with serving(folder, program=program) as server:
-        service = Service(server.wait_ready(), key)
+    with serving(folder, program=program) as server, Service(server.wait_ready(), key) as service:
         time.sleep(1)
         values["idle memory, MB"] = server.rss_bytes() / 1e6
         values[f"growth while {UPLOADS} uploads of {UPLOAD_MIB} MiB arrive, MB"] = growth_bytes(server, service) / 1e6

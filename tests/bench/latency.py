@@ -65,8 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "data"
         key = make_key(folder)
-        with serving(folder) as server:
-            service = Service(server.wait_ready(), key)
+        with serving(folder) as server, Service(server.wait_ready(), key) as service:
             post_ms = post(service, arguments.posts)
             job_ids = [service.dispatch("process", pictures[n % len(pictures)])["job_id"] for n in range(QUEUED)]
             busy_ms = poll(service, job_ids, arguments.seconds)

@@ -8,7 +8,6 @@ The pictures are of the kinds that need most memory. The limit is raised while t
 from __future__ import annotations
 
 import argparse
-import contextlib
 import tempfile
 import threading
 import time
@@ -26,7 +25,7 @@ from imgproc_local.engine import analyze, results, workers
 from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import MEGABYTE, Workers, memory_limit_bytes
 from tests.bench.load import print_table, verdict
-from tests.faults.server_process import memory_bytes
+from tests.support.processes import memory_bytes
 from tests.support.worker_pool import work_item, worker_pool
 
 SAMPLE_S = 0.005
@@ -76,8 +75,7 @@ def measure(folder: Path, path: Path, info: ImageInfo, operation: str) -> int:
     def sample(pool: Workers) -> None:
         while not done.wait(SAMPLE_S):
             for pid in pool.pids:
-                with contextlib.suppress(OSError):
-                    peaks.append(memory_bytes(pid, "VmData"))
+                peaks.append(memory_bytes(pid, "VmData"))
 
     with (
         worker_pool(folder, timeout_s=TIMEOUT_S) as pool,

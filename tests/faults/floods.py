@@ -6,17 +6,18 @@ This is one long file because every format builds on the same few metadata block
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from collections.abc import Callable
 
 from PIL import Image
 
+from imgproc_local.codecs.container.avif import box_bytes
+from tests.codecs.pictures import chunk, segment
 from tests.faults.hostile import with_box
 from tests.support import pictures
 
-KIB, MIB = 1024, 1024 * 1024
+MIB = 1024 * 1024
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 DC = "http://purl.org/dc/elements/1.1/"
 PLUS = "http://ns.useplus.org/ldf/xmp/1.0/"
@@ -47,14 +48,6 @@ def xmp_properties(count: int) -> bytes:
     return packet("".join(f"<plus:a{number}>{value}</plus:a{number}>" for number in range(count)))
 
 
-def xmp_attributes(count: int) -> bytes:
-    return packet("", "".join(f' plus:a{number}="b"' for number in range(count)))
-
-
-def xmp_list(count: int, entry: str = "<rdf:li>12 Ab</rdf:li>") -> bytes:
-    return packet(f"<dc:subject><rdf:Bag>{entry * count}</rdf:Bag></dc:subject>")
-
-
 def xmp_texts_of_data(count: int, length: int) -> bytes:
     """Texts that are near to coordinates, addresses and numbers everywhere."""
     text = ("1.5 N 2+2 a@b (at) 12° " * length)[:length]
@@ -82,33 +75,17 @@ def exif_loop() -> bytes:
     return b"II*\0" + struct.pack("<IH", 8, 2) + fields + struct.pack("<I", 8)
 
 
-def exif_overlap(size_bytes: int) -> bytes:
+def exif_overlap() -> bytes:
     """Every text field of IFD0 is the same long run of bytes."""
     tags = (0x010E, 0x010F, 0x0110, 0x013B, 0x8298, *range(0x9C9B, 0x9CA0))
-    start = 8 + 2 + 12 * len(tags) + 4
-    length = min(size_bytes, 64 * KIB) - start
-    fields = b"".join(struct.pack("<HHII", tag, 2 if tag < 0x9000 else 1, length, start) for tag in tags)
-    return (b"II*\0" + struct.pack("<IH", 8, len(tags)) + fields + bytes(4) + b"N 1.5 a@b " * (length // 10 + 1))[
-        : start + length
-    ]
+    start, text = 8 + 2 + 12 * len(tags) + 4, b"N 1.5 a@b " * 6_000
+    fields = b"".join(struct.pack("<HHII", tag, 2 if tag < 0x9000 else 1, len(text), start) for tag in tags)
+    return b"II*\0" + struct.pack("<IH", 8, len(tags)) + fields + bytes(4) + text
 
 
-def exif_repeated_tag(entries: int) -> bytes:
-    fields = struct.pack("<HHI4s", 0x010E, 2, 4, b"abc\0") * entries
-    return b"II*\0" + struct.pack("<IH", 8, entries) + fields + bytes(4)
-
-
-def iptc_datasets(count: int, number: int, value: bytes) -> bytes:
-    return (struct.pack(">BBBH", 0x1C, 2, number, len(value)) + value) * count
-
-
-def photoshop_resource(number: int, block: bytes) -> bytes:
-    return b"8BIM" + struct.pack(">HHI", number, 0, len(block)) + block + b"\0" * (len(block) % 2)
-
-
-def long_iptc_lengths(count: int) -> bytes:
-    """Datasets whose size is written in 32,767 bytes."""
-    return (struct.pack(">BBBH", 0x1C, 2, 120, 0xFFFF) + bytes(0x7FFF)) * count
+LONG_LENGTH = struct.pack(">BBBH", 0x1C, 2, 120, 0xFFFF) + bytes(0x7FFF)
+"""A dataset whose size is written in 32,767 bytes."""
+EMPTY_RESOURCE = b"8BIM\4\4\0\0\0\0\0\0"
 
 
 def icc_profile(tags: int, size_bytes: int) -> bytes:
@@ -127,55 +104,31 @@ def icc_profile(tags: int, size_bytes: int) -> bytes:
 # ---- files around metadata blocks ----
 
 
-def jpeg_segment(marker: int, payload: bytes) -> bytes:
-    return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
-
-
 def jpeg_with(*segments: bytes) -> bytes:
     jpeg = pictures.jpeg(64, 64)
     return jpeg[:2] + b"".join(segments) + jpeg[2:]
 
 
-def jpeg_with_xmp(xmp: bytes) -> bytes:
-    """The packet in one segment, or as extended XMP in several."""
-    mark = b"http://ns.adobe.com/xap/1.0/\0"
-    if len(xmp) < 65_000:
-        return jpeg_with(jpeg_segment(0xE1, mark + xmp))
+def pieces(data: bytes, size: int = 65_000) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def jpeg_with_extended_xmp(xmp: bytes, size: int = 65_000) -> bytes:
+    """The packet as extended XMP, in segments of this size."""
     guid = b"0123456789ABCDEF0123456789ABCDEF"
-    pieces = [xmp[at : at + 65_000] for at in range(0, len(xmp), 65_000)]
     extension = b"http://ns.adobe.com/xmp/extension/\0" + guid + struct.pack(">I", len(xmp))
     segments = [
-        jpeg_segment(0xE1, extension + struct.pack(">I", 65_000 * number) + piece)
-        for number, piece in enumerate(pieces)
+        segment(0xE1, extension + struct.pack(">I", size * number) + piece)
+        for number, piece in enumerate(pieces(xmp, size))
     ]
     note = packet("", f' xmlns:xmpNote="http://ns.adobe.com/xmp/note/" xmpNote:HasExtendedXMP="{guid.decode()}"')
-    return jpeg_with(jpeg_segment(0xE1, mark + note), *segments)
-
-
-def jpeg_extension_in_pieces(pieces: int) -> bytes:
-    guid = b"0123456789ABCDEF0123456789ABCDEF"
-    size = 4_000
-    extension = b"http://ns.adobe.com/xmp/extension/\0" + guid + struct.pack(">I", size * pieces)
-    segments = [
-        jpeg_segment(0xE1, extension + struct.pack(">I", size * number) + b" " * size) for number in range(pieces)
-    ]
-    return jpeg_with(jpeg_segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + guid), *segments)
-
-
-def jpeg_with_resources(resources: bytes) -> bytes:
-    pieces = [resources[at : at + 65_000] for at in range(0, len(resources), 65_000)]
-    return jpeg_with(*(jpeg_segment(0xED, b"Photoshop 3.0\0" + piece) for piece in pieces))
+    return jpeg_with(segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + note), *segments)
 
 
 def jpeg_with_icc(profile: bytes) -> bytes:
-    pieces = [profile[at : at + 65_000] for at in range(0, len(profile), 65_000)]
+    parts = pieces(profile)
     head = b"ICC_PROFILE\0"
-    return jpeg_with(
-        *(
-            jpeg_segment(0xE2, head + bytes((number, len(pieces))) + piece)
-            for number, piece in enumerate(pieces[:255], 1)
-        )
-    )
+    return jpeg_with(*(segment(0xE2, head + bytes((n, len(parts))) + part) for n, part in enumerate(parts, 1)))
 
 
 def progressive_jpeg(scans: int, width: int = 160, height: int = 120) -> bytes:
@@ -192,10 +145,6 @@ def sequential_jpeg_of_many_scans(scans: int) -> bytes:
     return whole[:at] + (one + b"\xaa" * 8) * scans + whole[-2:]
 
 
-def png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
 def png_with(*chunks: bytes, before_data: bool = True) -> bytes:
     png = pictures.png(64, 64)
     at = png.index(b"IDAT") - 4 if before_data else len(png) - 12
@@ -204,7 +153,7 @@ def png_with(*chunks: bytes, before_data: bool = True) -> bytes:
 
 def international_text(keyword: bytes, text: bytes, *, packed: bool = False) -> bytes:
     stored = zlib.compress(text, 9) if packed else text
-    return png_chunk(b"iTXt", keyword + (b"\0\1\0\0\0" if packed else b"\0\0\0\0\0") + stored)
+    return chunk(b"iTXt", keyword + (b"\0\1\0\0\0" if packed else b"\0\0\0\0\0") + stored)
 
 
 def png_with_xmp(xmp: bytes, *more: bytes) -> bytes:
@@ -213,7 +162,7 @@ def png_with_xmp(xmp: bytes, *more: bytes) -> bytes:
 
 def raw_profile(name: bytes, block: bytes) -> bytes:
     text = b"\n" + name + b"\n%8d\n" % len(block) + block.hex().encode() + b"\n"
-    return png_chunk(b"zTXt", b"Raw profile type " + name + b"\0\0" + zlib.compress(text, 9))
+    return chunk(b"zTXt", b"Raw profile type " + name + b"\0\0" + zlib.compress(text, 9))
 
 
 def png_in_pieces(count: int, empty: int) -> bytes:
@@ -223,7 +172,7 @@ def png_in_pieces(count: int, empty: int) -> bytes:
     (length,) = struct.unpack(">I", png[at : at + 4])
     data, size = png[at + 8 : at + 8 + length], max(1, length // count)
     pieces = [data[start : start + size] for start in range(0, length, size)]
-    chunks = b"".join(png_chunk(b"IDAT", piece) for piece in pieces) + png_chunk(b"IDAT", b"") * empty
+    chunks = b"".join(chunk(b"IDAT", piece) for piece in pieces) + chunk(b"IDAT", b"") * empty
     return png[:at] + chunks + png[at + 12 + length :]
 
 
@@ -234,27 +183,19 @@ def apng(frames: int, declared: int | None = None, *, data_chunks: int = 1) -> b
     number = 0
     out = [
         b"\x89PNG\r\n\x1a\n",
-        png_chunk(b"IHDR", header),
-        png_chunk(b"acTL", struct.pack(">II", frames if declared is None else declared, 0)),
+        chunk(b"IHDR", header),
+        chunk(b"acTL", struct.pack(">II", frames if declared is None else declared, 0)),
     ]
     for frame in range(frames):
-        out.append(png_chunk(b"fcTL", struct.pack(">IIIIIHHBB", number, 1, 1, 0, 0, 1, 100, 0, 0)))
+        out.append(chunk(b"fcTL", struct.pack(">IIIIIHHBB", number, 1, 1, 0, 0, 1, 100, 0, 0)))
         number += 1
         if frame == 0:
-            out.append(png_chunk(b"IDAT", pixel))
+            out.append(chunk(b"IDAT", pixel))
             continue
         for piece in range(data_chunks):
-            out.append(png_chunk(b"fdAT", struct.pack(">I", number) + (pixel if piece == 0 else b"")))
+            out.append(chunk(b"fdAT", struct.pack(">I", number) + (pixel if piece == 0 else b"")))
             number += 1
-    return b"".join([*out, png_chunk(b"IEND", b"")])
-
-
-def png_of_size(width: int, height: int, bits: int, *, interlaced: bool) -> bytes:
-    header = struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, int(interlaced))
-    data = zlib.compress(bytes(64 * KIB), 9)
-    return b"".join(
-        [b"\x89PNG\r\n\x1a\n", png_chunk(b"IHDR", header), png_chunk(b"IDAT", data), png_chunk(b"IEND", b"")]
-    )
+    return b"".join([*out, chunk(b"IEND", b"")])
 
 
 def gif_frames(count: int) -> bytes:
@@ -264,25 +205,8 @@ def gif_frames(count: int) -> bytes:
     return still[:start] + (b"!\xf9\x04\0\1\0\0\0" + still[start:-1]) * count + b";"
 
 
-def gif_with(*extensions: bytes) -> bytes:
-    gif = pictures.gif(2)
-    return gif[:-1] + b"".join(extensions) + gif[-1:]
-
-
-def gif_lzw_bomb(side: int) -> bytes:
-    """A frame of one colour, whose codes are as long as codes can be."""
-    buffer = io.BytesIO()
-    Image.new("P", (side, side)).save(buffer, "GIF")
-    return buffer.getvalue()
-
-
-def gif_comment(text: bytes) -> bytes:
-    pieces = [text[at : at + 255] for at in range(0, len(text), 255)]
-    return b"!\xfe" + b"".join(bytes((len(piece),)) + piece for piece in pieces) + b"\0"
-
-
-def gif_xmp(xmp: bytes) -> bytes:
-    return b"!\xff\x0bXMP DataXMP" + xmp + b"\1" + bytes(range(255, -1, -1)) + b"\0"
+def gif_with(extensions: bytes) -> bytes:
+    return pictures.gif(2)[:-1] + extensions + b";"
 
 
 def webp_chunk(kind: bytes, payload: bytes) -> bytes:
@@ -298,9 +222,7 @@ def webp_with(*chunks: bytes) -> bytes:
 
 def webp_frames(count: int, parts: int = 1) -> bytes:
     """An animation of one lossless pixel per frame, each of `parts` chunks."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (1, 1)).save(buffer, "WEBP", lossless=True)
-    pixel = buffer.getvalue()[12:]
+    pixel = pictures.encoded(Image.new("RGB", (1, 1)), "WEBP", lossless=True)[12:]
     frame = webp_chunk(b"ANMF", bytes(12) + b"\x64\0\0\0" + pixel * parts)
     body = b"WEBP" + webp_chunk(b"VP8X", bytes((2, 0, 0, 0)) + bytes(6)) + webp_chunk(b"ANIM", bytes(6))
     body += frame * count
@@ -310,12 +232,8 @@ def webp_frames(count: int, parts: int = 1) -> bytes:
 # ---- AVIF ----
 
 
-def box(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", 8 + len(content)) + kind + content
-
-
 def full_box(kind: bytes, content: bytes, version: int = 0) -> bytes:
-    return box(kind, struct.pack(">I", version << 24) + content)
+    return box_bytes(kind, struct.pack(">I", version << 24) + content)
 
 
 def avif_with(kind: bytes, new: Callable[[bytes], bytes], parents: tuple[bytes, ...] = (b"meta",)) -> bytes:
@@ -323,10 +241,10 @@ def avif_with(kind: bytes, new: Callable[[bytes], bytes], parents: tuple[bytes, 
     avif = pictures.avif(64, 64)
     at = avif.index(kind) - 4
     (size,) = struct.unpack(">I", avif[at : at + 4])
-    return with_box(avif, parents, box(kind, new(avif[at + 8 : at + size])))
+    return with_box(avif, parents, box_bytes(kind, new(avif[at + 8 : at + size])))
 
 
-def avif_items(count: int, extents: int, kind: bytes = b"mime") -> bytes:
+def avif_items(count: int, extents: int) -> bytes:
     """`count` items of `extents` extents of one byte each; the first is the picture's."""
 
     def locations(_: bytes) -> bytes:
@@ -339,13 +257,13 @@ def avif_items(count: int, extents: int, kind: bytes = b"mime") -> bytes:
     names = b"".join(
         full_box(
             b"infe",
-            struct.pack(">HH4s", number, 0, b"av01" if number == 1 else kind) + b"\0application/rdf+xml\0",
+            struct.pack(">HH4s", number, 0, b"av01" if number == 1 else b"mime") + b"\0application/rdf+xml\0",
             2,
         )
         for number in range(1, count + 1)
     )
     return with_box(
-        avif_with(b"iloc", locations), (b"meta",), box(b"iinf", bytes(4) + struct.pack(">H", count) + names)
+        avif_with(b"iloc", locations), (b"meta",), box_bytes(b"iinf", bytes(4) + struct.pack(">H", count) + names)
     )
 
 
@@ -359,156 +277,19 @@ def avif_metadata_extents(extents: int) -> bytes:
         + struct.pack(">HHH", 2, 0, extents)
         + b"".join(struct.pack(">II", 5_000 + 2 * number, 1) for number in range(extents))
     )
-    return with_box(avif_items(2, 1), (b"meta",), box(b"iloc", locations)) + box(b"mdat", bytes(8 * MIB))
+    return with_box(avif_items(2, 1), (b"meta",), box_bytes(b"iloc", locations)) + box_bytes(b"mdat", bytes(8 * MIB))
 
 
-def avif_associations(tables: int, entries: int) -> bytes:
-    """Property tables, one after the other, that associate items with the first property."""
-
-    def properties(old: bytes) -> bytes:
-        table = full_box(b"ipma", struct.pack(">I", entries) + struct.pack(">HBB", 1, 1, 1) * entries)
-        return old + table * tables
-
-    return avif_with(b"iprp", properties)
-
-
-def avif_tracks(tracks: int, boxes_in_each: int, chunks: int) -> bytes:
+def avif_tracks() -> bytes:
     """Tracks with many boxes and with tables of the offsets of frames."""
-    offsets = full_box(b"stco", struct.pack(">I", chunks) + struct.pack(">I", 50) * chunks)
-    table = box(b"stbl", full_box(b"stsz", struct.pack(">II", 1, 1)) + offsets)
-    media = box(b"mdia", full_box(b"mdhd", bytes(20)) + box(b"minf", table + box(b"free", b"") * boxes_in_each))
-    return pictures.avif(64, 64) + box(b"moov", box(b"trak", media + box(b"free", b"") * boxes_in_each) * tracks)
+    offsets = full_box(b"stco", struct.pack(">I", 6_000) + struct.pack(">I", 50) * 6_000)
+    table = box_bytes(b"stbl", full_box(b"stsz", struct.pack(">II", 1, 1)) + offsets)
+    free = box_bytes(b"free", b"") * 900
+    media = box_bytes(b"mdia", full_box(b"mdhd", bytes(20)) + box_bytes(b"minf", table + free))
+    return pictures.avif(64, 64) + box_bytes(b"moov", box_bytes(b"trak", media + free) * 16)
 
 
-def _xmp_long_text() -> bytes:
-    return packet(language_alternative("dc:rights", "A" * (2 * MIB - 1000)))
-
-
-def _xmp_repeated_in_another_chunk() -> bytes:
-    """A packet that nearly matches another chunk everywhere: a naive search takes quadratic time."""
-    repeated = b"<" + b"a" * 400_000
-    return png_with(
-        png_chunk(b"zTXt", b"XML:com.adobe.xmp\0\0" + zlib.compress(repeated[:-1] + b"b", 9)),
-        png_chunk(b"prVt", repeated * 4),
-    )
-
-
-FLOODS: dict[str, Callable[[], bytes]] = {
-    # XMP
-    "xmp-nested-100000.png": lambda: png_with_xmp(
-        nested_xmp(100_000), png_chunk(b"tEXt", b"Copyright\0Another Example")
-    ),
-    "xmp-nested-200.png": lambda: png_with_xmp(nested_xmp(200), png_chunk(b"tEXt", b"Copyright\0Another Example")),
-    "xmp-nested-100000.jpg": lambda: jpeg_with_xmp(nested_xmp(100_000)),
-    "xmp-nested-100000.webp": lambda: webp_with(webp_chunk(b"XMP ", nested_xmp(100_000))),
-    "xmp-nested-100000.gif": lambda: gif_with(gif_xmp(nested_xmp(100_000))),
-    "xmp-properties-46000.png": lambda: png_with_xmp(xmp_properties(46_000)),
-    "xmp-properties-4000.png": lambda: png_with_xmp(xmp_properties(4_000)),
-    "xmp-properties-46000.jpg": lambda: jpeg_with_xmp(xmp_properties(46_000)),
-    "xmp-attributes-100000.png": lambda: png_with_xmp(xmp_attributes(100_000)),
-    "xmp-attributes-4000.webp": lambda: webp_with(webp_chunk(b"XMP ", xmp_attributes(4_000))),
-    "xmp-list-60000.png": lambda: png_with_xmp(xmp_list(60_000)),
-    "xmp-empty-list-100000.png": lambda: png_with_xmp(xmp_list(100_000, "<rdf:li/>")),
-    "xmp-text-2-mib.png": lambda: png_with_xmp(_xmp_long_text()),
-    "xmp-texts-of-data.png": lambda: png_with_xmp(xmp_texts_of_data(60, 32_000)),
-    "xmp-short-texts-of-data.png": lambda: png_with_xmp(xmp_texts_of_data(3_900, 300)),
-    "xmp-namespaces-40000.png": lambda: png_with_xmp(xmp_namespaces(40_000)),
-    "xmp-entities.png": lambda: png_with_xmp(xmp_entities(12)),
-    "xmp-question-marks.png": lambda: png_with_xmp(
-        packet(language_alternative("dc:rights", "Ab c " * 6_000)),
-        png_chunk(b"tEXt", b"Copyright\0" + b"?a" * 1_400 + b"?z"),
-    ),
-    "xmp-near-match.png": _xmp_repeated_in_another_chunk,
-    "xmp-in-pieces.jpg": lambda: jpeg_extension_in_pieces(1_990),
-    # EXIF, IPTC, ICC
-    "exif-loop.jpg": lambda: jpeg_with(jpeg_segment(0xE1, b"Exif\0\0" + exif_loop())),
-    "exif-overlap.jpg": lambda: jpeg_with(jpeg_segment(0xE1, b"Exif\0\0" + exif_overlap(60_000))),
-    "exif-overlap.png": lambda: png_with(png_chunk(b"eXIf", exif_overlap(MIB))),
-    "exif-repeated-tag.webp": lambda: webp_with(webp_chunk(b"EXIF", exif_repeated_tag(65_535))),
-    "iptc-bylines-4000.jpg": lambda: jpeg_with_resources(
-        photoshop_resource(0x0404, b"".join(iptc_datasets(1, 80, b"Ada Example %d" % n) for n in range(4_000)))
-    ),
-    "iptc-credits-of-question-marks.jpg": lambda: jpeg_with_resources(
-        photoshop_resource(0x0404, iptc_datasets(4_000, 110, b"?" * 250) + iptc_datasets(1, 116, b"?" * 3_000))
-    ),
-    "iptc-datasets-2-kib.png": lambda: png_with(raw_profile(b"iptc", iptc_datasets(1_900, 120, b"Ab c " * 400))),
-    "iptc-long-lengths.png": lambda: png_with(raw_profile(b"iptc", long_iptc_lengths(100))),
-    "photoshop-resources-100000.jpg": lambda: jpeg_with_resources(photoshop_resource(0x0404, b"ab") * 100_000),
-    "photoshop-resources-80.png": lambda: png_with(
-        raw_profile(b"8bim", photoshop_resource(0x0404, iptc_datasets(1, 120, b"A" * 80)) * 35_000)
-    ),
-    "icc-tags-100.jpg": lambda: jpeg_with_icc(icc_profile(100, 4 * MIB)),
-    "icc-tags-4000000.png": lambda: png_with(
-        png_chunk(b"iCCP", b"icc\0\0" + zlib.compress(icc_profile(600_000, 7 * MIB + 999_999), 9))
-    ),
-    # JPEG
-    "scans-20000.jpg": lambda: progressive_jpeg(20_000),
-    "scans-1900.jpg": lambda: progressive_jpeg(1_900),
-    "scans-one-component-20000.jpg": lambda: sequential_jpeg_of_many_scans(20_000),
-    "segments-100000.jpg": lambda: jpeg_with(jpeg_segment(0xEB, b"JP") * 100_000),
-    "segments-1900.jpg": lambda: jpeg_with(jpeg_segment(0xE1, b"Exif\0\0" + exif_loop()) * 1_900),
-    "restarts.jpg": lambda: pictures.jpeg(64, 64)[:-2] + b"\xff\xd0\xff\xd1" * (2 * MIB) + b"\xff\xd9",
-    "lines-defined-later.jpg": lambda: _without_height(pictures.jpeg(64, 64)),
-    "pictures-after-the-first.jpg": lambda: (
-        jpeg_with(jpeg_segment(0xE2, b"urn:iso:std:iso:ts:21496:-1\0")) + pictures.jpeg(32, 32) * 4_000
-    ),
-    "fill-bytes.jpg": lambda: jpeg_with(b"\xff" * 8 * MIB),
-    # PNG
-    "texts-45000.png": lambda: png_with(png_chunk(b"tEXt", b"Comment\0N 1.5 a@b") * 45_000),
-    "texts-64-kib.png": lambda: png_with(
-        *(png_chunk(b"tEXt", b"Title\0" + b"%05d N 1.5 a@b " % number * 1_700) for number in range(32))
-    ),
-    "packed-texts-900.png": lambda: png_with(international_text(b"Comment", b" " * 18_000, packed=True) * 900),
-    "empty-data-45000.png": lambda: png_in_pieces(4, 45_000),
-    "data-of-one-byte.png": lambda: png_in_pieces(100_000, 0),
-    "chunks-1000000.png": lambda: png_with(png_chunk(b"prVt", b"") * 1_000_000),
-    "one-bit-60000.png": lambda: png_of_size(60_000, 60_000, 1, interlaced=False),
-    "interlaced-16000.png": lambda: png_of_size(16_000, 16_000, 1, interlaced=True),
-    "frames-24000.png": lambda: apng(24_000),
-    "frames-2000.png": lambda: apng(2_000),
-    "frames-declared.png": lambda: apng(3, 2**32 - 1),
-    "frame-data-chunks.png": lambda: apng(3, data_chunks=40_000),
-    # GIF
-    "frames-24000.gif": lambda: gif_frames(24_000),
-    "frames-2000.gif": lambda: gif_frames(2_000),
-    "one-colour-9000.gif": lambda: gif_lzw_bomb(9_000),
-    "comments-45000.gif": lambda: gif_with(gif_comment(b"N 1.5 a@b") * 45_000),
-    "sub-blocks-of-one-byte.gif": lambda: gif_with(b"!\xfe" + b"\1A" * 400_000 + b"\0"),
-    # WebP
-    "frames-24000.webp": lambda: webp_frames(24_000),
-    "frames-2000.webp": lambda: webp_frames(2_000),
-    "chunks-in-frames.webp": lambda: webp_frames(1_000, 100),
-    "exif-chunks-45000.webp": lambda: webp_with(webp_chunk(b"EXIF", exif_loop()) * 45_000),
-    # AVIF
-    "items-8000.avif": lambda: avif_items(8_000, 1),
-    "picture-items-8000.avif": lambda: avif_items(8_000, 1, b"av01"),
-    "items-of-extents.avif": lambda: avif_items(200, 80),
-    "extents-of-4-gib.avif": lambda: _extents_of_4_gib(),  # noqa: PLW0108 - defined below
-    "xmp-in-16000-extents.avif": lambda: avif_metadata_extents(16_000),
-    "associations.avif": lambda: avif_associations(900, 60),
-    "references-60000.avif": lambda: avif_with(
-        b"meta", lambda old: old + full_box(b"iref", box(b"thmb", struct.pack(">HHH", 1, 1, 1)) * 60_000), ()
-    ),
-    "tracks.avif": lambda: avif_tracks(16, 900, 6_000),
-    "chunk-offsets.avif": lambda: avif_tracks(16, 0, 60_000),
-    "nested-meta.avif": lambda: pictures.avif(64, 64) + _nested(b"meta", 200_000),
-    "nested-containers.avif": lambda: pictures.avif(64, 64) + box(b"moov", box(b"trak", b"") * 900) * 900,
-    "free-boxes.avif": lambda: pictures.avif(64, 64) + box(b"free", b"\0" * 20_000) * 990,
-}
-"""The file of each name, made when it is called."""
-
-SLOW_TO_ENCODE = frozenset(("one-colour-9000.gif", "frames-2000.png", "frames-2000.gif", "frames-2000.webp"))
-"""Files whose pixels and frames cost time when they are encoded, as those of honest files do."""
-
-
-def _without_height(jpeg: bytes) -> bytes:
-    """A height of 0 in the frame header, given by a DNL segment after the scan. Source: ITU-T T.81, B.2.5."""
-    at = jpeg.index(b"\xff\xc0") + 5
-    height = jpeg[at : at + 2]
-    return jpeg[:at] + b"\0\0" + jpeg[at + 2 : -2] + b"\xff\xdc\0\4" + height + jpeg[-2:]
-
-
-def _extents_of_4_gib() -> bytes:
+def extents_of_4_gib() -> bytes:
     def locations(_: bytes) -> bytes:
         entries = b"".join(
             struct.pack(">HHH", number, 0, 4) + struct.pack(">II", 0, 0xFFFFFFFF) * 4 for number in (1, 2)
@@ -518,5 +299,92 @@ def _extents_of_4_gib() -> bytes:
     return avif_with(b"iloc", locations)
 
 
-def _nested(kind: bytes, depth: int) -> bytes:
-    return b"".join(struct.pack(">I4s", 8 * (depth - level), kind) for level in range(depth))
+FLOODS: dict[str, Callable[[], bytes]] = {
+    # XMP
+    "xmp-nested-100000.png": lambda: png_with_xmp(nested_xmp(100_000), chunk(b"tEXt", b"Copyright\0Another Example")),
+    "xmp-nested-200.png": lambda: png_with_xmp(nested_xmp(200), chunk(b"tEXt", b"Copyright\0Another Example")),
+    "xmp-nested-100000.gif": lambda: gif_with(
+        b"!\xff\x0bXMP DataXMP" + nested_xmp(100_000) + b"\1" + bytes(range(255, -1, -1)) + b"\0"
+    ),
+    "xmp-properties-46000.png": lambda: png_with_xmp(xmp_properties(46_000)),
+    "xmp-properties-46000.jpg": lambda: jpeg_with_extended_xmp(xmp_properties(46_000)),
+    "xmp-attributes-100000.png": lambda: png_with_xmp(
+        packet("", "".join(f' plus:a{number}="b"' for number in range(100_000)))
+    ),
+    "xmp-list-60000.png": lambda: png_with_xmp(
+        packet(f"<dc:subject><rdf:Bag>{'<rdf:li>12 Ab</rdf:li>' * 60_000}</rdf:Bag></dc:subject>")
+    ),
+    "xmp-text-2-mib.png": lambda: png_with_xmp(packet(language_alternative("dc:rights", "A" * (2 * MIB - 1000)))),
+    "xmp-texts-of-data.png": lambda: png_with_xmp(xmp_texts_of_data(60, 32_000)),
+    "xmp-namespaces-40000.png": lambda: png_with_xmp(xmp_namespaces(40_000)),
+    "xmp-entities.png": lambda: png_with_xmp(xmp_entities(12)),
+    "xmp-question-marks.png": lambda: png_with_xmp(
+        packet(language_alternative("dc:rights", "Ab c " * 6_000)),
+        chunk(b"tEXt", b"Copyright\0" + b"?a" * 1_400 + b"?z"),
+    ),
+    "xmp-in-pieces.jpg": lambda: jpeg_with_extended_xmp(b" " * 7_960_000, 4_000),
+    # EXIF, IPTC, ICC
+    "exif-loop.jpg": lambda: jpeg_with(segment(0xE1, b"Exif\0\0" + exif_loop())),
+    "exif-overlap.jpg": lambda: jpeg_with(segment(0xE1, b"Exif\0\0" + exif_overlap())),
+    "exif-repeated-tag.webp": lambda: webp_with(
+        webp_chunk(
+            b"EXIF",
+            b"II*\0"
+            + struct.pack("<IH", 8, 65_535)
+            + struct.pack("<HHI4s", 0x010E, 2, 4, b"abc\0") * 65_535
+            + bytes(4),
+        )
+    ),
+    "iptc-datasets-2-kib.png": lambda: png_with(
+        raw_profile(b"iptc", (struct.pack(">BBBH", 0x1C, 2, 120, 2_000) + b"Ab c " * 400) * 1_900)
+    ),
+    "iptc-long-lengths.png": lambda: png_with(raw_profile(b"iptc", LONG_LENGTH * 100)),
+    "photoshop-resources-100000.jpg": lambda: jpeg_with(
+        *(segment(0xED, b"Photoshop 3.0\0" + piece) for piece in pieces(EMPTY_RESOURCE * 100_000))
+    ),
+    "icc-tags-100.jpg": lambda: jpeg_with_icc(icc_profile(100, 4 * MIB)),
+    "icc-tags-4000000.png": lambda: png_with(
+        chunk(b"iCCP", b"icc\0\0" + zlib.compress(icc_profile(600_000, 7 * MIB + 999_999), 9))
+    ),
+    # JPEG
+    "scans-20000.jpg": lambda: progressive_jpeg(20_000),
+    "scans-one-component-20000.jpg": lambda: sequential_jpeg_of_many_scans(20_000),
+    "segments-100000.jpg": lambda: jpeg_with(segment(0xEB, b"JP") * 100_000),
+    "restarts.jpg": lambda: pictures.jpeg(64, 64)[:-2] + b"\xff\xd0\xff\xd1" * (2 * MIB) + b"\xff\xd9",
+    "pictures-after-the-first.jpg": lambda: (
+        jpeg_with(segment(0xE2, b"urn:iso:std:iso:ts:21496:-1\0")) + pictures.jpeg(32, 32) * 4_000
+    ),
+    "fill-bytes.jpg": lambda: jpeg_with(b"\xff" * 8 * MIB),
+    # PNG
+    "texts-45000.png": lambda: png_with(chunk(b"tEXt", b"Comment\0N 1.5 a@b") * 45_000),
+    "packed-texts-900.png": lambda: png_with(international_text(b"Comment", b" " * 18_000, packed=True) * 900),
+    "empty-data-45000.png": lambda: png_in_pieces(4, 45_000),
+    "data-of-one-byte.png": lambda: png_in_pieces(100_000, 0),
+    "chunks-1000000.png": lambda: png_with(chunk(b"prVt", b"") * 1_000_000),
+    "frames-24000.png": lambda: apng(24_000),
+    "frames-declared.png": lambda: apng(3, 2**32 - 1),
+    "frame-data-chunks.png": lambda: apng(3, data_chunks=40_000),
+    # GIF
+    "frames-24000.gif": lambda: gif_frames(24_000),
+    "one-colour-9000.gif": lambda: pictures.encoded(Image.new("P", (9_000, 9_000)), "GIF"),
+    "comments-45000.gif": lambda: gif_with(b"!\xfe\x09N 1.5 a@b\0" * 45_000),
+    # WebP
+    "frames-24000.webp": lambda: webp_frames(24_000),
+    "frames-2000.webp": lambda: webp_frames(2_000),
+    "chunks-in-frames.webp": lambda: webp_frames(1_000, 100),
+    "exif-chunks-45000.webp": lambda: webp_with(webp_chunk(b"EXIF", exif_loop()) * 45_000),
+    # AVIF
+    "items-8000.avif": lambda: avif_items(8_000, 1),
+    "items-of-extents.avif": lambda: avif_items(200, 80),
+    "extents-of-4-gib.avif": extents_of_4_gib,
+    "xmp-in-16000-extents.avif": lambda: avif_metadata_extents(16_000),
+    "references-60000.avif": lambda: avif_with(
+        b"meta", lambda old: old + full_box(b"iref", box_bytes(b"thmb", struct.pack(">HHH", 1, 1, 1)) * 60_000), ()
+    ),
+    "tracks.avif": avif_tracks,
+    "nested-containers.avif": lambda: pictures.avif(64, 64) + box_bytes(b"moov", box_bytes(b"trak", b"") * 900) * 900,
+}
+"""The file of each name, made when it is called."""
+
+SLOW_TO_ENCODE = frozenset(("one-colour-9000.gif", "frames-2000.webp"))
+"""Files whose pixels and frames cost time when they are encoded, as those of honest files do."""

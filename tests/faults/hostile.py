@@ -7,6 +7,8 @@ import zlib
 
 from PIL import Image
 
+from imgproc_local.codecs.container.avif import box_bytes
+from tests.codecs.pictures import chunk
 from tests.support import pictures
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -15,8 +17,9 @@ MIB = 1024 * 1024
 
 def hostile_files() -> dict[str, bytes]:
     """The files by name. The service must refuse each of them, except those in `READABLE`."""
-    jpeg, png, gif, webp = pictures.jpeg(), pictures.png(), pictures.gif(), pictures.webp()
-    avif = pictures.avif()
+    makers = (pictures.jpeg, pictures.png, pictures.gif, pictures.webp, pictures.avif)
+    intact = {maker.__name__: maker() for maker in makers}
+    jpeg, png, gif, webp, avif = intact.values()
     packed_zeros = b"name\0\0" + zlib.compress(bytes(96 * MIB), 9)
     return {
         "empty.jpg": b"",
@@ -28,21 +31,11 @@ def hostile_files() -> dict[str, bytes]:
         "document.jpg": b"%PDF-1.7\n1 0 obj<</Type/Catalog>>endobj\n%%EOF\n",
         "archive.png": b"PK\x03\x04\x14\x00\x00\x00\x08\x00" + bytes(60),
         "bitmap.png": pictures.encoded(pictures.photo(32, 32), "BMP"),
-        "signature-only.png": PNG_SIGNATURE,
-        "signature-only.gif": b"GIF89a",
-        "signature-only.jpg": b"\xff\xd8\xff",
-        "signature-only.webp": b"RIFF\x04\x00\x00\x00WEBP",
-        "signature-only.avif": b"\x00\x00\x00\x18ftypavif\x00\x00\x00\x00avifmif1",
-        "truncated.jpg": jpeg[: len(jpeg) // 2],
+        **{f"signature-only.{name}": data[:24] for name, data in intact.items()},
+        **{f"truncated.{name}": data[: len(data) // 2] for name, data in intact.items()},
+        **{f"garbage-after-header.{name}": data[:33] + bytes(range(256)) * 16 for name, data in intact.items()},
         "truncated-early.jpg": jpeg[:200],
-        "truncated.png": png[: len(png) // 2],
-        "truncated.gif": gif[: len(gif) // 2],
-        "truncated.webp": webp[: len(webp) // 2],
-        "truncated.avif": avif[: len(avif) // 2],
-        "garbage-after-header.jpg": jpeg[:640] + b"\xff\x00\xaa\x55" * 4000,
-        "garbage-after-header.png": png[:33] + bytes(range(256)) * 16,
-        "garbage-after-header.gif": gif[:13] + bytes(range(256)) * 16,
-        "garbage-after-header.webp": webp[:30] + bytes(range(256)) * 16,
+        "garbage-after-tables.jpg": jpeg[:640] + b"\xff\x00\xaa\x55" * 4000,
         "wrong-checksum.png": _wrong_checksum(png),
         "zero-size.png": _png(0, 0, b"\0"),
         "zero-size.gif": b"GIF89a" + struct.pack("<HHBBB", 0, 0, 0, 0, 0) + b";",
@@ -52,8 +45,8 @@ def hostile_files() -> dict[str, bytes]:
         "bomb-65500.jpg": _jpeg_of_size(jpeg, 65500, 65500),
         "bomb-16383.webp": _webp_of_size(16383, 16383),
         "bomb-frames.gif": _many_frames(3000, 3000, 40),
-        "bomb-iccp.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"iCCP", packed_zeros)),
-        "bomb-ztxt.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"zTXt", packed_zeros)),
+        "bomb-iccp.png": _png(64, 64, _rows(64, 64), extra=chunk(b"iCCP", packed_zeros)),
+        "bomb-ztxt.png": _png(64, 64, _rows(64, 64), extra=chunk(b"zTXt", packed_zeros)),
         "bomb-idat.png": _png(64, 64, bytes(96 * MIB)),
         "chunk-length.png": PNG_SIGNATURE + struct.pack(">I", 0x7FFFFFFF) + b"IHDR" + bytes(40),
         "box-length.avif": b"\x00\x00\x00\x18ftypavif\x00\x00\x00\x00avifmif1" + b"\xff\xff\xff\xffmeta" + bytes(64),
@@ -70,7 +63,7 @@ def hostile_files() -> dict[str, bytes]:
         "nested-boxes.avif": _nested_boxes(avif, 3000),
         "property-flood.avif": with_box(avif, (b"meta", b"iprp"), _many_properties(8000)),
         "bomb-extents.avif": with_box(avif, (b"meta",), _many_extents(500)),
-        "bomb-exif.png": _png(64, 64, _rows(64, 64), extra=_chunk(b"eXIf", exif_bomb(2 * MIB, 50))),
+        "bomb-exif.png": _png(64, 64, _rows(64, 64), extra=chunk(b"eXIf", exif_bomb(2 * MIB, 50))),
         "bomb-exif.jpg": jpeg[:2] + b"\xff\xe1\xff\xff" + b"Exif\0\0" + exif_bomb(65527, 512) + jpeg[2:],
         "bomb-exif.webp": _webp_with(webp, b"EXIF" + struct.pack("<I", 2 * MIB) + exif_bomb(2 * MIB, 50)),
         "flood-ztxt.png": _png(64, 64, _rows(64, 64), extra=raw_profile_flood(200)),
@@ -103,16 +96,12 @@ def exif_bomb(size_bytes: int, entries: int) -> bytes:
 
 def raw_profile_flood(chunks: int) -> bytes:
     """PNG text chunks for an Exif profile, each of which decompresses to nearly 8 MiB of spaces."""
-    return _chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(b" " * (8 * MIB - 4), 9)) * chunks
+    return chunk(b"zTXt", b"Raw profile type exif\0\0" + zlib.compress(b" " * (8 * MIB - 4), 9)) * chunks
 
 
 def _webp_with(webp: bytes, chunks: bytes) -> bytes:
     """The picture with `chunks` appended, and its RIFF size updated."""
     return b"RIFF" + struct.pack("<I", len(webp) - 8 + len(chunks)) + webp[8:] + chunks
-
-
-def _box(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", 8 + len(content)) + kind + content
 
 
 def _nested_boxes(avif: bytes, depth: int) -> bytes:
@@ -138,7 +127,7 @@ def with_box(avif: bytes, parents: tuple[bytes, ...], box: bytes) -> bytes:
 def _many_properties(items: int) -> bytes:
     """An ipma box that associates every item 255 times with the same property. Source: ISO/IEC 23008-12, 9.3."""
     entries = (struct.pack(">HB", 1, 255) + b"\x01" * 255) * items
-    return _box(b"ipma", bytes(4) + struct.pack(">I", items) + entries)
+    return box_bytes(b"ipma", bytes(4) + struct.pack(">I", items) + entries)
 
 
 def _many_extents(items: int) -> bytes:
@@ -147,16 +136,12 @@ def _many_extents(items: int) -> bytes:
     Source: ISO/IEC 14496-12, 8.11.3.
     """
     entries = b"".join(struct.pack(">HHH", 1 + number, 0, 65_535) for number in range(items))
-    return _box(b"iloc", bytes(4) + struct.pack(">BBH", 0, 0, items) + entries)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return box_bytes(b"iloc", bytes(4) + struct.pack(">BBH", 0, 0, items) + entries)
 
 
 def _png(width: int, height: int, rows: bytes, bits: int = 8, colour: int = 2, extra: bytes = b"") -> bytes:
     header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
-    parts = (_chunk(b"IHDR", header), extra, _chunk(b"IDAT", zlib.compress(rows, 9)), _chunk(b"IEND", b""))
+    parts = (chunk(b"IHDR", header), extra, chunk(b"IDAT", zlib.compress(rows, 9)), chunk(b"IEND", b""))
     return PNG_SIGNATURE + b"".join(parts)
 
 

@@ -18,6 +18,8 @@ import httpx
 
 from imgproc_local.compose import open_store
 from imgproc_local.config import ENV_PREFIX, Config
+from tests.support.processes import command_line as command_line_of
+from tests.support.processes import descendants, rss_bytes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = (sys.executable, "-m", "imgproc_local")
@@ -137,22 +139,13 @@ class ServerProcess:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_TIMEOUT_S)
 
+    def workers(self) -> list[int]:
+        """Its processes that work on pictures. Linux only."""
+        return [pid for pid in descendants(self.pid) if "codec-worker" in command_line_of(pid)]
+
     def rss_bytes(self) -> int:
         """Memory that the process holds now. Linux only."""
-        return memory_bytes(self.pid, "VmRSS")
-
-
-def memory_bytes(pid: int, field: str) -> int:
-    """`VmRSS`, now, or `VmHWM`, its highest since the start or `reset_peak`. Source: proc_pid_status(5)."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"/proc/{pid}/status has no {field}")
-
-
-def reset_peak(pid: int) -> None:
-    """Let `VmHWM` count from now. Source: proc_pid_clear_refs(5)."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
+        return rss_bytes(self.pid)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,6 @@ import httpx
 from tests.faults import disk
 from tests.faults.fleet import Fleet, wait_until_finished
 from tests.faults.server_process import SOURCE, make_key, serving
-from tests.faults.test_workers import DEATH_MESSAGE, workers_of
 from tests.support.worker_pool import ends
 
 PAUSE_S = (0.2, 2.5)
@@ -39,18 +38,18 @@ def kill_workers(folder: Path, kills: int, seed: int, program: tuple[str, ...]) 
         root = fleet.root = server.wait_ready()
         while killed < kills:
             time.sleep(rng.uniform(*PAUSE_S))
-            if found := workers_of(server):
+            if found := server.workers():
                 os.kill(rng.choice(found), signal.SIGKILL)
                 killed += 1
         fleet.stop_dispatching()
         with httpx.Client(headers={"X-API-Key": key}, timeout=60) as client:
             wait_until_finished(fleet, client, root, folder)
-        left = workers_of(server)
+        left = server.workers()
         assert server.terminate() == 0, server.output()
         assert all(ends(pid, 1) for pid in left), "a worker outlived its service"
     assert not fleet.surprises, fleet.surprises[:5]
     errors = [error["message"] for final in fleet.finals.values() for error in final.get("errors", [])]
-    others = [message for message in errors if DEATH_MESSAGE not in message]
+    others = [message for message in errors if "SIGKILL" not in message]
     assert not others, others[:5]
     assert len(errors) <= killed, f"{len(errors)} stages failed after {killed} kills"
     disk.check_folder(folder)

@@ -28,12 +28,21 @@ def descendants(pid: int) -> list[int]:
 
 def rss_bytes(pid: int) -> int:
     """Resident memory of a process; 0 if it has ended."""
-    return _status_bytes(pid, "VmRSS")
+    return memory_bytes(pid, "VmRSS")
 
 
-def private_bytes(pid: int) -> int:
-    """Resident memory of a process without what it maps from files; 0 if it has ended."""
-    return _status_bytes(pid, "RssAnon")
+def memory_bytes(pid: int | str, field: str) -> int:
+    """`VmRSS`, now, or `VmHWM`, its highest since the start or `reset_peak`. 0 if the process has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), 0)
+
+
+def reset_peak(pid: int | str) -> None:
+    """Let `VmHWM` count from now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def cpu_s(pid: int) -> float:
@@ -47,14 +56,6 @@ def cpu_s(pid: int) -> float:
 
 def open_handles(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-
-
-def _status_bytes(pid: int, field: str) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:")), 0)
 
 
 def command_line(pid: int) -> str:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 import pytest
@@ -68,6 +68,12 @@ class Service:
         self.url = f"{root}/api/v1"
         self.key = key
         self.client = self.client_for(key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
 
     def client_for(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
