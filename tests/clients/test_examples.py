@@ -42,21 +42,13 @@ def example(name: str, service: Running) -> str:
     return found[1].replace(ADDRESS, service.url).replace(KEY, service.key)
 
 
-def run(folder: Path, *arguments: str) -> str:
+def run(folder: Path, *arguments: str, succeeds: bool = True) -> str:
+    """What a program prints, on standard output or, if it has to fail, anywhere."""
     ended = subprocess.run(
         arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
     )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
-def fail(folder: Path, *arguments: str) -> str:
-    """What a program prints that has to fail."""
-    ended = subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
-    )
-    assert ended.returncode != 0, ended.stdout + ended.stderr
-    return ended.stdout + ended.stderr
+    assert (ended.returncode == 0) == succeeds, ended.stdout + ended.stderr
+    return ended.stdout if succeeds else ended.stdout + ended.stderr
 
 
 READ_FILE = 'import { readFile } from "node:fs/promises";\nconst file = new Blob([await readFile("photo.jpg")]);\n'
@@ -76,126 +68,100 @@ def program(name: str, service: Running) -> tuple[str, str]:
     return sys.executable, code
 
 
-def example_file(folder: Path) -> Path:
-    return folder / "example.mjs"  # Node needs this suffix for `await`; the other interpreters need none
+EXAMPLE = "example.mjs"
+"""Node needs this suffix for `await`; the other interpreters need none."""
 
 
 @pytest.mark.parametrize("name", ["shell", "php", "javascript", "python"])
-def test_a_failure_shows_the_message_and_leaves_no_result(service: Running, folder: Path, name: str) -> None:
-    """Each failure comes after a good run in the same folder, whose results must stay as they are."""
+def test_an_example_has_the_results_and_a_failure_shows_the_message_and_leaves_them(
+    service: Running, folder: Path, name: str
+) -> None:
     interpreter, code = program(name, service)
-    example_file(folder).write_text(code, encoding="utf-8")
+    (folder / EXAMPLE).write_text(code, encoding="utf-8")
     good = (folder / "photo.jpg").read_bytes()
-    run(folder, interpreter, "example.mjs")
+    printed = run(folder, interpreter, EXAMPLE)
     results = {path: path.read_bytes() for path in folder.glob("*lighthouse*")}
+    if name == "javascript":
+        alt_text, _, size = printed.strip().rpartition(" ")
+        assert CAPTION in alt_text
+        assert int(size) > 0
+    else:
+        assert sorted(path.suffix for path in results) == ([".jpg", ".webp"] if name == "shell" else [".webp"])
+        with Image.open(next(folder.glob("*lighthouse*.webp"))) as converted:
+            assert converted.format == "WEBP"
+
+    def failure() -> str:
+        return run(folder, interpreter, EXAMPLE, succeeds=False)
 
     (folder / "photo.jpg").write_text("a letter")
-    assert "Expected" in fail(folder, interpreter, "example.mjs")
+    assert "Expected" in failure()
     (folder / "photo.jpg").write_bytes(good[: len(good) // 2])
-    assert "damaged" in fail(folder, interpreter, "example.mjs")
+    assert "damaged" in failure()
     (folder / "photo.jpg").write_bytes(good)
-    example_file(folder).write_text(code.replace(service.key, "imgp_wrong"), encoding="utf-8")
-    assert "Unauthenticated" in fail(folder, interpreter, "example.mjs")
+    (folder / EXAMPLE).write_text(code.replace(service.key, "imgp_wrong"), encoding="utf-8")
+    assert "Unauthenticated" in failure()
 
     left = {path.name for path in folder.iterdir()} - {"answer"}
-    assert left == {"photo.jpg", "example.mjs"} | {path.name for path in results}
+    assert left == {"photo.jpg", EXAMPLE} | {path.name for path in results}
     assert all(path.read_bytes() == content for path, content in results.items())
 
 
 def test_the_shell_example_has_the_results_of_the_picture_that_is_there(service: Running, folder: Path) -> None:
     interpreter, code = program("shell", service)
-    example_file(folder).write_text(code, encoding="utf-8")
-    run(folder, interpreter, "example.mjs")
+    (folder / EXAMPLE).write_text(code, encoding="utf-8")
+    run(folder, interpreter, EXAMPLE)
     exif = Image.Exif()
     exif[0x010E] = "A bridge in fog"
     other = pictures.encoded(pictures.photo(200, 100), "JPEG", quality=92, exif=exif)
     (folder / "photo.jpg").write_bytes(other)
-    run(folder, interpreter, "example.mjs")
+    run(folder, interpreter, EXAMPLE)
     for suffix in (".jpg", ".webp"):
         (result,) = (path for path in folder.glob(f"*bridge*{suffix}"))
         with Image.open(result) as opened:
             assert opened.size == (200, 100)
 
 
-def test_php(service: Running, folder: Path) -> None:
-    php = php_with_curl()
-    (folder / "example.php").write_text("<?php\n" + example("php", service), encoding="utf-8")
-    run(folder, php, "example.php")
-    (converted,) = folder.glob("*.webp")
-    assert "lighthouse" in converted.name
-    with Image.open(converted) as opened:
-        assert opened.format == "WEBP"
-
-
-def test_shell(service: Running, folder: Path) -> None:
-    command("jq")
-    (folder / "example.sh").write_text(example("shell", service), encoding="utf-8")
-    run(folder, command("sh"), "example.sh")
-    results = sorted(path.suffix for path in folder.iterdir() if "lighthouse" in path.name)
-    assert results == [".jpg", ".webp"]
+def run_wordpress(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """What a request of the example prints, with WordPress' functions replaced by those of wordpress.php."""
+    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
+    (folder / EXAMPLE).write_text(f"{functions}\n{code}\n$actions['imgproc_alt_text'](7);\n", encoding="utf-8")
+    return subprocess.run(
+        [php_with_curl(), EXAMPLE], cwd=folder, capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
+    )
 
 
 def test_wordpress(service: Running, folder: Path) -> None:
-    php = php_with_curl()
-    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
-    code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
-    (folder / "example.php").write_text(code, encoding="utf-8")
-    post_id, key, alt_text = json.loads(run(folder, php, "example.php"))
+    post_id, key, alt_text = json.loads(run_wordpress(folder, example("wordpress", service)).stdout)
     assert (post_id, key) == (7, "_wp_attachment_image_alt")
     assert CAPTION in alt_text
 
 
 @pytest.mark.parametrize("content", [b"a letter", pictures.broken_jpeg()], ids=["refused", "failed"])
 def test_wordpress_logs_a_failure_and_does_not_ask_again(service: Running, folder: Path, content: bytes) -> None:
-    php = php_with_curl()
     (folder / "photo.jpg").write_bytes(content)
-    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
-    code = f"{functions}\n{example('wordpress', service)}\n$actions['imgproc_alt_text'](7);\n"
-    (folder / "example.php").write_text(code, encoding="utf-8")
-    ended = subprocess.run(
-        [php, "example.php"], cwd=folder, capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
-    )
+    ended = run_wordpress(folder, example("wordpress", service))
     assert ended.stdout == ""
     assert "Expected" in ended.stderr or "damaged" in ended.stderr
 
 
 def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> None:
-    php = php_with_curl()
     describer = GatedDescriber()
     describer.open.clear()
-    functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
     with running(tmp_path / "data", lambda: describer) as service:
         code = example("wordpress", service).replace("wait=15", "wait=0")
-        code = f"{functions}\n{code}\n$actions['imgproc_alt_text'](7);\n"
-        (folder / "example.php").write_text(code, encoding="utf-8")
-        assert json.loads(run(folder, php, "example.php")) == ["imgproc_alt_text", [7]]
+        assert json.loads(run_wordpress(folder, code).stdout) == ["imgproc_alt_text", [7]]
         describer.open.set()
         (job,) = service.client.get("/jobs").json()["data"]
         service.final(job["job_id"])
-        assert json.loads(run(folder, php, "example.php")) == [7, "_wp_attachment_image_alt", "Text in en."]
+        stored = json.loads(run_wordpress(folder, code).stdout)
+        assert stored == [7, "_wp_attachment_image_alt", "Text in en."]
         assert len(service.client.get("/jobs").json()["data"]) == 1
-
-
-def test_javascript(service: Running, folder: Path) -> None:
-    node = node_with_fetch()
-    (folder / "example.mjs").write_text(READ_FILE + example("javascript", service), encoding="utf-8")
-    alt_text, _, size = run(folder, node, "example.mjs").strip().rpartition(" ")
-    assert CAPTION in alt_text
-    assert int(size) > 0
 
 
 def require_requests() -> None:
     """Skip the test where the Python package requests is not installed."""
     if importlib.util.find_spec("requests") is None:
         pytest.skip("the Python package requests is not installed")
-
-
-def test_python(service: Running, folder: Path) -> None:
-    require_requests()
-    (folder / "example.py").write_text(example("python", service), encoding="utf-8")
-    run(folder, sys.executable, "example.py")
-    (converted,) = folder.glob("*.webp")
-    assert "lighthouse" in converted.name
 
 
 def test_archive(service: Running, folder: Path) -> None:
