@@ -41,7 +41,15 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("mode", [(), ("--air-gapped",)], ids=["normal", "air-gapped"])
 def test_no_command_opens_an_outside_connection(folder: Path, tmp_path: Path, mode: tuple[str, ...]) -> None:
     model = ["--model", str(tiny.TEXT), str(tiny.MMPROJ)] if importlib.util.find_spec("llama_cpp") else []
-    journey = [sys.executable, "tests/support/journey.py", "--pictures", str(folder), "--work", str(tmp_path / "work")]
+    journey = [
+        sys.executable,
+        "-m",
+        "tests.support.journey",
+        "--pictures",
+        str(folder),
+        "--work",
+        str(tmp_path / "work"),
+    ]
     program = ["--", sys.executable, "-m", "imgproc_local", *mode]
     environment = clean_environment() | {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     watched = connect_guard.watch([*journey, *model, *program], timeout_s=TIMEOUT_S, env=environment, cwd=ROOT)
