@@ -86,20 +86,30 @@ class Fleet:
                     time.sleep(0.01)
                     continue
                 try:
-                    waiting = [job_id for job_id in mine if job_id not in self.finals]
-                    with_texts = [job_id for job_id in mine if self._has_texts(job_id)]
-                    if with_texts and rng.random() < REGENERATE_SHARE:
-                        self._regenerate(client, root, rng, rng.choice(with_texts))
-                    elif len(waiting) < self._open_jobs and rng.random() < 0.7:
-                        mine += self._dispatch(client, root, rng)
-                    elif mine:
-                        # jobs that are known to be final are polled again too: their state must not change
-                        self.poll(client, root, rng.choice(waiting or mine if rng.random() < 0.8 else mine))
+                    self.step(client, root, rng, mine)
                 except httpx.TransportError:
                     time.sleep(0.02)  # the server was killed; the next one is being started
                 except Exception as error:
                     self.surprises.append(repr(error))
                     raise
+
+    def step(self, client: httpx.Client, root: str, rng: random.Random, mine: list[str]) -> None:
+        """One request of a client, whose jobs are `mine`."""
+        mine[:] = [job_id for job_id in mine if job_id in self.accepted]
+        waiting = [job_id for job_id in mine if job_id not in self.finals]
+        with_texts = [job_id for job_id in mine if self._has_texts(job_id)]
+        if with_texts and rng.random() < REGENERATE_SHARE:
+            self._regenerate(client, root, rng, rng.choice(with_texts))
+        elif len(waiting) < self._open_jobs and rng.random() < 0.7:
+            mine += self._dispatch(client, root, rng)
+        elif mine:
+            # jobs that are known to be final are polled again too: their state must not change
+            self.poll(client, root, rng.choice(waiting or mine if rng.random() < 0.8 else mine))
+
+    def forget(self, job_id: str) -> None:
+        """Expect no more of a job that its client has deleted."""
+        del self.accepted[job_id], self.finals[job_id]
+        self.regenerated.discard(job_id)
 
     def _dispatch(self, client: httpx.Client, root: str, rng: random.Random) -> list[str]:
         operation = rng.choice(list(self._pictures))

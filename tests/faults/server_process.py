@@ -51,12 +51,12 @@ def clean_environment(**settings: object) -> dict[str, str]:
     return inherited | {ENV_PREFIX + name.upper(): str(value) for name, value in settings.items()}
 
 
-def make_key(folder: Path, rate_limit: int = 0) -> str:
-    """A key of the default account, made beside a server or before there is one."""
+def make_key(folder: Path, rate_limit: int = 0, account: str = "default") -> str:
+    """A key of the account, made beside a server or before there is one."""
 
     async def create() -> str:
         async with open_store(Config(data_dir=folder), create=True) as store:
-            return (await store.keys.create("fault test", rate_limit=rate_limit))[1]
+            return (await store.keys.create("fault test", account=account, rate_limit=rate_limit))[1]
 
     return asyncio.run(create())
 

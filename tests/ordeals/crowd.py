@@ -9,7 +9,6 @@ connection each time, and uploads pictures on new connections. Linux only.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import multiprocessing
 import random
@@ -26,7 +25,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.bench.load import MIB, percentile, print_table, with_comment
-from tests.faults.server_process import SOURCE, make_key, serving
+from tests.faults.server_process import make_key, serving
+from tests.ordeals.options import options_of
 from tests.support import pictures, processes
 
 REOPEN_S = 2.5, 7.5
@@ -130,15 +130,8 @@ def upload(root: str, key: str, observed: Observed) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--idle", type=int, default=2000)
-    parser.add_argument("--slow", type=int, default=300)
-    parser.add_argument("--handles", type=int, default=1024)
-    parser.add_argument("--seconds", type=float, default=90)
-    parser.add_argument("--program", type=Path, help="a frozen program, instead of the source")
-    options = parser.parse_args()
-    program = (options.program.resolve(),) if options.program else SOURCE
-    limited = ("sh", "-c", f'ulimit -n {options.handles}; exec "$@"', "sh", *program)
+    options = options_of(__doc__, idle=2000, slow=300, handles=1024, seconds=90.0)
+    limited = ("sh", "-c", f'ulimit -n {options.handles}; exec "$@"', "sh", *options.program)
     observed = Observed()
     spawn = multiprocessing.get_context("spawn")
     opened = spawn.Value("i", 0)

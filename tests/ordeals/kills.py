@@ -10,7 +10,6 @@ checked.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import tempfile
@@ -21,7 +20,8 @@ from pathlib import Path
 from imgproc_local.storage.inspection import inspect_folder
 from tests.faults import disk
 from tests.faults.fleet import Fleet, finish_and_check
-from tests.faults.server_process import SOURCE, START_TIMEOUT_S, ServerProcess, make_key
+from tests.faults.server_process import START_TIMEOUT_S, ServerProcess, make_key
+from tests.ordeals.options import options_of
 from tests.ordeals.recorder import build, under_library
 from tests.support import pictures
 
@@ -73,20 +73,15 @@ def small_pictures() -> list[tuple[str, bytes]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
-    parser.add_argument("--program", help="a built program; default: this source tree")
-    options = parser.parse_args()
+    options = options_of(__doc__, kills=1000)
     print(f"--kills {options.kills} --seed {options.seed}", flush=True)
-    program = (options.program,) if options.program else SOURCE
     counts, killed, violations = Counter[str](), 0, 0
     with tempfile.TemporaryDirectory(prefix="kills-") as work:
         library = build(Path(work))
         while killed < options.kills:
             kills = min(ROUND, options.kills - killed)
             try:
-                counts += run_round(Path(work) / str(killed), library, kills, options.seed + killed, program)
+                counts += run_round(Path(work) / str(killed), library, kills, options.seed + killed, options.program)
             except AssertionError as error:
                 violations += 1
                 print(f"round at kill {killed}: {error}", flush=True)

@@ -8,8 +8,6 @@ sends ordinary photographs one after another, and /healthz is requested every `H
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import random
 import statistics
 import sys
@@ -17,18 +15,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 
-from imgproc_local.compose import open_store
-from imgproc_local.config import Config
 from tests.bench.load import MIB, percentile, print_table, with_comment
 from tests.faults import disk
 from tests.faults.floods import FLOODS
 from tests.faults.hostile import hostile_files
-from tests.faults.server_process import SOURCE, ServerProcess, serving
+from tests.faults.server_process import ServerProcess, make_key, serving
+from tests.ordeals.options import options_of
 from tests.support import pictures, processes
+from tests.support.service import Service
 
 OPERATIONS = ("optimize", "convert", "analyze")
 STRANGER_CONNECTIONS = 4
@@ -37,7 +37,6 @@ MAX_HEALTH_S = 0.5
 MAX_LATE_S = 10.0
 WAIT_S = 200
 ROUNDS_ALONE = 5
-FINAL = ("completed", "failed")
 
 
 def every_kind() -> dict[str, bytes]:
@@ -72,25 +71,12 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def make_keys(folder: Path) -> tuple[str, str]:
-    """Keys of the accounts of the stranger and the neighbour."""
-
-    async def create() -> tuple[str, str]:
-        async with open_store(Config(data_dir=folder), create=True) as store:
-            stranger = await store.keys.create("stranger", account="stranger", rate_limit=0)
-            neighbour = await store.keys.create("neighbour", account="neighbour", rate_limit=0)
-            return stranger[1], neighbour[1]
-
-    return asyncio.run(create())
-
-
 class Observed:
     """What the threads have seen so far."""
 
     def __init__(self) -> None:
         self.answers: Counter[str] = Counter()
         self.slowest: tuple[float, str] = (0.0, "")
-        self.neighbour_s: list[float] = []
         self.health_s: list[float] = []
         self.service_bytes = 0
         self.children_bytes = 0
@@ -98,23 +84,20 @@ class Observed:
         self.is_over = threading.Event()
 
 
-def run_job(client: httpx.Client, operation: str, name: str, data: bytes) -> str:
-    """Dispatch one picture and wait until its job is final. Returns the status of the job, or that of the response."""
-    answer = client.post(f"/images/{operation}", files={"image": (name, data)})
-    if answer.status_code != 202:
-        return str(answer.status_code)
-    job_id = answer.json()["data"]["job_id"]
-    ends_at = time.monotonic() + WAIT_S
-    while time.monotonic() < ends_at:
-        job = client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=20"}).json()["data"]
-        if job["status"] in FINAL:
-            return str(job["status"])
-    return "unfinished"
+def run_job(service: Service, operation: str, name: str, data: bytes) -> str:
+    """Dispatch one picture and wait until its job is final. Returns its status, that of the response, or the error."""
+    try:
+        answer = service.client.post(f"/images/{operation}", files={"image": (name, data)})
+        if answer.status_code != 202:
+            return str(answer.status_code)
+        return str(service.final(answer.json()["data"]["job_id"], WAIT_S)["status"])
+    except (httpx.HTTPError, AssertionError) as error:
+        return repr(error)
 
 
 def send_hostile(root: str, key: str, files: list[tuple[str, bytes]], observed: Observed) -> None:
     """Send files of the list through every operation until the list is empty. All connections share it."""
-    with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=WAIT_S) as client:
+    with Service(root, key) as service:
         while files:
             try:
                 name, data = files.pop()
@@ -122,32 +105,24 @@ def send_hostile(root: str, key: str, files: list[tuple[str, bytes]], observed: 
                 return
             for operation in OPERATIONS:
                 began = time.monotonic()
-                try:
-                    answer = run_job(client, operation, name, data)
-                except Exception as error:
-                    answer = type(error).__name__
-                    observed.problems.append(f"{name}, {operation}: {error!r}")
+                answer = run_job(service, operation, name, data)
                 observed.answers[answer] += 1
                 observed.slowest = max(observed.slowest, (time.monotonic() - began, f"{name}, {operation}"))
                 if answer not in ("completed", "failed", "422"):
                     observed.problems.append(f"{name}, {operation}: {answer}")
 
 
-def work_beside(root: str, key: str, observed: Observed) -> None:
-    """Send ordinary photographs, one after another, until the hostile files are done."""
-    photograph = pictures.jpeg(640, 480)
-    with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=WAIT_S) as client:
-        number = 0
-        while not observed.is_over.is_set():
-            number += 1
+def work(root: str, key: str, observed: Observed, until: Callable[[int], bool]) -> list[float]:
+    """The seconds of each of the neighbour's photographs, sent one after another until their number is enough."""
+    photograph, times = pictures.jpeg(640, 480), []
+    with Service(root, key) as service:
+        while not until(len(times)):
             began = time.monotonic()
-            try:
-                answer = run_job(client, "process", f"{number}.jpg", with_comment(photograph, f"number {number}"))
-            except Exception as error:
-                answer = repr(error)
-            observed.neighbour_s.append(time.monotonic() - began)
+            answer = run_job(service, "process", "photo.jpg", with_comment(photograph, f"{began}"))
+            times.append(time.monotonic() - began)
             if answer != "completed":
-                observed.problems.append(f"the neighbour's picture {number}: {answer}")
+                observed.problems.append(f"the neighbour's picture {len(times)}: {answer}")
+    return times
 
 
 def watch(root: str, server: ServerProcess, observed: Observed) -> None:
@@ -166,49 +141,29 @@ def watch(root: str, server: ServerProcess, observed: Observed) -> None:
             time.sleep(HEALTH_INTERVAL_S)
 
 
-def alone(root: str, key: str) -> float:
-    """The seconds that the neighbour's picture takes on an idle service."""
-    photograph, times = pictures.jpeg(640, 480), []
-    with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=WAIT_S) as client:
-        for number in range(ROUNDS_ALONE):
-            began = time.monotonic()
-            run_job(client, "process", "alone.jpg", with_comment(photograph, f"alone {number}"))
-            times.append(time.monotonic() - began)
-    return statistics.median(times)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pictures", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
-    parser.add_argument("--program", type=Path, help="a frozen program, instead of the source")
-    options = parser.parse_args()
+    options = options_of(__doc__, pictures=300)
     kinds = len(every_kind())
     files = hostile(options.pictures, options.seed)
     observed = Observed()
-    program = (options.program.resolve(),) if options.program else SOURCE
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
-        stranger, neighbour = make_keys(folder)
-        with serving(folder, program=program) as server:
+        stranger, neighbour = make_key(folder, account="stranger"), make_key(folder, account="neighbour")
+        with serving(folder, program=options.program) as server:
             root = server.wait_ready()
-            usual_s = alone(root, neighbour)
-            strangers = [
-                threading.Thread(target=send_hostile, args=(root, stranger, files, observed))
-                for _ in range(STRANGER_CONNECTIONS)
-            ]
-            others = [
-                threading.Thread(target=work_beside, args=(root, neighbour, observed)),
-                threading.Thread(target=watch, args=(root, server, observed)),
-            ]
-            for thread in [*strangers, *others]:
-                thread.start()
-            for thread in strangers:
-                thread.join()
-            observed.is_over.set()
-            for thread in others:
-                thread.join()
+            usual_s = statistics.median(work(root, neighbour, observed, lambda sent: sent == ROUNDS_ALONE))
+            with ThreadPoolExecutor(STRANGER_CONNECTIONS + 2) as threads:
+                strangers = [
+                    threads.submit(send_hostile, root, stranger, files, observed) for _ in range(STRANGER_CONNECTIONS)
+                ]
+                neighbours = threads.submit(work, root, neighbour, observed, lambda _: observed.is_over.is_set())
+                watching = threads.submit(watch, root, server, observed)
+                for each in strangers:
+                    each.result()
+                observed.is_over.set()
+                neighbour_times_s = neighbours.result()
+                watching.result()
             ended = server.process.poll() is not None
             if not ended:
                 server.terminate()
@@ -216,15 +171,15 @@ def main() -> None:
             disk.check_folder(folder)
         except AssertionError as error:
             observed.problems.append(f"the data folder: {error}")
-    latest_s = max(observed.neighbour_s)
-    neighbour_s = ", ".join(f"{each:.2f}" for each in (usual_s, percentile(observed.neighbour_s, 50), latest_s))
+    latest_s = max(neighbour_times_s)
+    neighbour_s = ", ".join(f"{each:.2f}" for each in (usual_s, percentile(neighbour_times_s, 50), latest_s))
     health_ms = ", ".join(f"{1000 * percentile(observed.health_s, percent):.0f}" for percent in (50, 99, 100))
     rows = [
         ("hostile pictures, kinds, jobs", f"{options.pictures}, {kinds}, {observed.answers.total()}", "≥ 300, 40"),
         ("answers", ", ".join(f"{count} {answer}" for answer, count in observed.answers.most_common()), ""),
         ("slowest", f"{observed.slowest[0]:.1f} s: {observed.slowest[1]}", ""),
         ("ends of the service", str(int(ended)), "0"),
-        ("the neighbour's pictures", str(len(observed.neighbour_s)), ""),
+        ("the neighbour's pictures", str(len(neighbour_times_s)), ""),
         ("  each alone, median, slowest", f"{neighbour_s} s", f"≤ {MAX_LATE_S:g} s late"),
         ("/healthz p50, p99, slowest", f"{health_ms} ms", f"≤ {1000 * MAX_HEALTH_S:g} ms"),
         ("peak memory of the service", f"{observed.service_bytes / MIB:.0f} MiB", ""),

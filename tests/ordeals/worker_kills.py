@@ -8,7 +8,6 @@ data folder is checked, and no worker is left after the stop of the service.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import signal
@@ -21,7 +20,8 @@ import httpx
 
 from tests.faults import disk
 from tests.faults.fleet import Fleet, wait_until_finished
-from tests.faults.server_process import SOURCE, make_key, serving
+from tests.faults.server_process import make_key, serving
+from tests.ordeals.options import options_of
 from tests.support.worker_pool import ends
 
 PAUSE_S = (0.2, 2.5)
@@ -61,14 +61,9 @@ def kill_workers(folder: Path, kills: int, seed: int, program: tuple[str, ...]) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
-    parser.add_argument("--program", help="a frozen program in place of the source")
-    arguments = parser.parse_args()
-    program = (arguments.program,) if arguments.program else SOURCE
+    options = options_of(__doc__, kills=50)
     with tempfile.TemporaryDirectory() as folder:
-        print(kill_workers(Path(folder) / "data", arguments.kills, arguments.seed, program))
+        print(kill_workers(Path(folder) / "data", options.kills, options.seed, options.program))
 
 
 if __name__ == "__main__":
