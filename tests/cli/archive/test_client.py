@@ -125,13 +125,6 @@ def test_pictures_are_described_by_the_workers_that_have_the_model(cluster: Clus
     assert run(cluster, tmp_path, "tiny")["07.jpg"].version == KILLED, "it is processed without a description"
 
 
-def test_a_picture_that_ends_its_workers_is_recorded_and_the_others_are_done(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.process = lambda source: killed() if source == "07.jpg" else None
-    rows = run(cluster, tmp_path)
-    assert [row.problems[0].message for row in rows.values() if row.failure == "worker"] == [KILLED]
-    assert rows["07.jpg"].outcome == "failed"
-
-
 @pytest.mark.parametrize(
     ("error", "message"),
     [

@@ -1,4 +1,4 @@
-"""`archive` from and to an S3-compatible server that throttles, while pictures are deleted and changed."""
+"""An S3-compatible server on loopback that throttles: an archive from it and to it, and its store by itself."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import hashlib
 import io
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from imgproc_local.archive import stores
+from imgproc_local.archive.stores import ObjectStore
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.clusters import scheduler_with_tls
@@ -165,3 +168,84 @@ def test_an_archive_on_s3_has_one_row_per_picture_whatever_the_store_does(
     }
     assert stored(files) == results
     assert store.access_keys == {ACCESS_KEY}
+
+
+# ---- the store by itself ----
+
+
+@pytest.fixture
+def objects(files: Any) -> ObjectStore:
+    return ObjectStore(f"s3://{TARGET}/scans")
+
+
+def listed(objects: ObjectStore, exclude: str | None = None) -> list[str]:
+    return [each.key for each in objects.objects(exclude)]
+
+
+def test_objects_are_written_and_read(objects: ObjectStore, files: Any, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(CHANGED)
+    digest = hashlib.sha256(CHANGED).hexdigest()
+    key = "west wing/é #1 50%?.jpg"
+    path = f"{TARGET}/scans/{key}"
+    assert objects.create(key, file)
+    assert [objects.sha256(key), objects.fetch(key, tmp_path / "copy")] == [digest, digest]
+    assert (tmp_path / "copy").read_bytes() == CHANGED
+    assert files.info(path)["ContentType"] == "image/jpeg"
+    file.write_bytes(b"other")
+    assert not objects.create(key, file), "an object that exists is not replaced"
+    assert files.cat_file(path) == CHANGED
+    objects.put(key, file)
+    assert files.cat_file(path) == b"other"
+    file.write_bytes(b"")
+    objects.put("empty.csv", file)
+    assert [objects.exists("empty.csv"), objects.exists("other.csv")] == [True, False]
+    assert [objects.keys("west wing"), objects.keys("east wing")] == [[key], []]
+    objects.remove(key)
+    with pytest.raises(FileNotFoundError):
+        objects.sha256(key)
+
+
+def test_a_large_file_is_stored_in_parts_and_replaces_nothing(
+    objects: ObjectStore, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "UPLOAD_PART_BYTES", 5 * 1024 * 1024)  # the least that S3 accepts
+    file = tmp_path / "large"
+    file.write_bytes(bytes(range(256)) * (11 * 4096))
+    assert objects.create("large.tif", file)
+    assert files.info(f"{TARGET}/scans/large.tif")["ETag"].strip('"').endswith("-3")
+    assert objects.fetch("large.tif", tmp_path / "copy") == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert not objects.create("large.tif", file)
+
+
+def test_a_listing_has_every_picture(objects: ObjectStore, files: Any, caplog: pytest.LogCaptureFixture) -> None:
+    names = [f"{number % 3}/{number:02}.jpg" for number in range(10)]
+    others = [
+        ".hidden/1",
+        "old/.imgproc-local-archive/parts/1",
+        "old/2.jpg",
+        "web/1.jpg",
+        "2/",
+        "a/../../b.jpg",
+        "/etc/c.jpg",
+        "d//e.jpg",
+    ]
+    for name in names + others:
+        files.call_s3("put_object", Bucket=TARGET, Key=f"scans/{name}", Body=b"1")
+    files.call_s3("put_object", Bucket=TARGET, Key="scans-of-others/f.jpg", Body=b"1")
+    assert listed(objects, exclude="web") == sorted(names)
+    assert caplog.messages.count("Objects below d/ are not in the archive: their keys have an empty part.") == 1
+    sizes_and_versions = {(each.size_bytes, each.version) for each in objects.objects("web")}
+    assert sizes_and_versions == {(1, hashlib.md5(b"1", usedforsecurity=False).hexdigest())}
+    assert len(listed(ObjectStore(f"s3://{TARGET}"))) == len(names) + 2
+
+
+def test_a_bucket_that_does_not_exist_and_a_store_that_does_not_answer_are_os_errors(
+    files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(FileNotFoundError):
+        listed(ObjectStore("s3://nowhere/scans"))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    s3fs.S3FileSystem.clear_instance_cache()
+    with pytest.raises(OSError, match="9"):
+        ObjectStore(f"s3://{TARGET}/scans").sha256("one")

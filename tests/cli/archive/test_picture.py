@@ -100,13 +100,6 @@ def name(bench: Bench) -> str:
     return row.optimized.path.removesuffix(".jpg")
 
 
-def test_the_results_lie_in_the_subfolder_under_one_name(bench: Bench, name: str) -> None:
-    row = bench.process()
-    assert bench.files() == {f"{name}.jpg": JPEG, f"{name}.webp": b"converted"}
-    assert (row.outcome, row.source, row.size_bytes) == ("done", KEY, len(JPEG))
-    assert [text.seo_filename for text in row.translations] == [Path(name).name]
-
-
 def test_a_task_that_is_repeated_accepts_its_own_results(bench: Bench, name: str) -> None:
     first = bench.process()
     again = bench.process()
@@ -198,16 +191,6 @@ def test_a_target_that_can_not_be_written_fails_the_task(bench: Bench) -> None:
     bench.target.write_bytes(b"no folder")
     with pytest.raises(StorageFailed):
         bench.process()
-
-
-def test_a_text_that_a_person_has_to_write_is_empty_in_the_row(bench: Bench) -> None:
-    text = Translation("en", "picture", "Picture.", TextSource.PIXELS)
-    stage = Stage(StageName.ANALYZE, VISION_LANE, lambda *_: Output(texts=(text,)))
-    direct = structs.replace(bench.tools.direct, stages=(stage, *bench.tools.direct.stages[1:]))
-    bench.tools = structs.replace(bench.tools, direct=direct)
-    row = bench.process()
-    assert [one.seo_alt_text for one in row.translations] == [""]
-    assert row.needs_text
 
 
 def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(

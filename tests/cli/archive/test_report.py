@@ -1,4 +1,4 @@
-"""The report of an archive: what it says, and that it runs and loads nothing."""
+"""The line of progress and the report of an archive: what they say, and that the report runs and loads nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from imgproc_local.batch.files import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
 
+pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 pytest.importorskip("jinja2")
 
 from imgproc_local.archive.manifest import MAX_LISTED, Summary
 from imgproc_local.archive.row import Problem, Row
+from imgproc_local.archive.run import Counts
+from imgproc_local.cli.archive.command import progress_text
 from imgproc_local.cli.archive.report import report_page
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}\u202egpj.jpg"
@@ -118,3 +121,10 @@ def test_lists_are_bounded_and_say_so() -> None:
     shown = page(*rows, *failed)
     assert shown.text.count(f"Only the first {MAX_LISTED} are listed") == 2
     assert sum(tag == "li" for tag, _ in shown.tags) == 2 * MAX_LISTED
+
+
+def test_the_line_of_progress_has_what_is_known() -> None:
+    assert progress_text(Counts(), 3.0) == "0 pictures processed"
+    counts = Counts(done=7, failed=3, unchanged=2000)
+    assert progress_text(counts, 60.0) == "10 pictures processed, 10 a minute, 2,000 unchanged, 3 failed"
+    assert progress_text(Counts(done=6000), 60.0) == "6,000 pictures processed, 100 a second"
