@@ -37,7 +37,6 @@ SLOW = (
     "fuzz/",
     "packaging/test_locks.py::test_the_pip_of_a_new_environment",
     "system/test_connections.py::test_no_command_opens_an_outside_connection[air-gapped]",
-    "vision/llm/test_llama.py::test_the_chat_handler",
     "vision/test_described_service.py",
     "wordpress/",
 )

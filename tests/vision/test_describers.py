@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from imgproc_local.domain.errors import StageTimedOut
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.describer import Describer, Hints
@@ -70,12 +70,6 @@ def test_every_translation_is_within_its_limits_and_well_formed(describer: Descr
         assert translation.source in TextSource
 
 
-def test_the_same_picture_gets_the_same_texts(describer: Describer) -> None:
-    assert describer.describe(PLAIN, ["en", "de"], HINTS, never_stop) == describer.describe(
-        PLAIN, ["en", "de"], HINTS, never_stop
-    )
-
-
 def test_describing_can_be_stopped_between_languages(describer: Describer) -> None:
     calls = 0
 
@@ -88,10 +82,3 @@ def test_describing_can_be_stopped_between_languages(describer: Describer) -> No
     with pytest.raises(StageTimedOut):
         describer.describe(PLAIN, list(LANGUAGES), HINTS, stop_at_third_call)
     assert calls >= 3
-
-
-def test_an_embedded_alt_text_is_used_unchanged(describer: Describer) -> None:
-    alt_text = EmbeddedText("Two herons at the mill pond.", "en-GB")
-    hints = Hints(HINTS.info, EmbeddedMetadata(alt_text=(alt_text,)), "IMG_0001.JPG")
-    translation, *_ = describer.describe(PLAIN, ["en"], hints, never_stop)
-    assert (translation.seo_alt_text, translation.source) == (alt_text.text, TextSource.EMBEDDED)

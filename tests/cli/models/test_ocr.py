@@ -67,14 +67,6 @@ def test_a_frozen_program_offers_nothing_that_it_lacks(program: Program, monkeyp
     assert "does not include" in str(result.stderr) + str(result.exception)
 
 
-def test_damaged_networks_are_found_and_removed(program: Program, installed: None) -> None:
-    result = program.in_process("models", "verify")
-    assert result.exit_code == 1
-    assert "has changed" in result.stdout
-    assert program.in_process("models", "remove", "ocr").exit_code == 0
-    assert model_files.installed_folder(program.data / "models") is None
-
-
 def test_an_import_of_ocr_takes_the_expected_wheel_without_options(program: Program, tmp_path: Path) -> None:
     wheel = tmp_path / "rapidocr-1.0-py3-none-any.whl"
     wheel.write_bytes(b"no wheel")

@@ -161,15 +161,6 @@ def test_a_failure_is_logged_once_with_what_the_program_needs_and_facts_describe
         assert describe(describer)[0].source == TextSource.VISION
 
 
-def test_the_error_of_the_program_is_quoted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    for program, words in (("ollama", "missing data required"), ("lmstudio", "token is required")):
-        with model_server(program) as double:
-            double.chats.append(sends(*ERRORS[program][0]))
-            describe(compose.describer(config(tmp_path, double)))
-            assert words in warnings(caplog)[-1]
-            assert "a context of at least 4096 tokens, and no API key" in warnings(caplog)[-1]
-
-
 @pytest.mark.parametrize("text", ["<think>It is a barn {red}.</think>\n{}", "```json\n{}\n```", "Sure:\n{}\nDone."])
 def test_the_json_is_found_between_other_text(tmp_path: Path, text: str, ollama: ModelServerDouble) -> None:
     ollama.chats.append(writes(text.replace("{}", json.dumps(GOOD["en"]))))

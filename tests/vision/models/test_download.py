@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +15,7 @@ from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import gguf, projector
 from tests.support.hub import COMMIT, REPOSITORY, TOKEN, Hub, entry_of, hub_with, offer
-from tests.support.installed import check_folder, ignore_progress, import_files, skip_self_test
+from tests.support.installed import check_folder, ignore_progress, skip_self_test
 
 TEXT = gguf({"general.architecture": "llama", "llama.embedding_length": 64}, (64, 20_000))  # 5 MB
 MMPROJ = projector()
@@ -201,58 +198,6 @@ def test_a_model_larger_than_the_free_space_is_not_downloaded(
         pull(models)
     assert hub.requests == []
     check_folder(models, [])
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of 8 MB, slightly larger than the model."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    options = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if subprocess.run(options, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small disk can't be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_pull_to_a_real_disk_that_gets_full_is_resumed(hub: Hub, tiny_disk: Path) -> None:
-    models, ballast = ModelStore(tiny_disk / "models"), tiny_disk / "ballast"
-
-    def fill(what: str, done_bytes: int, _: int) -> None:
-        if not ballast.exists() and done_bytes >= 2 * MEGABYTE:
-            with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="space"):
-                while file.write(bytes(4096)):
-                    pass
-
-    with pytest.raises(StorageFailed, match="is full"):
-        pull_model(models, "a", skip_self_test, fill)
-    check_folder(models, [])
-    ballast.unlink()
-    pull(models)
-    assert hub.ranges()[-2].startswith("bytes="), "the download was not resumed"
-
-
-def test_a_folder_for_another_machine_is_complete_and_is_imported_without_a_network(
-    hub: Hub, models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    (moved / ".DS_Store").write_text("hidden")
-    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
-    with pytest.raises(ModelUnusable):
-        pull_to(moved, "a", ignore_progress)
-    hub.cut_after = []
-    pull_to(moved, "a", ignore_progress)
-    assert {path.name for path in moved.iterdir()} == {".DS_Store", "manifest.json", "text.gguf", "mmproj.gguf"}
-    assert hub.ranges()[-2:] == [f"bytes={2 * MEGABYTE}-", ""]
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    manifest = import_files(models, moved)
-    assert (manifest.name, manifest.origin, manifest.chat.image_tokens) == ("a", f"{REPOSITORY}@{COMMIT}", 33)
-    check_folder(models, ["a"])
 
 
 def test_a_folder_with_other_files_is_rejected(hub: Hub, tmp_path: Path) -> None:

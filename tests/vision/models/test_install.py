@@ -13,12 +13,11 @@ import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
 from imgproc_local.vision.models.catalogue import Manifest, ModelFile
-from imgproc_local.vision.models.install import ImportOptions, import_model
-from imgproc_local.vision.models.model import ChatFormat, VisionModel
+from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.hub import entry_of, offer
-from tests.support.installed import check_folder, ignore_progress, import_files, install
+from tests.support.installed import check_folder, import_files, install
 
 
 def sha256(data: bytes) -> str:
@@ -137,17 +136,6 @@ def test_a_model_of_the_catalogue_is_recognised_by_its_files(
     with pytest.raises(ModelUnusable, match="'known' is installed already"):
         import_files(models, *pair)
     check_folder(models, ["known", "mine"])
-
-
-def test_a_model_that_does_not_work_is_not_installed(models: ModelStore, tmp_path: Path) -> None:
-    def fail(model: VisionModel) -> None:
-        assert model.text_path.read_bytes() == text_model(), "the self-test runs on complete files"
-        raise ModelUnusable("text.gguf does not work.")
-
-    with pytest.raises(ModelUnusable, match=r"one-0\.gguf does not work"):
-        import_model(models, write_pair(tmp_path / "given"), ImportOptions(name="a"), fail, ignore_progress)
-    check_folder(models, [])
-    assert models.selected() == ""
 
 
 @pytest.mark.parametrize("message", ["is full", "MB free"])

@@ -13,21 +13,11 @@ import msgspec
 import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
-from imgproc_local.vision.management import tasks
 from imgproc_local.vision.models import store
-from imgproc_local.vision.models.catalogue import MMPROJ_FILE, TEXT_MODEL_FILE
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import write_pair
-from tests.support.installed import check_folder, ignore_progress, import_files, install
-
-
-def test_reading_creates_no_folder(models: ModelStore) -> None:
-    assert models.names() == []
-    assert models.selected() == ""
-    assert models.active_model("") is None
-    assert models.active_model("none") is None
-    assert not models.folder.exists()
+from tests.support.installed import check_folder, import_files, install
 
 
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
@@ -59,25 +49,6 @@ def test_an_unknown_name_is_rejected_and_the_message_lists_the_installed_models(
             models.active_model(name)
 
 
-def test_a_damaged_model_is_not_used_but_listed_so_that_it_can_be_removed(models: ModelStore) -> None:
-    install(models)
-    text, manifest = models.folder / "a" / TEXT_MODEL_FILE, models.folder / "a" / "manifest.json"
-    with text.open("r+b") as file:
-        file.truncate(10)
-    with pytest.raises(ModelUnusable, match=r"text.gguf of the model 'a' has 10 bytes"):
-        models.active_model("")
-    text.unlink()
-    with pytest.raises(ModelUnusable, match="can't be read"):
-        models.active_model("")
-    manifest.write_text("{")
-    with pytest.raises(ModelUnusable, match="manifest of the model 'a' is damaged"):
-        models.active_model("")
-    assert models.names() == ["a"]
-    models.remove("a")
-    assert models.selected() == "", "removing the selected model clears the selection"
-    check_folder(models, [])
-
-
 def test_a_folder_of_the_users_own_is_no_model_and_is_not_removed(models: ModelStore) -> None:
     own = models.folder / "holiday"
     own.mkdir(parents=True)
@@ -86,18 +57,6 @@ def test_a_folder_of_the_users_own_is_no_model_and_is_not_removed(models: ModelS
         with pytest.raises(ModelUnusable, match=r"holiday is not an installed model: it has no manifest\.json"):
             call("holiday")
     assert (own / "picture.jpg").read_bytes() == b"mine"
-
-
-def test_verify_detects_a_single_changed_byte(models: ModelStore) -> None:
-    install(models)
-    tasks.verify(models, "a", ignore_progress)
-    path = models.folder / "a" / MMPROJ_FILE
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    models.model("a")  # the sizes are unchanged
-    with pytest.raises(ModelUnusable, match=r"mmproj.gguf of 'a' has changed"):
-        tasks.verify(models, "a", ignore_progress)
 
 
 def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> None:

