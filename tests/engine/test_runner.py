@@ -95,10 +95,6 @@ def picture(seed: int) -> bytes:
     return pictures.encoded(Image.new("RGB", (8 + seed, 8)), "PNG")
 
 
-def seed_of(work: WorkItem) -> int:
-    return work.info.width_px - 8
-
-
 @asynccontextmanager
 async def harness(
     folder: Path,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +15,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.engine import analyze, results
+from imgproc_local.engine import results
 from imgproc_local.engine.stage import Options, WorkItem
 from tests.support import pictures
 
@@ -38,23 +36,6 @@ def work(tmp_path: Path) -> WorkItem:
         original_filename="picture.jpg",
         options=Options(target_score=75.0),
     )
-
-
-def sent(value: Any) -> Any:
-    """The value as another process receives it, by pickle and by msgspec."""
-    received = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=type(value))
-    assert received == pickle.loads(pickle.dumps(value))
-    return received
-
-
-@pytest.mark.parametrize(
-    "run", [results.convert, results.optimize, analyze.describer_input], ids=["convert", "optimize", "analyze"]
-)
-def test_what_a_stage_takes_and_returns_survives_the_way_to_another_process(work: WorkItem, run: Any) -> None:
-    assert sent(work) == work
-    function = pickle.loads(pickle.dumps(run))
-    result = function(sent(work), never_stop)
-    assert sent(result) == result
 
 
 def test_optimize_never_returns_a_file_with_private_data_even_if_the_cleaned_one_is_larger(

@@ -62,13 +62,6 @@ class Store:
     async def balance(self) -> int:
         return await self.credits.balance(self.account_id)
 
-    async def ledger(self, job: Job) -> list[tuple[str, str, int]]:
-        async with self.database.reading() as read:
-            rows = await read._connection.execute_fetchall(
-                "SELECT kind, stage, amount FROM ledger WHERE job_id = ? ORDER BY id", (job.id,)
-            )
-        return [(row["kind"], row["stage"], row["amount"]) for row in rows]
-
     async def finish(self, lane: str = "codecs", file: StoredFile | None = None) -> Job:
         """Claim the next stage of the lane and record it as done."""
         claimed = await self.stages.claim(lane)

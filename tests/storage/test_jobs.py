@@ -15,9 +15,6 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS
 from tests.storage.store import BALANCE, QUEUE_LIMIT, Store, texts
 
-OTHER_ULID = "01arz3ndektsv4rrffq69g5fav"
-
-
 # ---- submitting ----
 
 
@@ -28,16 +25,6 @@ async def test_concurrent_submissions_do_not_exceed_the_queue_limit(store: Store
 
 
 # ---- credits ----
-
-
-async def test_a_failed_stage_gives_back_its_own_price_once(store: Store) -> None:
-    job = await store.submit(Operation.PROCESS)
-    claimed = await store.stages.claim("codecs")
-    assert claimed is not None
-    for _ in range(2):
-        await store.stages.record_failed(claimed, "Broken.")
-    assert await store.balance() == BALANCE - 4
-    assert (await store.ledger(job))[3:] == [("release", "optimize", 2)]
 
 
 # ---- claiming and recording ----

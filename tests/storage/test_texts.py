@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from imgproc_local.domain.errors import InsufficientCredits, NoSuchVersion, NotFound, QueueFull
@@ -11,7 +9,6 @@ from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, TextState, Translation
 from imgproc_local.storage.accounts import Keys
-from imgproc_local.storage.retention import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS, ClaimedStage
 from imgproc_local.storage.translations import Translations
 from tests.storage.store import BALANCE, PRICES, Store, texts
@@ -145,18 +142,3 @@ async def test_a_request_fails_after_three_ends_of_the_process(store: Store) -> 
     assert "Interrupted" in ((await state(store, job)).error or "")
     assert await store.balance() == PAID
     assert await store.stages.claim("vision") is None
-
-
-async def test_a_picture_whose_text_is_to_be_written_is_not_removed_because_of_its_age(store: Store) -> None:
-    job = await analyzed(store)
-    await request(store, job, "de")
-    retention, age = Retention(store.database), MaxAge(*[timedelta(days=1)] * 3)
-    store.now += timedelta(days=2)
-    assert (await retention.removable(age)).jobs == 0
-    assert (await retention.removable(MaxAge(originals=timedelta(days=1)))).files == 0
-    await retention.remove(age)
-    assert not (await store.jobs.get(job.id)).original.expired
-    await store.stages.record_done(await claim(store), None, (NEW,))
-    await retention.remove(age)
-    with pytest.raises(NotFound):
-        await store.jobs.get(job.id)
