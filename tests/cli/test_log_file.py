@@ -1,4 +1,4 @@
-"""The log file of the server: its content, its bounded size, and that the server runs without it."""
+"""The log file of the server: its content, its modes and bounded size, and that the server runs without it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ def written(tmp_path: Path) -> str:
     return (tmp_path / "logs" / "imgproc.log").read_text(encoding="utf-8")
 
 
-def test_a_server_logs_its_start_and_stop_to_the_file(tmp_path: Path) -> None:
+def test_a_server_logs_to_a_file_and_takes_its_folder_from_other_users(tmp_path: Path) -> None:
     folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
     with serving(folder) as server:
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("imgproc.*")}
         assert server.terminate() == 0
         console = server.output()
     text = written(folder)
@@ -47,13 +49,11 @@ def test_a_server_logs_its_start_and_stop_to_the_file(tmp_path: Path) -> None:
     assert text.rstrip().endswith("stopped")
     assert "token=" not in text
     assert "as process" not in console, "the start is logged to the file only"
-
-
-def test_only_the_owner_can_read_the_log(tmp_path: Path, log: logging.Logger) -> None:
-    log_file.log_to_file(tmp_path)
     if sys.platform != "win32":
-        assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
-        assert stat.S_IMODE((tmp_path / "logs" / "imgproc.log").stat().st_mode) == 0o600
+        assert f"other users could read {folder} (mode 755)" in console
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "logs")} == {0o700}
+        assert {"imgproc.db", "imgproc.log"} <= modes.keys()
+        assert modes == dict.fromkeys(modes, 0o600)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="creates a link")
