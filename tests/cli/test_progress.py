@@ -57,17 +57,5 @@ def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -
     blank = " " * len("a long line of progress")
     shown = terminal.getvalue().split("\r")
     assert shown[1:4] == ["a long line of progress", blank, "disk is slow\na long line of progress"]
-    assert screen(terminal) == ["disk is slow", ""]
     log.warning("after the block")
     assert "after the block" not in terminal.getvalue()
-
-
-def screen(terminal: Terminal) -> list[str]:
-    """The lines that a terminal shows after what was written to it."""
-    lines = []
-    for written in terminal.getvalue().split("\n"):
-        shown = ""
-        for text in written.split("\r"):
-            shown = text + shown[len(text) :]
-        lines.append(shown.rstrip())
-    return lines

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import ssl
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -26,6 +24,8 @@ from imgproc_local.storage import sessions
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults.server_process import command_line, make_key, serving
+from tests.support.certificates import self_signed
+from tests.support.worker_pool import wait_until
 
 TIMEOUT_S = 30
 
@@ -107,10 +107,7 @@ def test_the_reason_of_a_refused_start_is_in_the_log_and_from_the_desktop_in_the
 
 def opened_page(record: Path, count: int) -> Path:
     """The file that the browser was started with, once it was started `count` times."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while not record.exists() or len(record.read_text().splitlines()) < count:
-        assert time.monotonic() < deadline, "no browser was started"
-        time.sleep(0.02)
+    assert wait_until(lambda: record.exists() and len(record.read_text().splitlines()) >= count, TIMEOUT_S)
     url = record.read_text().splitlines()[-1]
     assert "token" not in url, "other users can read the arguments of a command"
     return Path(url2pathname(urlsplit(url).path))
@@ -159,17 +156,7 @@ def test_a_file_that_can_not_be_written_is_reported(
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for localhost and its key, in one file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    names = "DNS:localhost,IP:127.0.0.1"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"],
-        check=True,
-        capture_output=True,
-    )  # fmt: skip
+    cert, key = self_signed(tmp_path_factory.mktemp("tls"))
     cert.write_bytes(cert.read_bytes() + key.read_bytes())
     return cert
 
@@ -195,7 +182,7 @@ def test_a_refused_start_exits_with_status_2_before_it_listens(program: Program)
 
 
 def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: Path) -> None:
-    only_certificate, key = tmp_path / "certificate.pem", certificate.with_name("key.pem")
+    only_certificate, key = tmp_path / "certificate.pem", certificate.with_suffix(".key")
     only_certificate.write_text(certificate.read_text().partition("-----BEGIN PRIVATE KEY")[0])
     locked = tmp_path / "locked.pem"
     subprocess.run(

@@ -9,7 +9,6 @@ import os
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -28,8 +27,10 @@ from imgproc_local.domain.job import Job, StageName, StageRecord, StageState
 from tests.support import pictures
 from tests.support.events import END, event_stream
 from tests.support.service import GatedDescriber, Running, running
+from tests.support.worker_pool import wait_until
 
 T = TypeVar("T")
+WAIT_S = 30
 UNKNOWN_ID = "01arz3ndektsv4rrffq69g5fav"
 
 
@@ -91,13 +92,6 @@ def languages_of(image: dict[str, Any]) -> list[str]:
     return [translation["language_code"] for translation in image["translations"]]
 
 
-def wait_until(condition: Callable[[], object], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def at_once(work: Callable[[int], T], count: int) -> list[T]:
     """The results of `work`, called with 0 to `count` - 1 at the same time."""
     with ThreadPoolExecutor(count) as pool:
@@ -120,7 +114,7 @@ def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer:
         describer.open.clear()
         dispatched = service.dispatch("analyze", pictures.jpeg())
         assert dispatched["status"] == "pending"
-        wait_until(lambda: service.job(dispatched["job_id"])["status"] == "processing")
+        assert wait_until(lambda: service.job(dispatched["job_id"])["status"] == "processing", WAIT_S)
         assert [job["status"] for job in service.client.get("/jobs?status=processing").json()["data"]] == ["processing"]
         describer.open.set()
         job = service.final(dispatched["job_id"])
@@ -146,7 +140,7 @@ def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer:
     describer.open.clear()
     job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
     second = gated.dispatch("analyze", pictures.jpeg(seed=2))["job_id"]
-    wait_until(lambda: gated.job(job_id)["status"] == "analyzing")
+    assert wait_until(lambda: gated.job(job_id)["status"] == "analyzing", WAIT_S)
     assert gated.job(second)["status"] == "pending"
 
 
@@ -195,7 +189,9 @@ def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
     waiting = gated.job(gated.dispatch("analyze", pictures.jpeg())["job_id"])["image"]
     assert {waiting[name] for name in ("optimized_size", "converted_format", "converted_size")} == {None}
     assert (waiting["compression_percentage"], waiting["translations"]) == (None, [])
-    wait_until(lambda: all(gated.job(job_id)["image"][name] for name in ("optimized_size", "converted_size")))
+    assert wait_until(
+        lambda: all(gated.job(job_id)["image"][name] for name in ("optimized_size", "converted_size")), WAIT_S
+    )
     image = gated.job(job_id)["image"]
     assert image["translations"] == []
     assert gated.client.get(f"/images/{image['id']}/optimized").status_code == 200
@@ -767,7 +763,7 @@ def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Run
         next(task for task in asyncio.all_tasks() if task.get_name() == "codecs-0").cancel()
 
     gated.run(kill_a_lane())
-    wait_until(lambda: httpx.get(f"{gated.root}/healthz").status_code != 200)
+    assert wait_until(lambda: httpx.get(f"{gated.root}/healthz").status_code != 200, WAIT_S)
     answer = httpx.get(f"{gated.root}/healthz")
     assert answer.status_code == 503
     assert set(answer.json()) == {"message"}

@@ -23,6 +23,7 @@ from imgproc_local.storage.retention import MaxAge, Retention
 from tests.support import pictures
 from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running
+from tests.support.worker_pool import wait_until
 
 WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
@@ -86,10 +87,8 @@ class Picture:
 
     def wait_until_written(self) -> None:
         """Wait until no text is to be written anew. A request for that could come too late, and begin it again."""
-        deadline = time.monotonic() + WAIT_S
-        while '"regenerating":true' in self.service.client.get(f"/jobs/{self.job_id}?include=details").text:
-            assert time.monotonic() < deadline, f"not written after {WAIT_S} s"
-            time.sleep(0.01)
+        path = f"/jobs/{self.job_id}?include=details"
+        assert wait_until(lambda: '"regenerating":true' not in self.service.client.get(path).text, WAIT_S)
 
     def stored(self, language: str = "en") -> dict[str, Any]:
         """The translation as `GET /jobs/{id}` has it."""
@@ -388,10 +387,7 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Noti
     describer.names.clear()
     with ThreadPoolExecutor() as pool:
         waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=20"}) for code in ("en", "de")]
-        deadline = time.monotonic() + WAIT_S
-        while balance(shared) > funds - 2 or not describer.names:
-            assert time.monotonic() < deadline, f"not begun after {WAIT_S} s"
-            time.sleep(0.01)
+        assert wait_until(lambda: balance(shared) <= funds - 2 and bool(describer.names), WAIT_S)
         assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
         assert {wait.result().status_code for wait in waits} == {202}
     assert balance(shared) == funds - 1, "only what had not started is given back"
@@ -423,8 +419,7 @@ def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescri
     jobs = [shared.dispatch("analyze", pictures.jpeg(), f"waiting-{number}.jpg")["job_id"] for number in range(3)]
     for picture in edited:
         data(picture.post("regenerate"), 202)
-    while "waiting-0.jpg" not in describer.names:
-        time.sleep(0.01)
+    assert wait_until(lambda: "waiting-0.jpg" in describer.names, WAIT_S)
     describer.names.clear()
     describer.open.set()
     for picture in edited:

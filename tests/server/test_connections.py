@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ import pytest
 from imgproc_local import server as door
 from imgproc_local.server import Limits, Server, server_config
 from tests.faults import disk
+from tests.support.certificates import self_signed
 from tests.support.raw_http import GET, TIMEOUT_S, connect, error_of, exchange, receive_all, statuses
 from tests.support.service import Running, running
 from tests.support.worker_pool import wait_until
@@ -136,14 +135,9 @@ def test_connections_that_are_all_busy_let_a_new_one_be_refused(tmp_path_factory
         assert httpx.get(f"{service.root}/healthz").status_code == 200
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
 def test_tls_handshakes_that_stall_do_not_keep_others_out(tmp_path: Path) -> None:
-    certificate = tmp_path / "certificate.pem"
-    request = (
-        f"openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -keyout {certificate} -out {certificate}.crt"
-    )
-    subprocess.run(request.split(), check=True, capture_output=True)
-    certificate.write_text(certificate.read_text() + Path(f"{certificate}.crt").read_text())
+    certificate, key = self_signed(tmp_path)
+    certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
     context = ssl._create_unverified_context()
     with (
         serving_endlessly(Limits(connections=20, header_s=2), certificate) as (root, _, _),

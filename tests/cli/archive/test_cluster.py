@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import os
 import signal
-import time
 import urllib.request
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from imgproc_local.archive.cluster import COMMAND, connected, local_cluster
 from tests.cli.conftest import Program
 from tests.support import processes
+from tests.support.worker_pool import wait_until
 
 pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -52,10 +52,7 @@ def test_no_port_of_the_local_cluster_lets_another_client_in_also_after_a_worker
         require_closed_ports()
         ((worker, pid),) = client.run(os.getpid).items()
         os.kill(pid, signal.SIGKILL)
-        ends_s = time.monotonic() + 60
-        while list(client.nthreads()) in ([], [worker]):
-            assert time.monotonic() < ends_s
-            time.sleep(0.1)
+        assert wait_until(lambda: list(client.nthreads()) not in ([], [worker]), 60)
         assert client.run(os.getpid) != {worker: pid}
         require_closed_ports()
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +22,7 @@ from imgproc_local.archive.cluster import connected
 from imgproc_local.domain.errors import ServiceError
 from tests.cli.conftest import Program
 from tests.support import pictures
+from tests.support.certificates import self_signed
 
 TLS = "distributed.comm.tls"
 
@@ -84,14 +83,9 @@ def test_a_client_without_certificates_is_told_which_settings_it_needs(tmp_path:
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two authorities, `one.pem` and `two.pem`, which are also the certificates of nodes, with their keys."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
     folder = tmp_path_factory.mktemp("certificates")
     for name in ("one", "two"):
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key"]
-        command = [openssl, "req", "-x509", *key, "-subj", f"/CN={name}", "-out", f"{name}.pem"]
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        self_signed(folder, name)
     return folder
 
 

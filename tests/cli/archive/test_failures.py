@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support import pictures
+from tests.support.worker_pool import wait_until
 
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
@@ -53,9 +52,9 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
     with (tmp_path / "preload" / "poisonous_pictures.py").open("a") as preload:
         preload.write(SLOW.format(begun=str(tmp_path / "begun")))
     running = archive.start()
-    wait_for((tmp_path / "begun").exists)
+    assert wait_until((tmp_path / "begun").exists, 120)
     running.send_signal(signal.SIGINT)
-    wait_for(lambda: "Ending after" in archive.output.read_text())
+    assert wait_until(lambda: "Ending after" in archive.output.read_text(), 120)
     running.send_signal(signal.SIGINT)
     assert running.wait(120) == 130
     lines = archive.output.read_text().splitlines()
@@ -63,10 +62,3 @@ def test_a_run_that_is_interrupted_twice_ends_at_once_with_two_lines(tmp_path: P
         "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.",
         "Interrupted. The same command again continues the run.",
     ]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)

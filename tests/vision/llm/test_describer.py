@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import draft_note, language_prompt
 from imgproc_local.vision.models.model import VisionModel
 from tests.support import tiny
+from tests.support.worker_pool import wait_until
 
 PICTURE = Pixels(8, 8, b"\xc0" * 192)
 BARN = '{"alt_text":"A red barn stands in the snow under a grey sky.","filename":"red-barn-snow"}'
@@ -291,8 +291,5 @@ def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
         for entry in llm_describer.describe(picture, tiny.LANGUAGES, hints(), lambda: None):
             assert entry.source == VISION
             assert entry.seo_alt_text == scenes.reference_answer(scene, entry.language_code).alt_text
-        deadline = time.monotonic() + 20
-        while str(tmp_path) in Path("/proc/self/maps").read_text():
-            assert time.monotonic() < deadline, "the model is still mapped"
-            time.sleep(0.02)
+        assert wait_until(lambda: str(tmp_path) not in Path("/proc/self/maps").read_text(), 20), "it is still mapped"
     llm_describer.close()
