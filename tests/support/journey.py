@@ -53,6 +53,8 @@ def main() -> None:
 
     if arguments.model:
         print(command("models", "import", *arguments.model, "--name", "journey").strip())
+        for words in (("list",), ("verify",), ("use", "journey")):
+            command("models", *words)
     command("process", arguments.pictures, "--out", out, "--format", "avif")
     pictures = sorted(path for path in arguments.pictures.iterdir() if path.is_file())
     results = [file for file in out.iterdir() if not file.name.startswith(".")]

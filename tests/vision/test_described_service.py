@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +12,10 @@ import pytest
 
 from imgproc_local.compose import describer
 from imgproc_local.domain.slug import make_slug
-from tests.faults.server_process import ROOT, ServerProcess, clean_environment, command_line, make_key
+from tests.faults.server_process import command_line, make_key, serving
 from tests.support import tiny
 from tests.support.service import Running, config_for, running
-from tests.support.sockets import connected_hosts, recording_environment
+from tests.support.worker_pool import wait_until
 
 SCENES = 60
 MIN_CORRECT = 54
@@ -75,67 +72,29 @@ def test_held_out_scenes_are_described_correctly_in_every_trained_language(servi
 def test_a_stop_during_a_description_loses_no_job(tmp_path: Path) -> None:
     data = tmp_path / "data"
     import_tiny(data)
-    key = make_key(data)
     pictures = [png(scene, seed) for seed, scene in enumerate(tiny.scenes().held_out_scenes(12, seed=6))]
-    server = ServerProcess(data)
-    try:
-        root = server.wait_ready()
-        with httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=30) as client:
-            jobs = []
-            for picture in pictures:
-                answer = client.post(
-                    "/images/analyze", files={"image": ("a.png", picture)}, data={"languages": TEN_LANGUAGES}
-                )
-                assert answer.status_code == 202, answer.text
-                jobs.append(answer.json()["data"]["job_id"])
-            wait_for_analysis(client, jobs[1])
-            # a job that is cancelled while it is described ends at once, and the next one starts
-            client.delete(f"/jobs/{jobs[1]}").raise_for_status()
-            wait_for_analysis(client, jobs[2])
+    form, headers = {"languages": TEN_LANGUAGES}, {"X-API-Key": make_key(data)}
+
+    def status(client: httpx.Client, job: str) -> str:
+        return str(client.get(f"/jobs/{job}").json()["data"]["status"])
+
+    with serving(data) as server, httpx.Client(base_url=f"{server.root}/api/v1", headers=headers) as client:
+        jobs = []
+        for picture in pictures:
+            answer = client.post("/images/analyze", files={"image": ("a.png", picture)}, data=form)
+            assert answer.status_code == 202, answer.text
+            jobs.append(answer.json()["data"]["job_id"])
+        assert wait_until(lambda: status(client, jobs[1]) != "pending", 60)
+        # a job that is cancelled while it is described ends at once, and the next one starts
+        client.delete(f"/jobs/{jobs[1]}").raise_for_status()
+        assert wait_until(lambda: status(client, jobs[2]) != "pending", 60)
         assert server.terminate() == 0, server.output()
-    finally:
-        server.kill()
     assert "Traceback" not in server.output()
     assert "thread" not in server.output(), server.output()
-    restarted = ServerProcess(data)
-    try:
-        with httpx.Client(base_url=f"{restarted.wait_ready()}/api/v1", headers={"X-API-Key": key}) as client:
-            assert client.get(f"/jobs/{jobs[1]}").status_code == 404
-            for job in (*jobs[:1], *jobs[2:]):
-                deadline, status = time.monotonic() + 120, ""
-                while status not in ("completed", "failed"):
-                    assert time.monotonic() < deadline
-                    found = client.get(f"/jobs/{job}", headers={"Prefer": "wait=30"}, timeout=60).json()["data"]
-                    status = found["status"]
-                assert status == "completed", found
-                assert found["image"]["translations"][0]["source"] == "vision"
+    with serving(data) as restarted, httpx.Client(base_url=f"{restarted.root}/api/v1", headers=headers) as client:
+        assert client.get(f"/jobs/{jobs.pop(1)}").status_code == 404
+        assert wait_until(lambda: all(status(client, job) == "completed" for job in jobs), 120)
+        for job in jobs:
+            [text, *_] = client.get(f"/jobs/{job}").json()["data"]["image"]["translations"]
+            assert text["source"] == "vision"
         assert restarted.terminate() == 0
-    finally:
-        restarted.kill()
-
-
-def wait_for_analysis(client: httpx.Client, job: str) -> None:
-    """Wait until the analyze stage of the job has started."""
-    deadline = time.monotonic() + 60
-    while client.get(f"/jobs/{job}").json()["data"]["status"] == "pending":
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def test_describing_opens_no_connection(tmp_path: Path) -> None:
-    data, watch = tmp_path / "data", tmp_path / "watch"
-    import_tiny(data)
-    [scene] = tiny.scenes().held_out_scenes(1, seed=8)
-    (tmp_path / "scene.png").write_bytes(png(scene, 1))
-    result = subprocess.run(
-        [sys.executable, "-m", "imgproc_local", "process", str(tmp_path / "scene.png"), "--out", str(tmp_path / "out")],
-        cwd=ROOT,
-        env=clean_environment(data_dir=data) | recording_environment(watch),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert "(vision)" in result.stdout
-    assert connected_hosts(watch) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +16,11 @@ from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.catalogue import MANIFEST_FILE
 from imgproc_local.vision.models.store import LOCK_FILE, PARTIAL_FOLDER, SELECTION_FILE, ModelStore
 from tests.cli.conftest import Program
-from tests.faults.server_process import ROOT, clean_environment, make_key, serving
+from tests.faults.server_process import make_key, serving
 from tests.support import pictures
 from tests.support.gguf_files import write_pair
 from tests.support.hub import entry_of, hub_with, offer
 from tests.support.installed import check_folder, install
-from tests.support.sockets import connected_hosts, recording_environment
 from tests.support.tiny import MMPROJ, TEXT
 
 
@@ -254,36 +252,11 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
     assert listed(program)["broken"]["state"] == "unusable"
 
 
-def watched(program: Program, watch: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
-        cwd=ROOT,
-        env=clean_environment(data_dir=program.data) | recording_environment(watch),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def test_a_model_is_tested_when_it_is_imported_and_no_command_opens_a_connection(
-    program: Program, tmp_path: Path, models: ModelStore
-) -> None:
-    watch = tmp_path / "watch"
-    imported = watched(program, watch, "models", "import", TEXT, MMPROJ, "--name", "tiny")
-    assert imported.returncode == 0, imported.stderr
+def test_a_model_is_tested_when_it_is_imported_and_not_again_when_it_is_verified(program: Program) -> None:
+    imported = program.in_process("models", "import", TEXT, MMPROJ, "--name", "tiny")
+    assert imported.exit_code == 0, imported.stderr
     assert "Testing tiny in a child process" in imported.stderr
     assert listed(program)["tiny"]["state"] == "installed"
-    verified = watched(program, watch, "models", "verify", "tiny")
+    verified = program.in_process("models", "verify", "tiny")
     assert "tiny: files verified." in verified.stdout
-    assert "Testing" not in verified.stderr, "it has passed"
-    for command in (("list",), ("use", "tiny"), ("remove", "tiny")):
-        watched(program, watch, "models", *command)
-    assert connected_hosts(watch) == []
-    # a connection of a child process would be recorded
-    script = "import socket; s = socket.socket(); s.setblocking(False); s.connect_ex(('192.0.2.1', 9))"
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
-    subprocess.run(
-        [sys.executable, "-c", child], env=clean_environment() | recording_environment(watch), timeout=60, check=True
-    )
-    assert connected_hosts(watch) == ["192.0.2.1"]
+    assert "Testing" not in verified.stderr
