@@ -15,6 +15,7 @@ import pytest
 from tests.faults.server_process import PATIENT, SOURCE, ServerProcess, serving
 from tests.support import pictures
 from tests.support.raw_http import GET, connect, receive_all, statuses
+from tests.support.service import Service
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows limits no file handles and has no SIGTERM")
 
@@ -49,15 +50,12 @@ def test_uploads_and_polls_go_on_while_idle_and_slow_connections_use_all_handles
             opened(root, 20, upload),
             opened(root, 300),
             opened(root, 30, GET + b"X: "),
-            httpx.Client(base_url=f"{root}/api/v1", headers={"X-API-Key": key}, timeout=10) as client,
+            Service(root, key) as service,
         ):
             for number in range(10):
-                answer = client.post("/images/optimize", files={"image": ("a.jpg", pictures.jpeg(90, 60, seed=number))})
-                assert answer.status_code == 202, answer.text
-                job_id = answer.json()["data"]["job_id"]
+                job_id = service.dispatch("optimize", pictures.jpeg(90, 60, seed=number))["job_id"]
                 with opened(root, 20):
-                    answer = client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=10"})
-                    assert answer.json()["data"]["status"] == "completed", answer.text
+                    assert service.final(job_id)["status"] == "completed"
         assert server.terminate() == 0
         assert "Traceback" not in server.output()
         assert len(server.output()) < 20_000

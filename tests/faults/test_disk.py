@@ -21,7 +21,8 @@ from imgproc_local.domain.errors import StorageFailed
 from tests.faults import disk
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
-from tests.support.service import GatedDescriber, Running, running
+from tests.support.service import GatedDescriber, Running, Service, running
+from tests.support.worker_pool import wait_until
 
 TMPFS_BYTES = 3 * 1024 * 1024
 WAIT_S = 20
@@ -59,13 +60,6 @@ def stored_state(service: Running) -> tuple[list[str], list[Path], int, int]:
 
 def upload(service: Running, picture: bytes) -> httpx.Response:
     return service.client.post("/images/process", files={"image": ("picture.jpg", picture)})
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not after {WAIT_S} s: {what}"
-        time.sleep(0.02)
 
 
 def pragma(service: Running, statement: str) -> Any:
@@ -121,7 +115,7 @@ def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
     full_disk.is_full = True
     second = upload(gated, pictures.jpeg(seed=15))
     assert second.status_code == 503
-    wait_until(lambda: full_disk.refused >= 3, "storing the result is tried three times")
+    assert wait_until(lambda: full_disk.refused >= 3, WAIT_S), "storing the result is tried three times"
     assert gated.job(job_id)["status"] not in ("completed", "failed")
     full_disk.is_full = False
     assert gated.final(job_id)["status"] == "completed"
@@ -160,7 +154,7 @@ def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
     jobs = [gated.dispatch("analyze", pictures.jpeg(seed=seed))["job_id"] for seed in range(3)]
     pragma(gated, "query_only = ON")
     describer.open.set()
-    wait_until(lambda: describer.described == 1, "the running stage ends")
+    assert wait_until(lambda: describer.described == 1, WAIT_S), "the running stage ends"
     time.sleep(0.2)
     assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not stored is not reported"
     pragma(gated, "query_only = OFF")
@@ -197,30 +191,25 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
     ballast = tiny_disk / "ballast"
     with serving(folder) as server:
         url = server.wait_ready()
-        with httpx.Client(base_url=f"{url}/api/v1", headers={"X-API-Key": key}, timeout=60) as client:
+        with Service(url, key) as service:
 
             def send(seed: int) -> httpx.Response:
-                return client.post("/images/process", files={"image": ("a.jpg", pictures.jpeg(400, 300, seed))})
+                files = {"image": ("a.jpg", pictures.jpeg(400, 300, seed))}
+                return service.client.post("/images/process", files=files)
 
             accepted = [send(1)]
             fill(ballast)
             refused = send(2)
             assert refused.status_code == 503, refused.text
             assert "full" in refused.json()["message"]
-            assert client.get("/credits/balance").status_code == 200, "reading still works"
-            wait_until(
-                lambda: httpx.get(f"{url}/healthz").status_code == 503, "healthz reports that nothing can be stored"
-            )
+            assert service.client.get("/credits/balance").status_code == 200, "reading still works"
+            assert wait_until(lambda: httpx.get(f"{url}/healthz").status_code == 503, WAIT_S)
             assert server.process.poll() is None
             ballast.unlink()
             accepted.append(send(3))
             for answer in accepted:
                 assert answer.status_code == 202, answer.text
-            # the first job may end last: a stage that ran before is claimed after the others
-            for path in ["/jobs/" + answer.json()["data"]["job_id"] for answer in accepted]:
-                wait_until(
-                    lambda path=path: client.get(path).json()["data"]["status"] == "completed", f"{path} is completed"
-                )
+                assert service.final(answer.json()["data"]["job_id"])["status"] == "completed"
             assert httpx.get(f"{url}/healthz").status_code == 200
         assert server.terminate() == 0, server.output()
     disk.check_folder(folder)

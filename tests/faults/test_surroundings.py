@@ -4,21 +4,23 @@ another encoding, on disks that are full or may not be written. All works, or wh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from PIL import Image
 
+from imgproc_local.cli.serve.running import running_server
 from tests.faults.server_process import ROOT, clean_environment, make_key
 from tests.support import pictures
+from tests.support.service import Service
+from tests.support.worker_pool import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these surroundings are Unix's")
 TIMEOUT_S = 60
@@ -59,67 +61,42 @@ def test_commands_work_with_closed_streams(tmp_path: Path, streams: str) -> None
     assert len(list((tmp_path / "out").glob("[!.]*"))) == 2
 
 
-def test_a_server_without_standard_streams_works_and_opens_devnull_for_them(tmp_path: Path) -> None:
-    folder = tmp_path / "data"
-    key = make_key(folder)
-    server = subprocess.Popen(
-        ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", *PROGRAM, "--data-dir", str(folder), "serve", "--port", "0"],
-        cwd=ROOT,
-        env=clean_environment(),
-    )
-    try:
-        root = wait_for_owner(folder)
-        answer = httpx.post(
-            f"{root}/api/v1/images/optimize",
-            files={"image": ("a.jpg", pictures.jpeg())},
-            headers={"X-API-Key": key, "Prefer": "wait=60"},
-            timeout=90,
-        )
-        assert answer.json()["data"]["status"] == "completed"
+@contextlib.contextmanager
+def serving_with(folder: Path, key: str, streams: str) -> Iterator[tuple[subprocess.Popen[bytes], Service]]:
+    """A server with these streams, which is stopped in order after the block."""
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", *PROGRAM, "--data-dir", str(folder), "serve", "--port", "0"]
+    with subprocess.Popen(command, cwd=ROOT, env=clean_environment()) as server:
+        try:
+            assert wait_until(lambda: running_server(folder) is not None, TIMEOUT_S)
+            owner = running_server(folder)
+            assert owner is not None
+            assert owner.address is not None
+            with Service(owner.address, key) as service:
+                yield server, service
+            server.terminate()
+            assert server.wait(TIMEOUT_S) == 0
+        finally:
+            server.kill()
+
+
+def test_a_server_without_standard_streams_works_and_opens_devnull_for_them(folder: Path, key: str) -> None:
+    with serving_with(folder, key, "0<&- 1>&- 2>&-") as (server, service):
+        assert service.process("optimize", pictures.jpeg())["status"] == "completed"
         if sys.platform == "linux":
             for number in range(3):
                 assert Path(f"/proc/{server.pid}/fd/{number}").readlink() == Path(os.devnull)
-        server.terminate()
-        assert server.wait(TIMEOUT_S) == 0
-    finally:
-        server.kill()
-        server.wait()
     assert "stopped" in (folder / "logs" / "imgproc.log").read_text()
 
 
-def wait_for_owner(folder: Path) -> str:
-    from imgproc_local.cli.serve.running import running_server
-
-    deadline = time.monotonic() + TIMEOUT_S
-    while (owner := running_server(folder)) is None:
-        assert time.monotonic() < deadline, f"no server after {TIMEOUT_S} s"
-    assert owner.address is not None
-    return owner.address
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_to_a_full_disk_is_reported_and_does_not_stop_a_server(tmp_path: Path) -> None:
+def test_output_to_a_full_disk_is_reported_and_does_not_stop_a_server(tmp_path: Path, folder: Path, key: str) -> None:
     for arguments in (("doctor",), ("process", picture(tmp_path), "--out", tmp_path / "out", "--json")):
         done = run(tmp_path, *arguments, streams="> /dev/full")
         assert done.returncode == 1
         assert done.stderr.decode().startswith("Error: The disk is full")
         assert len(done.stderr.splitlines()) == 1, done.stderr
-    with Path("/dev/full").open("wb") as full:
-        server = subprocess.Popen(
-            [*PROGRAM, "--data-dir", str(tmp_path / "data"), "serve", "--port", "0"],
-            cwd=ROOT,
-            env=clean_environment(),
-            stdout=full,
-            stderr=full,
-        )
-    try:
-        root = wait_for_owner(tmp_path / "data")
-        assert httpx.get(f"{root}/healthz", timeout=30).status_code == 200
-        server.terminate()
-        assert server.wait(TIMEOUT_S) == 0
-    finally:
-        server.kill()
-        server.wait()
+    with serving_with(folder, key, "> /dev/full 2>&1") as (_, service):
+        assert service.client.get(f"{service.root}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize(
