@@ -15,7 +15,6 @@ from imgproc_local.batch.records import MANIFEST_FILE, Record
 from imgproc_local.cli.process import output_folder
 from imgproc_local.cli.process.manifest import Manifest, read_manifest
 from imgproc_local.cli.process.output_folder import OutputFolder
-from imgproc_local.storage.blobs import hash_file
 
 
 def names(folder: Path) -> list[str]:
@@ -43,13 +42,6 @@ def staged(out: OutputFolder) -> list[LocalFile]:
 
 def publish(out: OutputFolder, name: str) -> bool:
     return out.publish({f"{name}{file.ending}": file.path for file in staged(out)})
-
-
-def test_staged_files_get_their_names_together(out: OutputFolder) -> None:
-    assert publish(out, "deeper/a-dog")
-    folder = out.path / "deeper"
-    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {"a-dog.jpg": b"one", "a-dog.webp": b"two"}
-    assert names(out.path) == ["deeper"]
 
 
 @pytest.mark.parametrize("taken", ["a-dog.jpg", "a-dog.webp"])
@@ -83,17 +75,6 @@ def test_a_failure_leaves_no_file_behind(out: OutputFolder, monkeypatch: pytest.
     with pytest.raises(OSError, match="No space"):
         staged(out)
     assert names(out.path) == []
-
-
-def test_only_files_with_the_content_that_was_written_are_removed(out: OutputFolder) -> None:
-    files = [ResultFile(f"a-dog{each.ending}", hash_file(each.path), 3) for each in staged(out)]
-    assert publish(out, "a-dog")
-    assert out.has_all(files)
-    (out.path / "a-dog.webp").write_bytes(b"TWO")
-    out.remove_own(files)
-    out.delete_leftovers()
-    assert names(out.path) == ["a-dog.webp"]
-    assert not out.has_all(files)
 
 
 @pytest.mark.parametrize("path", ["../mine.txt", "deeper/../../mine.txt", "/mine.txt", "a\0b"])

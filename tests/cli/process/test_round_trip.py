@@ -11,11 +11,7 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.domain.image import Format
 from tests.cli.conftest import Program
-from tests.support import pictures, tiny
-
-TITLE = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about=""
- xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Kominík čistí komín na střeše</dc:title></rdf:Description>
-</rdf:RDF>"""
+from tests.support import tiny
 
 
 def texts(image: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -57,13 +53,3 @@ def test_the_text_of_a_model_is_never_taken_for_that_of_a_person(
         edited.write_bytes(row.with_xmp(data, packet.replace(german[1].encode(), b"Von Hand"), None))
     by_hand = processed(program, edited, tmp_path / "fourth")
     assert texts(by_hand) == {"en": texts(described)["en"], "de": ("embedded", "Von Hand")}
-
-
-def test_a_text_made_from_facts_is_in_no_file(program: Program, tmp_path: Path) -> None:
-    (tmp_path / "titled.jpg").write_bytes(pictures.encoded(pictures.photo(), xmp=TITLE.encode()))
-    image = processed(program, tmp_path / "titled.jpg", tmp_path / "out")
-    assert {source for source, _ in texts(image).values()} == {"facts"}
-    for variant in ("optimized_file", "converted_file"):
-        assert b"AltTextAccessibility" not in Path(image[variant]).read_bytes()
-        assert texts(processed(program, image[variant], tmp_path / variant)) == texts(image)
-    assert list(tmp_path.rglob("*.xmp")) == []

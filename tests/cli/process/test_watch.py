@@ -95,15 +95,3 @@ def test_texts_are_written_into_the_results_and_beside_them(program: Program, tm
     plain = program.in_process_json(*arguments[:-2])
     assert b"AltTextAccessibility" not in Path(plain[0]["optimized_file"]).read_bytes()
     assert len(names(out)) == 4, "the old results are replaced, and the sidecar is removed"
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--overwrite",), ("--only", "optimize", "--write-metadata"), ("--only", "convert", "--sidecar")]
-)
-def test_options_that_would_have_no_effect_are_refused(
-    program: Program, tmp_path: Path, arguments: tuple[str, ...]
-) -> None:
-    (tmp_path / "a.jpg").write_bytes(pictures.jpeg(64, 48))
-    result = program.in_process("process", tmp_path, *arguments)
-    assert result.exit_code == 2
-    assert "--overwrite needs --write-metadata" in result.stderr or "add --only analyze" in result.stderr
