@@ -71,16 +71,6 @@ def test_an_invalid_setting_is_refused_in_one_line(program: Program, command: tu
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", [("keys", "list"), ("credits", "balance")])
-def test_a_data_folder_that_can_not_be_created_is_refused(
-    program: Program, tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    result = program.in_process(*command, "--data-dir", tmp_path / "file" / "data")
-    assert result.exit_code == 2
-    assert "--data-dir" in result.stderr
-
-
 def test_data_dir_is_accepted_before_and_after_the_command(program: Program, tmp_path: Path) -> None:
     for number, arguments in enumerate((("--data-dir", "{}", "keys", "list"), ("keys", "list", "--data-dir", "{}"))):
         folder = tmp_path / f"other-{number}"
