@@ -242,7 +242,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
         with tarfile.open(source, "r|") as archive:
             for member in archive:
                 is_known = member.name in (DATABASE_FILE, MANIFEST, DIGEST) or STORED_FILE.fullmatch(member.name)
-                if not is_known or member.type != tarfile.REGTYPE or member.name in hashes:
+                if not is_known or member.type != tarfile.REGTYPE or member.issparse() or member.name in hashes:
                     raise damaged
                 path = folder / member.name
                 path.parent.mkdir(exist_ok=True, mode=0o700)

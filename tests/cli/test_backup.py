@@ -166,9 +166,14 @@ def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
     assert program.in_process("restore", archive, "--data-dir", target).exit_code == 0
 
 
+SPARSE = "sparse, by an extended header"
+"""A member whose header says that it has 3 GiB of zeros."""
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
+        ("imgproc.db", SPARSE),
         *((name, tarfile.REGTYPE) for name in ("../outside", "/tmp/outside", "files/../../outside")),
         ("files/aa/" + "b" * 64, tarfile.REGTYPE),
         *(("files/aa/" + "a" * 64, kind) for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.GNUTYPE_SPARSE)),
@@ -177,11 +182,16 @@ def test_a_cut_or_changed_backup_is_refused_and_nothing_is_restored(
     ],
 )
 def test_an_archive_with_anything_but_files_of_a_backup_is_refused(
-    program: Program, tmp_path: Path, name: str, kind: bytes
+    program: Program, tmp_path: Path, name: str, kind: bytes | str
 ) -> None:
     member = tarfile.TarInfo(name)
-    member.type, member.linkname = kind, "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
-    (tmp_path / "bad.tar").write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(1024))
+    header = tarfile.GNU_FORMAT
+    if isinstance(kind, bytes):
+        member.type, member.linkname = kind, "/etc/passwd" if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE) else ""
+    else:
+        member.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(3 << 30)}
+        header = tarfile.PAX_FORMAT
+    (tmp_path / "bad.tar").write_bytes(member.tobuf(header) + bytes(1024))
     result = program.in_process("restore", tmp_path / "bad.tar")
     assert result.exit_code == 2
     assert "not a backup" in result.stderr
