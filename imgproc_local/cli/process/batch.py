@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from imgproc_local.batch.files import LocalFile, result_files, texts_of
 from imgproc_local.cli.output import duration_text, path_text, size_text
 from imgproc_local.cli.process.discovery import Picture
+from imgproc_local.cli.process.output_folder import PART_PREFIX, PART_SUFFIX
 from imgproc_local.cli.process.publishing import Finished, Outcome, Publisher
 from imgproc_local.cli.progress import RunProgress
 from imgproc_local.codecs.picture.probe import max_local_bytes, probe
@@ -138,7 +139,8 @@ class Batch:
             self._stop(INTERRUPTED)
         elif self._interrupts and self.stop_reason is None:
             self.stop_reason = INTERRUPTED
-            self.progress.print("Finishing the pictures in progress. Press Ctrl+C again to stop at once.")
+            if self._finished < self._expected:
+                self.progress.print("Finishing the pictures in progress. Press Ctrl+C again to stop at once.")
 
     def _stop(self, reason: str) -> None:
         """Start no more pictures, and cancel the stages of those in progress."""
@@ -237,8 +239,8 @@ def open_batch(config: Config, publisher: Publisher) -> Iterator[Batch]:
     at_once = config.codec_threads or core_count()
     service = compression_service(config)
     with (
-        # a thread that did not stop may still write to the folder
-        TemporaryDirectory(prefix="imgproc-local-", ignore_cleanup_errors=True) as folder,
+        # in the output folder, where the next run deletes it after a kill; a thread that did not stop may still write
+        TemporaryDirectory(PART_SUFFIX, PART_PREFIX, publisher.folder.path, ignore_cleanup_errors=True) as folder,
         open_stages(config, Path(folder), at_once=at_once, service=service) as direct,
     ):
         batch = Batch(config, publisher, direct, Path(folder), at_once + PICTURES_BESIDE)

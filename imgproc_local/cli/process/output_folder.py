@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -28,9 +29,13 @@ class OutputFolder:
         self.path = path
 
     def delete_leftovers(self) -> None:
-        """Delete the temporary files that a killed run left. Raises: OSError."""
+        """Delete the temporary files and folders that a killed run left, as far as possible."""
         for part in self.path.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
-            part.unlink(missing_ok=True)
+            if part.is_dir() and not part.is_symlink():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    part.unlink()
 
     def stage(self, file: LocalFile) -> LocalFile:
         """The result copied to the folder, under a temporary name. Raises: OSError; then no file is left behind."""

@@ -348,5 +348,7 @@ def test_a_killed_and_an_interrupted_run_end_like_an_undisturbed_one(program: Pr
             process.communicate(timeout=30)
         codes.append(process.returncode)
     assert codes == [130, -signal.SIGKILL]
+    (out / ".imgproc-local-of-a-killed-run.part").mkdir()
     assert program("process", source, "--out", out).returncode == 0
     assert content(out) == content(tmp_path / "expected")
+    assert list(out.glob(".imgproc-local-*.part")) == []

@@ -50,6 +50,6 @@ def test_the_text_of_a_model_is_never_taken_for_that_of_a_person(
     with opened(Path(described[variant])) as data:
         packet = row.container.read_blocks(data).xmp or b""
         assert german[1].encode() in packet
-        edited.write_bytes(row.with_xmp(data, packet.replace(german[1].encode(), b"Von Hand"), None))
+        edited.write_bytes(row.with_xmp(data, packet.replace(german[1].encode(), b"Von Hand")))
     by_hand = processed(program, edited, tmp_path / "fourth")
     assert texts(by_hand) == {"en": texts(described)["en"], "de": ("embedded", "Von Hand")}
