@@ -129,7 +129,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
             raise _Failed("failed", "source", message) from error
         try:
-            with opened(staged, accepted) as data:
+            with opened(staged) as data:
                 detect(data, accepted)
         except UnsupportedImage as error:
             raise _Failed("skipped", "", error.message) from None

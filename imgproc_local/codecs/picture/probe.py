@@ -40,7 +40,7 @@ def probe(path: Path, max_pixels: int, accepted: Sequence[Format] = EVERY_FORMAT
     Raises: UnsupportedImage, also for a known format that is not `accepted`; BrokenImage; TooManyPixels; StageFailed if
     the file can't be read.
     """
-    with opened(path, accepted) as data:
+    with opened(path) as data:
         info = FORMATS[detect(data, accepted)].container.read_header(data)
     if info.frames > MAX_FRAMES:
         raise TooManyPixels(f"The animation may have at most {MAX_FRAMES:,} frames, but has {info.frames:,}.")
@@ -60,7 +60,7 @@ def unsupported(received: str, accepted: Sequence[Format]) -> UnsupportedImage:
     return UnsupportedImage(f"Expected a picture as {expected}, but got {received}.")
 
 
-def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
+def opened(path: Path) -> mmap.mmap:
     """The file mapped into memory for reading, to be used in a `with` block.
 
     Raises: UnsupportedImage if it is empty, StageFailed if it can't be read.
@@ -68,7 +68,7 @@ def opened(path: Path, accepted: Sequence[Format] = EVERY_FORMAT) -> mmap.mmap:
     try:
         with path.open("rb") as file:
             if file.seek(0, 2) == 0:
-                raise unsupported("an empty file", accepted)
+                raise UnsupportedImage("The file is empty.")
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise StageFailed(f"The picture can't be read from storage: {error.strerror}.") from error

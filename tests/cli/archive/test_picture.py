@@ -170,7 +170,7 @@ def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Benc
 @pytest.mark.parametrize(
     ("content", "outcome", "message"),
     [
-        (b"", "skipped", "an empty file"),
+        (b"", "skipped", "is empty"),
         (b"%PDF-1.7", "skipped", "a PDF"),
         (pictures.jpeg(128, 96), "failed", "at most 10,000 pixels"),
         (JPEG + bytes(100_000), "failed", "at most 100,000 bytes"),
