@@ -162,15 +162,13 @@ _BLOB = (
 )
 """A UUID, a hash or Base64."""
 
-_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,2000})?>")
+_TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})((?:\s[^<>]{0,2000})?)>")
 _HTML_NAMES = """
 a abbr acronym address article aside b bdi bdo big blockquote br caption center cite code dd del details dfn div dl dt
 em figcaption figure font footer h1 h2 h3 h4 h5 h6 header hr i img ins kbd li main mark nav ol p pre q rp rt ruby s
 samp section small span strike strong sub summary sup table tbody td th time tr tt u ul var wbr
 """
 _HTML = frozenset(_HTML_NAMES.split())
-_OBJECT = re.compile(r"(?:\{\s{0,4})++(?:\}|[^{}]*[:=,]|$)|\[\s{0,4}(?:[{\"'\[]|[+-]?\d[\d.]{0,20}\s{0,4},)")
-"""The beginning of an object or array of JSON or code."""
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
 _NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
 _WORD = re.compile(rf"[^\W\d_]{{2}}|[{_SYLLABIC}]")
@@ -301,13 +299,53 @@ def _is_data(text: str) -> bool:
 
 
 def _without_data(text: str) -> str:
-    """`text` without what is between the first and the last mark of JSON or code, and of XML that is not HTML."""
-    tags = [tag for tag in _TAG.finditer(text) if tag[2].lower() not in _HTML]
-    if any(tag[1] or tag[0].endswith("/>") for tag in tags):
-        text = f"{text[: tags[0].start()]} {text[tags[-1].end() :]}"
-    begin = _OBJECT.search(text)
-    if begin is None:
+    """`text` without objects and arrays of JSON or code, and without XML elements that are not HTML."""
+    return _without_objects(_without_elements(text))
+
+
+def _without_objects(text: str) -> str:
+    """`text` without objects and arrays of JSON or code. The last one may be unclosed."""
+    out: list[str] = []
+    depth = start = end = 0
+    for found in re.finditer(r"[{}\[\]]|\Z", text):
+        if found[0] in ("{", "["):
+            start = start if depth else found.start()
+            depth += 1
+        elif depth:
+            depth = depth - 1 if found[0] else 0
+            if depth == 0:
+                inside = text[start : found.end()]
+                out += [text[end:start], " " if _is_object(inside) else inside]
+                end = found.end()
+    return "".join([*out, text[end:]])
+
+
+def _is_object(text: str) -> bool:
+    """Whether `text`, which begins with a bracket, is an object or array of JSON or code. It may be truncated."""
+    inside = text[1:].lstrip()
+    if text[0] == "{":
+        return not inside[:1].strip("}") or bool(re.search(r"[:=,]", inside))
+    return inside[:1] in ("{", '"', "'", "[") or bool(re.match(r"[+-]?\d[\d.]{0,20}\s{0,4},", inside))
+
+
+def _without_elements(text: str) -> str:
+    """`text` without XML elements that are not HTML, such as those of GPX or KML."""
+    if "<" not in text:
         return text
-    rest = text[begin.start() :]
-    is_closed = rest.count("{") + rest.count("[") <= rest.count("}") + rest.count("]")
-    return f"{text[: begin.start()]} {rest[max(rest.rfind('}'), rest.rfind(']')) + 1 :] if is_closed else ''}"
+    out, end = [], 0
+    unclosed: set[str] = set()
+    for tag in _TAG.finditer(text):
+        name = tag[2]
+        if tag.start() < end or tag[1] or name in unclosed or name.lower() in _HTML:
+            continue
+        if tag[3].endswith("/") or tag[0].endswith("/>"):
+            stop = tag.end()
+        else:
+            closing = text.find(f"</{name}", tag.end())
+            if closing < 0:
+                unclosed.add(name)
+                continue
+            stop = text.find(">", closing) + 1 or len(text)
+        out += [text[end : tag.start()], " "]
+        end = stop
+    return "".join([*out, text[end:]])
