@@ -75,7 +75,7 @@ _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
 MIN_MEAN_WORD_CHARS = 3
 """The minimum mean length of the words of a phrase in CamelCase. Random letters have a smaller one."""
-_LETTERS_AND_NUMBER = re.compile(r"(?i)([a-z]{1,24})(\d{1,4})([a-z]{0,2})")
+_LETTERS_AND_NUMBER = re.compile(r"(?i)(?=[a-z]{1,12}[1-9]|[a-z]{4,24}0)([a-z]+)(\d{1,4})([a-z]{0,2})")
 """A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 """A number with a unit or an ending, such as 50mm or 1960s."""
