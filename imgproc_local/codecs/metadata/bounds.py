@@ -70,6 +70,3 @@ MAX_ICC_TAGS = 100
 
 MAX_MERGED_VALUES = 64
 """Creators, copyright notices or credits of other blocks that are compared with those of XMP."""
-
-MAX_COMPARED_CHARACTERS = 32 * 1024
-"""Characters of each side of that comparison: those of XMP, and those of the other blocks."""

@@ -56,9 +56,9 @@ Source: W3C PNG specification, third edition, 11.3.3.1.
 
 _ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", _DESCRIPTION, _RIGHTS, xmp.RIGHTS + "UsageTerms")
-_JOINED = {_DESCRIPTION: "\n", _RIGHTS: "; ", _CREDIT: "; "}
+_JOINED = {_RIGHTS: "; ", _CREDIT: "; "}
 """Properties of one text in each language, to which other blocks may add, and what separates the additions. Of all
-others, such as titles, the record has the text of the first block that has one."""
+others, such as titles and captions, the record has the text of the first block that has one."""
 
 _ATTRIBUTION = (_RIGHTS, _CREATOR, _CREDIT, xmp.PHOTOSHOP + "Source", xmp.TIFF, xmp.RIGHTS, xmp.CC, xmp.PLUS)
 """The properties that say whose the picture is. A namespace stands for all its properties."""
@@ -124,13 +124,19 @@ def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map
     )
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
     fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
+    exif_block = exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES)
+    in_exif = {name for tag, name in exif.FIELDS.items() if fields.get(tag) and _is_one_text(written, name)}
+    if target is not Format.GIF and in_exif.issuperset(written.properties):
+        return Blocks(exif_block, None, None, record.icc)  # EXIF alone says it in a third of the bytes
     datasets = [(number, text) for number, name in iptc.DATASETS.items() for text in written.texts(name)]
-    return Blocks(
-        exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES),
-        xmp.write(elements),
-        iptc.write(datasets) if is_jpeg else None,
-        record.icc,
-    )
+    return Blocks(exif_block, xmp.write(elements), iptc.write(datasets) if is_jpeg else None, record.icc)
+
+
+def _is_one_text(record: Record, name: str) -> bool:
+    """Whether a property is one text of which no language is known."""
+    if name not in _LANGUAGE_ALTERNATIVES:
+        return len(record.texts(name)) == 1
+    return [language for language, _ in xmp.language_items(record.properties, name)] == ["x-default"]
 
 
 def embedded(record: Record) -> EmbeddedMetadata:
@@ -234,7 +240,11 @@ def _merged(name: str, stored: ET.Element | None, others: Sequence[EmbeddedText]
     """A property with the texts of other blocks that it lacks; `stored` itself if it lacks none."""
     present = [] if stored is None else xmp.texts({name: stored}, name)
     missing = _missing(present, others, whole=name == _SUBJECT)
-    if stored is not None and (not missing or (present and name not in _ARRAYS and name not in _JOINED)):
+    if present and name == _DESCRIPTION:  # two captions in one language are mostly two spellings of one
+        missing = [entry for entry in missing if entry.language is not None]
+    elif present and name not in _ARRAYS and name not in _JOINED:
+        missing = []
+    if stored is not None and not missing:
         return stored
     if name in _ARRAYS:
         return xmp.array(name, _ARRAYS[name], [*present, *(entry.text for entry in missing)])

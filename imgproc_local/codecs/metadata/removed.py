@@ -85,7 +85,7 @@ _NAMED_KINDS = {
 
 _NAMESPACE_KINDS = {
     Removed.CAMERA: (
-        "{http://ns.adobe.com/exif/", "{http://cipa.jp/exif/", xmp.TIFF, "{http://ns.microsoft.com/photo/",
+        "{http://ns.adobe.com/exif/", "{http://cipa.jp/exif/", xmp.TIFF, "{http://ns.microsoft.com/photo/1.0/",
         "{http://www.dji.com/",
     ),
     Removed.SOFTWARE: (
