@@ -75,8 +75,8 @@ CREATE INDEX IF NOT EXISTS jobs_by_idempotency_key ON jobs (account_id, idempote
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS jobs_by_age ON jobs (created_at);
 
--- account_id is that of the job, repeated so that an index can begin with it. client_id is empty, and is kept for
--- servers of version 0.1.0 that use the database. started_seq counts starts over the whole service: the highest started last. removed is
+-- account_id is that of the job, repeated so that an index can begin with it. client_id is empty; it remains
+-- because a column is not worth a copy of the table. started_seq counts starts over the whole service: the highest started last. removed is
 -- a JSON array of domain.privacy.Removed: the kinds of private data that the result does not carry.
 CREATE TABLE IF NOT EXISTS stages (
     id                 INTEGER PRIMARY KEY,

@@ -28,7 +28,7 @@ from imgproc_local.storage.translations import insert_translation, read_text, st
 MAX_ATTEMPTS = 3
 """A stage fails after the process has ended this many times while the stage was running."""
 INTERRUPTED = (
-    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it processed this image. It is not tried again."
+    f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image. It is not tried again."
 )
 
 
