@@ -104,19 +104,8 @@ def fields_of(data: bytes, suffix: str) -> dict[str, str] | None:
     with tempfile.NamedTemporaryFile(suffix=suffix) as file:
         file.write(data)
         file.flush()
-        command = [
-            "exiftool",
-            "-j",
-            "-G0:1",
-            "-a",
-            "-struct",
-            "-charset",
-            "utf8",
-            "-api",
-            "largefilesupport",
-            file.name,
-        ]
-        done = subprocess.run(command, capture_output=True, check=False)
+        options = ("-j", "-G0:1", "-a", "-struct", "-charset", "utf8", "-api", "largefilesupport")
+        done = subprocess.run(["exiftool", *options, file.name], capture_output=True, check=False)
     (found,) = json.loads(done.stdout or b"[{}]")
     fields = {}
     for key, value in found.items():

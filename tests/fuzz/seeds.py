@@ -82,8 +82,6 @@ def _parts() -> Mapping[str, tuple[bytes, ...]]:
         "icc": (_profile(), *PROFILES.values(), planted()),
         "texts": tuple(text.encode() for text in TEXTS),
         "multipart": (FORM,),
-        "splice": _of_format("jpeg"),
-        "ssimulacra2": (bytes(16 * 16 * 3),),
     }
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from types import SimpleNamespace
@@ -163,7 +162,6 @@ def fuzz_multipart(data: bytes) -> None:
 
 
 _RUNNER = asyncio.Runner()
-_FOLDER = tempfile.TemporaryDirectory(prefix="imgproc-local-fuzz-")
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "probe": fuzz_probe,
