@@ -1,4 +1,4 @@
-"""Loads the scripts of build/ and packaging/, which are folders of scripts and not packages."""
+"""Loads the scripts of build/, models/ and packaging/, which are folders of scripts and not packages."""
 
 from __future__ import annotations
 

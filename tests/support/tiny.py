@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.models.model import VisionModel
+from tests.support.scripts import script
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -23,16 +23,10 @@ def tiny_model(name: str = "tiny") -> VisionModel:
     return VisionModel(name, TEXT, MMPROJ)
 
 
+@cache
 def scenes() -> Any:
     """The module that draws the training scenes; models/ is a folder of scripts, not a package."""
-    if "tiny_scenes" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("tiny_scenes", FOLDER / "scenes.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["tiny_scenes"] = module
-        spec.loader.exec_module(module)
-    return sys.modules["tiny_scenes"]
+    return script("models/tiny/scenes.py")
 
 
 def pixels(image: Image.Image) -> Pixels:
