@@ -22,6 +22,14 @@ WITHOUT_TEXT = ["4.jpg", "8.jpg"]
 WITH_TEXT = ["1.jpg", "2.jpg", "3.jpg", "5.jpg", "6.jpg", "7.jpg"]
 
 
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """Wait until `condition()` is true. Raises: AssertionError with `what`, after `WAIT_S` seconds."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not after {WAIT_S} s: {what}"
+        time.sleep(0.02)
+
+
 class NumberedDescriber:
     """Numbers the pictures that it describes. Every fourth needs a text, as without a model and words in the file."""
 
@@ -67,12 +75,9 @@ class Tab:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             self.problems.append(message.text)
 
-    def wait(self, condition: str, timeout_s: float = WAIT_S) -> None:
+    def wait(self, condition: str) -> None:
         """Wait until the JavaScript expression `condition` is true. The page's policy forbids Playwright's own way."""
-        deadline = time.monotonic() + timeout_s
-        while not self.page.evaluate(f"Boolean({condition})"):
-            assert time.monotonic() < deadline, f"not true after {timeout_s} s: {condition}"
-            time.sleep(0.02)
+        wait_until(lambda: self.page.evaluate(f"Boolean({condition})"), condition)
 
     def watch(self, condition: str) -> str:
         """A condition that is true once the JavaScript expression `condition` has been true, for however short a time.
@@ -90,12 +95,19 @@ class Tab:
         number: int = self.page.evaluate("window.watched.length - 1")
         return f"window.watched[{number}].condition"
 
+    def hold(self, url: str) -> list[Any]:
+        """Hold the requests to `url`, a glob, from now on: each goes on when a test continues its route in the list."""
+        held: list[Any] = []
+
+        def hold(route: Any) -> None:
+            held.append(route)
+
+        self.page.route(url, hold)
+        return held
+
     def wait_for_request(self, held: list[Any]) -> None:
         """Wait until a handler of requests has put one in `held`. Handlers run only while Playwright is called."""
-        deadline = time.monotonic() + WAIT_S
-        while not held:
-            assert time.monotonic() < deadline, f"no request after {WAIT_S} s"
-            self.page.wait_for_timeout(20)
+        wait_until(lambda: self.page.wait_for_timeout(20) or held, "a request")
 
     def text(self, selector: str) -> str:
         """The text of the first element that `selector` matches, "" if there is none."""
@@ -111,11 +123,8 @@ class Tab:
         )
         return counts.get(label, 0)
 
-    def wait_for_count(self, label: str, count: int, timeout_s: float = WAIT_S) -> None:
-        deadline = time.monotonic() + timeout_s
-        while self.count(label) != count:
-            assert time.monotonic() < deadline, f"{label}: {self.count(label)} instead of {count} after {timeout_s} s"
-            time.sleep(0.02)
+    def wait_for_count(self, label: str, count: int) -> None:
+        wait_until(lambda: self.count(label) == count, f"{count} pictures in {label}")
 
     def names(self) -> list[str]:
         """The names of the pictures in the document, in the order of the list."""
@@ -223,7 +232,4 @@ def wait_for_text(tab: Tab, text: str, code: str = "en") -> None:
 
 
 def wait_until_stored(service: Running, name: str, text: str, code: str = "en", field: str = "seo_alt_text") -> None:
-    deadline = time.monotonic() + WAIT_S
-    while translation(service, name, code)[field] != text:
-        assert time.monotonic() < deadline, translation(service, name, code)
-        time.sleep(0.02)
+    wait_until(lambda: translation(service, name, code)[field] == text, f"{text!r} as {field} of {name}")

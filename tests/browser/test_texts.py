@@ -92,12 +92,7 @@ def test_a_text_that_is_refused_after_the_user_left_it_is_reported(tab: Tab, ser
 def test_an_undo_waits_for_the_answer_to_the_change_before_it(tab: Tab, service: Running) -> None:
     show(tab, "1.jpg")
     before = translation(service, "1.jpg")
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    tab.page.route("**/translations/en", hold)
+    held = tab.hold("**/translations/en")
     tab.page.locator("[data-alt=en]").fill("On its way.")
     tab.press("Control+Enter", "Escape", "Control+z")
     tab.wait_for_request(held)

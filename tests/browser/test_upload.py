@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.browser.conftest import WAIT_S, OpenTab, Tab
 from tests.support import pictures
@@ -70,12 +66,7 @@ def test_what_is_dropped_as_soon_as_the_page_is_shown_is_added_with_the_chosen_l
           document.body.dispatchEvent(new DragEvent("drop", {{ dataTransfer, bubbles: true, cancelable: true }}));
         }}).observe(document, {{ childList: true, subtree: true }});"""
     )
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    tab.page.route("**/api/v1/languages", hold)
+    held = tab.hold("**/api/v1/languages")
     tab.page.reload()
     tab.wait("document.querySelector('.list')")
     assert tab.count("All") == 1
@@ -191,38 +182,19 @@ def downloaded(tab: Tab) -> list[str]:
     return names
 
 
-def test_a_tiff_is_accepted_by_the_page(empty_service: Running, open_tab: OpenTab) -> None:
+@pytest.mark.parametrize("kind", ["TIFF", "HEIF"])
+def test_what_browsers_can_not_show_is_accepted_and_its_result_shown_alone(
+    empty_service: Running, open_tab: OpenTab, kind: str
+) -> None:
+    if kind == "HEIF":
+        pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]").register_heif_opener()
+    name = {"TIFF": "scan.tif", "HEIF": "lake.heic"}[kind]
     tab = open_tab(empty_service)
-    tab.drop({"scan.tif": pictures.encoded(pictures.photo(64, 48), "TIFF")})
-    tab.wait_for_count("Done", 1)
-    # browsers can't show the original: the result is shown alone
-    # until the result is loaded, another note says that there is nothing to show
-    tab.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
-    assert downloaded(tab) == ["scan.tif", "picture-1-en.jpg", "picture-1-en.webp"]
-
-
-def test_a_heic_is_accepted_by_the_page(empty_service: Running, open_tab: OpenTab) -> None:
-    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
-    content = io.BytesIO()
-    # 10 bits per sample, and turned by the camera
-    pixels = np.linspace(0, 65535, 64 * 96 * 3).astype(np.uint16).reshape(64, 96, 3)
-    pillow_heif.options.SAVE_HDR_TO_12_BIT = False
-    pillow_heif.from_bytes("RGB;16", (96, 64), pixels.tobytes()).save(content, exif=exif_with_orientation(6))
-    tab = open_tab(empty_service)
-    tab.drop({"lake.heic": content.getvalue()})
+    tab.drop({name: pictures.encoded(pictures.photo(64, 48), kind)})
     tab.wait_for_count("Done", 1)
     # until the result is loaded, another note says that there is nothing to show
     tab.wait("document.querySelector('.compare-note')?.textContent.includes(\"can't show the original\")")
-    assert downloaded(tab) == ["lake.heic", "picture-1-en.jpg", "picture-1-en.webp"]
-    (job,) = empty_service.client.get("/jobs").json()["data"]
-    result = Image.open(io.BytesIO(empty_service.client.get(f"/images/{job['image']['id']}/optimized").content))
-    assert result.size == (64, 96)
-
-
-def exif_with_orientation(orientation: int) -> bytes:
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif.tobytes()
+    assert downloaded(tab) == [name, "picture-1-en.jpg", "picture-1-en.webp"]
 
 
 def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
