@@ -98,7 +98,6 @@ def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "named"),
     [
-        (b"", "empty"),
         (b"Dear diary, today\n", "text"),
         ("Grüße aus München – schön hier".encode(), "text"),
         (b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', "SVG"),
@@ -337,11 +336,12 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
     for data, came in (
         (pictures.avif_with_metadata(), "an AVIF"),
         (b"%PDF-1.7\n", "a PDF"),
-        
     ):
         with pytest.raises(UnsupportedImage) as refused:
             probe(pictures.write(tmp_path, data), MAX_PIXELS, accepted)
         assert refused.value.errors["image"] == [f"Expected a picture as JPEG, PNG, GIF or WebP, but got {came}."]
+    with pytest.raises(UnsupportedImage, match=r"^The file is empty\.$"):
+        probe(pictures.write(tmp_path, b""), MAX_PIXELS, accepted)
     with pytest.raises(UnsupportedImage, match=r"^Expected a picture as JPEG, but got a PNG\.$"):
         probe(pictures.write(tmp_path, pictures.png_with_metadata()), MAX_PIXELS, [Format.JPEG])
     assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), MAX_PIXELS, accepted).format is Format.JPEG
