@@ -28,12 +28,13 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "data"
+        self.working_directory = ROOT
         self._environment = {"XDG_CONFIG_HOME": str(folder / "config"), "HOME": str(folder)}
 
     def start(self, *arguments: object, **settings: object) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "imgproc_local", *map(str, arguments)],
-            cwd=ROOT,
+            cwd=self.working_directory,
             env=clean_environment(**{"data_dir": self.data, "codec_threads": 2, **settings}) | self._environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

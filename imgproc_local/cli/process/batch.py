@@ -238,9 +238,10 @@ def open_batch(config: Config, publisher: Publisher) -> Iterator[Batch]:
     """A batch with worker processes of its own, which end with the block. Raises: SettingInvalid."""
     at_once = config.codec_threads or core_count()
     service = compression_service(config)
+    out = publisher.folder.path.absolute()  # workers have another working directory
     with (
         # in the output folder, where the next run deletes it after a kill; a thread that did not stop may still write
-        TemporaryDirectory(PART_SUFFIX, PART_PREFIX, publisher.folder.path, ignore_cleanup_errors=True) as folder,
+        TemporaryDirectory(PART_SUFFIX, PART_PREFIX, out, ignore_cleanup_errors=True) as folder,
         open_stages(config, Path(folder), at_once=at_once, service=service) as direct,
     ):
         batch = Batch(config, publisher, direct, Path(folder), at_once + PICTURES_BESIDE)
