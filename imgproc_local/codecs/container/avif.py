@@ -429,12 +429,10 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with its EXIF and its XMP replaced by those of `blocks`, and without what else readers do not need.
 
     That is zeroed, so that nothing moves: thumbnails, items of metadata, private boxes and properties, names, bytes
-    after the end of a table. A block is written into the item that the file has for it; a file that has only the other
-    one does not get it, because it would grow by it. `blocks.icc` is ignored: every profile in the file is written anew
-    in its place.
+    after the end of a table. A block is written into the item that the file has for it, or into a new one.
+    `blocks.icc` is ignored: every profile in the file is written anew in its place.
     """
-    present = {name for name, _ in metadata_items(data)} | ({"xmp"} if xmp_box(data) is not None else set())
-    new = {name: block for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp)) if block and name in present}
+    new = {name: block for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp)) if block}
     whole = bytearray(data)
     for item in thumbnails(data):
         whole[item.kind_at : item.kind_at + 4] = b"free"

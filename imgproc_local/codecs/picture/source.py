@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.metadata import record
@@ -49,10 +49,13 @@ class Source(Struct, frozen=True):
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
+        container, is_avif = FORMATS[self.info.format].container, self.info.format is Format.AVIF
         # in an AVIF, the orientation is a property of the item
-        orientation = 1 if self.info.format is Format.AVIF else self.info.orientation
-        blocks = self.blocks_for(self.info.format, orientation=orientation)
-        return FORMATS[self.info.format].container.with_blocks(self.data, blocks)
+        blocks = self.blocks_for(self.info.format, orientation=1 if is_avif else self.info.orientation)
+        if is_avif:  # metadata is replaced in place, so a block of a kind that the file does not have would enlarge it
+            own = container.read_blocks(self.data)
+            blocks = structs.replace(blocks, exif=own.exif and blocks.exif, xmp=own.xmp and blocks.xmp)
+        return container.with_blocks(self.data, blocks)
 
 
 @contextmanager
