@@ -106,13 +106,7 @@ def run_stages(
 
 def _result(direct: DirectStages, stage: Stage, work: WorkItem) -> StageResult:
     with nullcontext() if direct.lanes is None else direct.lanes.room_for(work.info.pixels):
-        token = CancellationToken(direct.timeout_s)
-
-        def check_stop() -> None:
-            if direct.cancelled.is_set():
-                token.cancel()
-            token.check()
-
+        check_stop = CancellationToken(direct.timeout_s, direct.cancelled).check
         began_s = time.monotonic()
         output, message = None, ""
         try:

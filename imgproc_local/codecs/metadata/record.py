@@ -1,8 +1,9 @@
 """The record of a picture: the words and rights in its metadata, read once by meaning and written in one form.
 
 `read_record` merges XMP, IPTC-IIM, PNG texts, GIF comments and EXIF into XMP properties, whose model holds all that the
-others can say. `blocks_for` writes the record into a result, the same way whatever block the words came from: one XMP
-packet, EXIF's copyright, artist, description and orientation, and in a JPEG the IPTC-IIM datasets of the same meaning.
+others can say. `blocks_for` writes the record into a result, the same way whatever block the words came from: EXIF's
+copyright, artist, description and orientation and, unless they say it all, one XMP packet and in a JPEG the IPTC-IIM
+datasets of the same meaning.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
@@ -125,17 +126,18 @@ def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
     fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
     exif_block = exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES)
-    in_exif = {name for tag, name in exif.FIELDS.items() if fields.get(tag) and _is_one_text(written, name)}
-    if target is not Format.GIF and in_exif.issuperset(written.properties):
+    stored = exif.read_ifd(exif_block)  # without a text that is too long for it
+    in_exif = {name for tag, name in exif.FIELDS.items() if stored.text(tag) == fields.get(tag)}
+    if target is not Format.GIF and all(name in in_exif and _is_one_text(written, name) for name in written.properties):
         return Blocks(exif_block, None, None, record.icc)  # EXIF alone says it in a third of the bytes
     datasets = [(number, text) for number, name in iptc.DATASETS.items() for text in written.texts(name)]
     return Blocks(exif_block, xmp.write(elements), iptc.write(datasets) if is_jpeg else None, record.icc)
 
 
 def _is_one_text(record: Record, name: str) -> bool:
-    """Whether a property is one text of which no language is known."""
-    if name not in _LANGUAGE_ALTERNATIVES:
-        return len(record.texts(name)) == 1
+    """Whether a property is one text of which no language is known. In EXIF, a semicolon separates creators."""
+    if name in _ARRAYS:
+        return len(record.texts(name)) == 1 and ";" not in record.texts(name)[0]
     return [language for language, _ in xmp.language_items(record.properties, name)] == ["x-default"]
 
 

@@ -10,12 +10,15 @@ from msgspec import structs
 
 from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import Blocks
+from imgproc_local.codecs.metadata.record import blocks_for, read_record
 from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
+from tests.faults.floods import packet
 
 MAX_PIXELS = 10**9
 TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)
@@ -365,3 +368,24 @@ def test_words_of_xmp_are_written_into_exif_and_in_a_jpeg_into_iptc(tmp_path: Pa
         expected = {116: ["© Example"], 80: ["Ada", "Bo"], 120: ["A boat"]} if file_format is Format.JPEG else {}
         texts = iptc.read(blocks.iptc).texts
         assert {number: texts[number] for number in texts if number in iptc.DATASETS} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "is_only_exif"),
+    [
+        ("description", ["A boat"], True),
+        ("creator", ["Ada Example"], True),
+        ("creator", ["Ada; Example"], False),
+        ("creator", ["Ada", "Example"], False),
+        ("subject", ["boat"], False),
+    ],
+)
+def test_exif_alone_is_written_where_it_says_all(name: str, texts: list[str], *, is_only_exif: bool) -> None:
+    entries = "".join(f'<rdf:li xml:lang="x-default">{text}</rdf:li>' for text in texts)
+    kind = {"description": "Alt", "creator": "Seq", "subject": "Bag"}[name]
+    xmp_block = packet(f"<dc:{name}><rdf:{kind}>{entries}</rdf:{kind}></dc:{name}>")
+    record = read_record(Blocks(xmp=xmp_block), KeepLocation.CITY)
+    written = blocks_for(record, Format.JPEG)
+    assert (written.xmp is None) == is_only_exif
+    assert read_record(written, KeepLocation.CITY).texts(xmp.DC + name) == record.texts(xmp.DC + name)
+    assert record.texts(xmp.DC + name) == texts
