@@ -7,36 +7,26 @@ was killed: a result that exists with the same content counts as written.
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, structs
 
 from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, with_earlier_results
 from imgproc_local.archive.stores import SourceObject, Store
-from imgproc_local.batch.files import (
-    SIDECAR_ENDING,
-    ResultFile,
-    converted_ending,
-    fallback_name,
-    optimized_ending,
-    sidecar_content,
-)
+from imgproc_local.batch.files import LocalFile, ResultFile, fallback_name, result_files, texts_of
 from imgproc_local.batch.request import BatchRequest
 from imgproc_local.codecs.picture.probe import detect, max_local_bytes, opened, probe
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import BadImage, ServiceError, StorageFailed, UnsupportedImage
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.errors import BadImage, StorageFailed, UnsupportedImage
+from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
 from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
-from imgproc_local.engine.results import TextsWork, write_texts
-from imgproc_local.engine.stage import Output
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
 
@@ -57,15 +47,6 @@ class Tools(Struct, frozen=True):
 
 class _Failed(Exception):
     """The picture has no results. The arguments are the outcome, the kind of the failure, and why."""
-
-
-class _LocalFile(Struct, frozen=True):
-    """A result before it is written to the target, under the `archive_name` of the picture with `ending`."""
-
-    kind: Literal["optimized", "converted", "sidecar"]
-    file: Path
-    ending: str
-    format: Format | None = None
 
 
 def process_picture(tools: Tools, pending: PendingPicture) -> Row:
@@ -167,10 +148,12 @@ def _write(tools: Tools, pending: PendingPicture, row: Row, results: list[StageR
     """
     key, earlier = pending.picture.key, pending.earlier
     same = earlier if earlier is not None and earlier.sha256 == row.sha256 else None
-    outputs = {result.stage: result.output for result in results if result.output is not None}
-    texts = outputs[StageName.ANALYZE].texts if StageName.ANALYZE in outputs else ()
-    files, problems = _local_files(tools, row, outputs, staged)
-    row = structs.replace(row, problems=(*row.problems, *problems))
+    assert row.format is not None
+    texts = texts_of(results)
+    files, problems = result_files(
+        tools.direct, tools.request, PurePosixPath(row.source), staged, row.format, results, staged.parent
+    )
+    row = structs.replace(row, problems=(*row.problems, *(Problem(None, problem) for problem in problems)))
     if row.problems:
         row = structs.replace(row, outcome="failed", failure="picture")
         if not files:
@@ -191,45 +174,6 @@ def _write(tools: Tools, pending: PendingPicture, row: Row, results: list[StageR
     return row
 
 
-def _local_files(
-    tools: Tools, row: Row, outputs: dict[StageName, Output], staged: Path
-) -> tuple[list[_LocalFile], list[Problem]]:
-    """The results as local files, and why some have no texts. A result may be the original, in the file `staged`."""
-    assert row.format is not None
-    picture = PurePosixPath(row.source)
-    texts = outputs[StageName.ANALYZE].texts if StageName.ANALYZE in outputs else ()
-    files: list[_LocalFile] = []
-    problems: list[Problem] = []
-    ending = optimized_ending(picture, row.format)
-    if optimized := outputs.get(StageName.OPTIMIZE):
-        file = staged if optimized.path is None else Path(optimized.path).rename(staged.with_name("optimized"))
-        ending = optimized_ending(picture, optimized.format or row.format)
-        files.append(_LocalFile("optimized", file, ending, optimized.format or row.format))
-    if (converted := outputs.get(StageName.CONVERT)) and converted.path is not None and converted.format is not None:
-        file = Path(converted.path).rename(staged.with_name("converted"))
-        files.append(_LocalFile("converted", file, converted_ending(converted.format, ending), converted.format))
-    if tools.request.write_metadata and texts:
-        for number, result in enumerate(files):
-            try:
-                files[number] = structs.replace(result, file=_with_texts(tools, result, texts))
-            except StorageFailed:
-                raise
-            except ServiceError as error:
-                problems.append(Problem(None, f"The texts are not in the {result.kind} file: {error.message}"))
-    if tools.request.sidecar and (content := sidecar_content(texts)) is not None:
-        file = staged.with_name("sidecar")
-        file.write_bytes(content)
-        files.append(_LocalFile("sidecar", file, SIDECAR_ENDING))
-    return files, problems
-
-
-def _with_texts(tools: Tools, result: _LocalFile, texts: tuple[Translation, ...]) -> Path:
-    assert result.format is not None
-    work = TextsWork(bytes(result.file), result.format, texts, tools.request.overwrite)
-    written = write_texts(tools.direct.workers, tools.direct.timeout_s, work, threading.Event())
-    return written.rename(result.file.with_name(f"{result.kind}-with-texts"))
-
-
 def _recorded(text: Translation, key: str) -> Translation:
     """A text as the manifest has it: with the file name of an archive, and empty if a person has to write it."""
     alt_text = "" if text.needs_text else text.seo_alt_text
@@ -244,11 +188,11 @@ def _remove_results(target: Store, earlier: Row, remaining: Collection[ResultFil
                 target.remove(file.path)
 
 
-def _with_written(target: Store, row: Row, result: _LocalFile, path: str) -> Row:
+def _with_written(target: Store, row: Row, result: LocalFile, path: str) -> Row:
     """The row after a result was written; with a problem if the path is taken by another file. Raises: OSError."""
-    sha256 = hash_file(result.file)
-    if target.create(path, result.file) or target.sha256(path) == sha256:
-        file: Any = ResultFile(encodable_text(path), sha256, result.file.stat().st_size, result.format)
+    sha256 = hash_file(result.path)
+    if target.create(path, result.path) or target.sha256(path) == sha256:
+        file: Any = ResultFile(encodable_text(path), sha256, result.path.stat().st_size, result.format)
         return structs.replace(row, **{result.kind: file})
     message = f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command again."
     problems = (*row.problems, Problem(None, message))
