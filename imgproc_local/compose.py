@@ -23,7 +23,7 @@ from imgproc_local.domain.plan import Prices, target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
-from imgproc_local.engine.exporter import Exporter
+from imgproc_local.engine.exports import Exporter
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options

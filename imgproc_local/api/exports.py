@@ -20,8 +20,7 @@ from imgproc_local.api.wire import ExportPreview, ExportPreviewBody
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.engine.export_plan import ExportPlan
-from imgproc_local.engine.exporter import Export, ExportBroken
+from imgproc_local.engine.exports import Export, ExportBroken, ExportPlan
 
 log = logging.getLogger(__name__)
 

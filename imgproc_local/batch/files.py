@@ -23,7 +23,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.engine.direct import DirectStages, StageResult
-from imgproc_local.engine.export_plan import BYTE_ORDER_MARK, escape_formula
+from imgproc_local.engine.exports import BYTE_ORDER_MARK, escape_formula
 from imgproc_local.engine.results import TextsWork, write_texts
 
 SIDECAR_ENDING = ".xmp"

@@ -20,7 +20,7 @@ from imgproc_local.api.exports import ArchiveResponse, archive_stem, preview, re
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
-from imgproc_local.engine.exporter import require_complete
+from imgproc_local.engine.exports import require_complete
 from imgproc_local.web.guard import get
 
 MAX_TICKETS = 16

@@ -18,7 +18,7 @@ from PIL import Image
 
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.exporter import Export, ExportBroken
+from imgproc_local.engine.exports import Export, ExportBroken
 from imgproc_local.server import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,52 +13,65 @@ from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.export_plan import ArchiveNames, csv_table, make_plan
+from imgproc_local.engine.exports import csv_table, make_plan
 
 # ---- names ----
 
-JPEG_AND_WEBP = {"optimized": "jpg", "converted": "webp"}
+JPEG, WEBP = Format.JPEG, Format.WEBP
+
+
+def names_of(*images: Job, variants: tuple[Any, ...] = ("optimized", "converted", "original")) -> list[str]:
+    return [file.name for file in make_plan(ExportFields(variants=variants), images, {}).files]
 
 
 @pytest.mark.parametrize(
-    ("stems", "extensions", "expected"),
+    ("stems", "formats", "expected"),
     [
-        (["red-boat"], JPEG_AND_WEBP, ["red-boat.jpg", "red-boat.webp"]),
-        (["a"], {"optimized": "webp", "converted": "webp"}, ["a.webp", "a-converted.webp"]),
-        (["a"], {"optimized": "jpg", "original": "jpg"}, ["a.jpg", "a-original.jpg"]),
-        (["a", "A", "a"], {"optimized": "jpg"}, ["a.jpg", "A-2.jpg", "a-3.jpg"]),
-        (["a", "a-2", "a"], {"optimized": "jpg"}, ["a.jpg", "a-2.jpg", "a-3.jpg"]),
-        (["a", "a-converted"], {"optimized": "webp", "converted": "webp"},
+        (["red-boat"], [JPEG, WEBP], ["red-boat.jpg", "red-boat.webp"]),
+        (["a"], [WEBP, WEBP], ["a.webp", "a-converted.webp"]),
+        (["a", "A", "a"], [JPEG], ["a.jpg", "A-2.jpg", "a-3.jpg"]),
+        (["a", "a-2", "a"], [JPEG], ["a.jpg", "a-2.jpg", "a-3.jpg"]),
+        (["a", "a-converted"], [WEBP, WEBP],
          ["a.webp", "a-converted.webp", "a-converted-2.webp", "a-converted-2-converted.webp"]),
-        (["e\u0301t\u00e9", "\u00e9te\u0301"], {"optimized": "jpg"}, ["e\u0301t\u00e9.jpg", "\u00e9te\u0301-2.jpg"]),
-        (["CON", "..", "a:b"], {"optimized": "jpg"}, ["_CON.jpg", "image.jpg", "a_b.jpg"]),
-        (["x" * 300], {"optimized": "jpg"}, ["x" * 120 + ".jpg"]),
+        (["alt", "\u00e9te\u0301", "e\u0301t\u00e9"], [JPEG], ["alt.jpg", "\u00e9te\u0301.jpg", "e\u0301t\u00e9-2.jpg"]),
+        (["CON", "..", "a:b"], [JPEG], ["_CON.jpg", "image.jpg", "a_b.jpg"]),
+        (["x" * 300], [JPEG], ["x" * 120 + ".jpg"]),
     ],
 )  # fmt: skip
 def test_names_are_unique_and_can_be_created_everywhere(
-    stems: list[str], extensions: dict[str, str], expected: list[str]
+    stems: list[str], formats: list[Format], expected: list[str]
 ) -> None:
-    names = ArchiveNames(["p"], mark_originals=True)
-    assert [name for stem in stems for name in names.add("p", stem, extensions).values()] == expected  # type: ignore[arg-type]
+    images = [image_with(Translation("en", stem, "A.", TextSource.VISION), formats=formats) for stem in stems]
+    assert names_of(*images, variants=("optimized", "converted")) == expected
+
+
+def test_an_original_beside_results_is_marked() -> None:
+    image = image_with(Translation("en", "a", "A.", TextSource.VISION))
+    assert names_of(image, variants=("optimized", "original")) == ["a.jpg", "a-original.jpg"]
+    assert names_of(image, variants=("original",)) == ["a.jpg"]
 
 
 def test_each_of_several_projects_has_a_folder() -> None:
     projects = ["Sommer / 2026.", "sommer _ 2026", "alt.csv", "AUX"]
-    names = ArchiveNames(projects, mark_originals=False)
-    listed = [names.add(project, "a", {"optimized": "jpg"})["optimized"] for project in projects]
-    assert listed == ["Sommer _ 2026/a.jpg", "sommer _ 2026-2/a.jpg", "alt.csv-2/a.jpg", "_AUX/a.jpg"]
+    images = [image_with(Translation("en", "a", "A.", TextSource.VISION), project=project) for project in projects]
+    assert names_of(*images, variants=("optimized",)) == [
+        "Sommer _ 2026/a.jpg", "sommer _ 2026-2/a.jpg", "alt.csv-2/a.jpg", "_AUX/a.jpg"
+    ]  # fmt: skip
 
 
 # ---- tables ----
 
 
-def image_with(*texts: Translation, name: str = "a.jpg") -> Job:
-    optimized = StoredFile("1", 1, Format.JPEG)
+def image_with(
+    *texts: Translation, name: str = "a.jpg", project: str = "p", formats: Sequence[Format] = (Format.JPEG,)
+) -> Job:
+    """A job with texts, and an optimized and perhaps a converted file in `formats`."""
+    makers = zip((StageName.OPTIMIZE, StageName.CONVERT), formats, strict=False)
     stages = (
         StageRecord(StageName.ANALYZE, StageState.DONE),
-        StageRecord(StageName.OPTIMIZE, StageState.DONE, file=optimized),
+        *(StageRecord(stage, StageState.DONE, file=StoredFile("1", 1, kind)) for stage, kind in makers),
     )
-    details = JobDetails("p", tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8))
+    details = JobDetails(project, tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8))
     return Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
                translations=texts, details=details)  # fmt: skip
 

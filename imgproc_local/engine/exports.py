@@ -1,0 +1,643 @@
+"""Exports: ZIP files of results with their texts, made while they are sent.
+
+What an archive contains is decided before its first byte is sent (`make_plan`). Each entry is made as a whole, in
+memory or, above `_MAX_MEMORY_BYTES`, in a temporary file, and sent when it is complete: its header has its size and
+CRC-32, because programs that unpack a stream, such as Java's and the local page, can't read a stored entry whose size
+follows it.
+
+Invariants: a complete archive contains every planned file, undamaged. Every stored file is compared with its SHA-256
+before its first byte is sent; if one is missing or damaged, the archive is broken off before its end. Every system can
+unpack the archive: a name can be created everywhere (`domain.filename`), and two names differ in more than the case or
+the Unicode form of their letters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import logging
+import os
+import re
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+from zipfile import ZipFile, ZipInfo
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local.domain.errors import (
+    ExportIncomplete,
+    InvalidRequest,
+    NotFound,
+    ServiceError,
+    ServiceStopping,
+    TooManyExports,
+)
+from imgproc_local.domain.export import (
+    MAX_IMAGES,
+    VARIANTS,
+    ExportFields,
+    ExportProblems,
+    MissingFile,
+    MissingReason,
+    NeededText,
+    Variant,
+)
+from imgproc_local.domain.filename import download_name
+from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
+from imgproc_local.engine.results import TextsWork
+from imgproc_local.engine.workers import WorkerError
+from imgproc_local.storage.blobs import Blobs
+from imgproc_local.storage.jobs import Jobs
+
+log = logging.getLogger(__name__)
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Without it, Excel reads a table as text in the system's own encoding."""
+_COLUMNS = ("file", "original_filename", "language", "seo_filename", "alt_text", "source", "needs_text", "variant")
+_FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+"""Where a spreadsheet would find a formula: at the start of a cell, and inside it after a character that separates
+cells or rows. If the list separator is `;`, as in German and French, Excel splits the line there, quoted or not.
+Source: OWASP, "CSV Injection".
+"""
+_EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
+"""The earliest time that a ZIP entry can have. Entries have no time zone; theirs is UTC."""
+_CHUNK_BYTES = 512 * 1024
+_MAX_MEMORY_BYTES = 8 * 1024 * 1024
+
+WriteTexts = Callable[[TextsWork, threading.Event], Path]
+"""Writes texts into a copy of a picture and returns its temporary file. Blocks; raises soon after the event is set.
+
+Raises: ServiceError, WorkerError.
+"""
+Send = Callable[[bytes], Awaitable[None]]
+"""Sends a piece of the archive, and returns when the next one may follow."""
+
+
+# ---- what an archive contains ----
+
+
+class PlannedFile(Struct, frozen=True):
+    """A stored file and its name in the archive. `gets_texts` says whether alt texts are to be written into it."""
+
+    name: str
+    variant: Variant
+    stored: StoredFile
+    gets_texts: bool
+
+
+class PlannedImage(Struct, frozen=True):
+    """The image of a job, and its files in the archive."""
+
+    job: Job
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def project(self) -> str:
+        return _project(self.job)
+
+    @property
+    def created_at(self) -> datetime:
+        return max(datetime.fromisoformat(self.job.created_at), _EARLIEST)
+
+
+class ExportPlan(Struct, frozen=True):
+    """The content of one archive, and what is missing from it. The same request and data give the same plan.
+
+    A plan that has `problems` can still be exported.
+    """
+
+    images: tuple[PlannedImage, ...] = ()
+    problems: ExportProblems = ExportProblems()
+
+    @property
+    def files(self) -> list[PlannedFile]:
+        return [file for image in self.images for file in image.files]
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of all files as they are stored, without texts and tables."""
+        return sum(file.stored.size_bytes for file in self.files)
+
+
+def make_plan(request: ExportFields, jobs: Sequence[Job], unusable: Mapping[str, MissingReason]) -> ExportPlan:
+    """The plan for the images of `jobs`, in their order. `unusable` has missing and damaged files, by their SHA-256."""
+    needs_text: list[NeededText] = []
+    missing: list[MissingFile] = []
+    chosen = [(job, _choose_files(job, request, unusable, missing)) for job in jobs]
+    names = _Names([_project(job) for job, files in chosen if files])
+    marks_originals = any(variant != "original" for variant in request.variants)
+    images = []
+    for job, files in chosen:
+        languages = tuple(text["language_code"] for text in _texts(job) if text["needs_text"])
+        if files and languages:
+            needs_text.append(NeededText(job.image_id, job.original_filename, languages))
+        stem, endings = _stem(job, request.language), _endings(files, marks_originals=marks_originals)
+        stem = names.add(_project(job), stem, endings.values()) if files else stem
+        # originals are exported as they were uploaded
+        gets_texts = request.write_texts and any(text.belongs_in_files for text in job.translations)
+        planned = (
+            PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
+            for variant, stored in files.items()
+        )
+        images.append(PlannedImage(job, tuple(planned)))
+    return ExportPlan(tuple(images), ExportProblems(tuple(needs_text), tuple(missing)))
+
+
+def require_complete(request: ExportFields, plan: ExportPlan) -> None:
+    """Raises `ExportIncomplete` if texts or files are missing and the request does not allow that."""
+    problems = ExportProblems(
+        needs_text=() if request.allow_needs_text else plan.problems.needs_text,
+        missing=() if request.allow_missing else plan.problems.missing,
+    )
+    if problems.needs_text or problems.missing:
+        raise ExportIncomplete(problems)
+
+
+def _project(job: Job) -> str:
+    assert job.details is not None
+    return job.details.project_name
+
+
+def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, int]:
+    """The sizes of the requested files by their SHA-256, without files that were removed because of their age."""
+    files = [_stored_files(job)[variant] for job in jobs for variant in _variants(job, request)]
+    return {file.sha256: file.size_bytes for file in files if file is not None and not file.expired}
+
+
+def _choose_files(
+    job: Job, request: ExportFields, unusable: Mapping[str, MissingReason], missing: list[MissingFile]
+) -> dict[Variant, StoredFile]:
+    """The files of `job` for the archive, by variant. Those that are missing from it are added to `missing`."""
+    files: dict[Variant, StoredFile] = {}
+    reasons: dict[Variant, MissingReason] = {}
+    for variant in _variants(job, request):
+        stored, state = _stored_files(job)[variant], _states(job).get(variant)
+        reason: MissingReason | None
+        if stored is not None:
+            reason = "removed" if stored.expired else unusable.get(stored.sha256)
+        elif state is None:
+            reason = "not_requested"
+        else:
+            reason = "failed" if state is StageState.FAILED else "unfinished"
+        if reason is not None:
+            reasons[variant] = reason
+        elif stored is not None:
+            files[variant] = stored
+    missing.extend(
+        MissingFile(job.image_id, job.original_filename, variant, reason)
+        for variant, reason in reasons.items()
+        # a job of one operation lacks the other results on purpose; a requested image without any file is reported
+        if reason != "not_requested" or not (files or request.images is None)
+    )
+    return files
+
+
+def _variants(job: Job, request: ExportFields) -> list[Variant]:
+    """The variants of `job` that the request asks for. `best` is resolved to one of them.
+
+    It is the smaller of the job's results. One that is not finished is preferred, so that it is reported as missing.
+    """
+    wanted = set(request.variants)
+    if "best" in wanted:
+        states, stored = _states(job), _stored_files(job)
+        not_failed = [variant for variant, state in states.items() if state is not StageState.FAILED]
+        sizes = {variant: file.size_bytes for variant, file in stored.items() if file is not None}
+        wanted.add(min(not_failed or list(states) or ["optimized"], key=lambda variant: sizes.get(variant, 0)))
+    return [variant for variant in VARIANTS if variant in wanted]
+
+
+def _stored_files(job: Job) -> dict[Variant, StoredFile | None]:
+    return {"optimized": job.optimized, "converted": job.converted, "original": job.original}
+
+
+def _states(job: Job) -> dict[Variant, StageState]:
+    """The states of the stages that make files, by the variant that they make."""
+    variants: dict[StageName, Variant] = {StageName.OPTIMIZE: "optimized", StageName.CONVERT: "converted"}
+    return {variants[stage.name]: stage.state for stage in job.stages if stage.name in variants}
+
+
+# ---- names ----
+
+
+class _Names:
+    """The names that are used in one archive. If there are several projects, each has a folder of its own."""
+
+    def __init__(self, projects: Sequence[str]) -> None:
+        self._used = {"alt.csv", "alt.json"}
+        self._last_number: dict[str, int] = {}
+        self._folders: dict[str, str] = {}
+        if len(set(projects)) > 1:
+            for project in dict.fromkeys(projects):
+                # names are shorter than file systems allow: Windows limits a whole path to 259 characters
+                folder = download_name(_cut(project, 60).rstrip(". "), "")
+                self._folders[project] = self._numbered(folder, [""]) + "/"
+
+    def add(self, project: str, stem: str, endings: Iterable[str]) -> str:
+        """The common stem of the names of one image's files, which differ in their endings.
+
+        If one of the names is taken by another image, `-2`, `-3` … is added to the stem.
+        """
+        stem = download_name(_cut(stem, 120), ".x").removesuffix(".x")
+        return self._numbered(self._folders.get(project, "") + stem, list(endings))
+
+    def _numbered(self, stem: str, endings: Sequence[str]) -> str:
+        """`stem`, numbered if it is taken with one of `endings`. Marks the resulting names as used."""
+        key = _comparable(stem)
+        number = self._last_number.get(key, 0)
+        while True:
+            number += 1
+            candidate = stem if number == 1 else f"{stem}-{number}"
+            names = {_comparable(candidate + ending) for ending in endings}
+            if not names & self._used:
+                self._used |= names
+                self._last_number[key] = number
+                return candidate
+
+
+def _endings(files: Mapping[Variant, StoredFile], *, marks_originals: bool) -> dict[Variant, str]:
+    """What follows the stem: `.jpg`, or `-converted.jpg` for a second file with the same extension.
+
+    With `marks_originals`, the names of originals end in `-original`, because the archive has results too.
+    """
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    endings: dict[Variant, str] = {}
+    for variant, stored in files.items():
+        plain = f".{FORMATS[stored.format].extensions[0]}"
+        is_marked = plain in endings.values() or (variant == "original" and marks_originals)
+        endings[variant] = f"-{variant}{plain}" if is_marked else plain
+    return endings
+
+
+def _stem(job: Job, language: str | None) -> str:
+    """The stem of the names of an image's files: its file name in `language`, else in its first language with one.
+
+    An image without any keeps the name of the uploaded file.
+    """
+    names = {text.language_code: text.seo_filename for text in job.translations if text.seo_filename}
+    return names.get(language or "") or next(iter(names.values()), "") or PurePosixPath(job.original_filename).stem
+
+
+def _comparable(name: str) -> str:
+    """The same for all names that some file system does not distinguish."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    return text.encode()[:max_bytes].decode("utf-8", "ignore")
+
+
+# ---- tables: `alt.csv` is for spreadsheets, `alt.json` for programs ----
+
+
+def _texts(job: Job) -> list[dict[str, Any]]:
+    """The text in each requested language. If it was not written, the source is None.
+
+    An alt text that says nothing about the content is empty: a person has to write one.
+    """
+    assert job.details is not None
+    texts = {text.language_code: text for text in job.translations}
+    has_analysis = any(stage.name is StageName.ANALYZE for stage in job.stages)
+    described = [(code, texts.get(code)) for code in (job.details.languages if has_analysis else ())]
+    return [
+        {
+            "language_code": code,
+            "seo_filename": text.seo_filename if text else "",
+            "seo_alt_text": text.seo_alt_text if text and not text.needs_text else "",
+            "source": text.source if text else None,
+            "needs_text": text.needs_text if text else True,
+        }
+        for code, text in described
+    ]
+
+
+def csv_table(images: Iterable[PlannedImage]) -> Iterator[bytes]:
+    """One row per file and language, in the format of RFC 4180. Formulas are escaped.
+
+    If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
+    """
+    yield BYTE_ORDER_MARK + _csv_rows([_COLUMNS])
+    for planned in images:
+        texts = [
+            (*list(text.values())[:3], text["source"] or "", str(text["needs_text"]).lower())
+            for text in _texts(planned.job)
+        ]
+        yield _csv_rows(
+            (file.name, planned.job.original_filename, *cells, file.variant)
+            for file in planned.files
+            for cells in texts or [("",) * 5]
+        )
+
+
+def _json_data(
+    images: Sequence[PlannedImage],
+    exported: Sequence[Sequence[Mapping[str, Any]]],
+    failures: Sequence[Mapping[str, str]],
+    missing: Sequence[MissingFile],
+) -> Iterator[bytes]:
+    """The images with their `exported` files and texts."""
+    yield b'{"images": ['
+    for number, (planned, files) in enumerate(zip(images, exported, strict=True)):
+        job = planned.job
+        image = {
+            "image_id": job.image_id,
+            "job_id": job.id,
+            "original_filename": job.original_filename,
+            "project": planned.project,
+            "created_at": job.created_at,
+            "files": files,
+            "translations": _texts(job),
+        }
+        yield (b",\n" if number else b"\n") + msgspec.json.encode(image)
+    yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
+    yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
+
+
+def _csv_rows(rows: Iterable[Sequence[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows([escape_formula(cell) for cell in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def escape_formula(cell: str) -> str:
+    """The cell, with an apostrophe before each part that a spreadsheet would evaluate as a formula."""
+    return _FORMULA.sub(r"\1'", cell)
+
+
+# ---- one archive ----
+
+
+class ExportBroken(Exception):
+    """The archive can't be completed; the message says why. What was sent must not look complete to the client."""
+
+
+class Export:
+    """One archive. Its files stay leased until `close`, which must be called and closes the `resources`."""
+
+    def __init__(self, blobs: Blobs, write_texts: WriteTexts) -> None:
+        self.plan = ExportPlan()
+        self.resources = AsyncExitStack()
+        self._blobs = blobs
+        self._write_texts = write_texts
+        self._cancelled = threading.Event()
+        self._timeout: asyncio.Timeout | None = None
+        self._stopped_because: str | None = None
+
+    async def write(self, send: Send) -> None:
+        """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken."""
+        pieces = self._pieces()
+        ahead: asyncio.Task[bytes] | None = None
+        try:
+            async with asyncio.timeout(None) as self._timeout:
+                if self._stopped_because is not None:
+                    raise TimeoutError
+                ahead = _next_of(pieces)
+                while piece := await asyncio.shield(ahead):
+                    ahead = _next_of(pieces)
+                    await send(piece)
+        except TimeoutError:
+            raise ExportBroken(self._stopped_because or "It was stopped.") from None
+        finally:
+            self._timeout = None
+            self._cancelled.set()
+            if ahead is not None:
+                await asyncio.gather(ahead, return_exceptions=True)
+            await asyncio.to_thread(pieces.close)
+
+    def stop(self, reason: str) -> None:
+        """Break off the archive: now, or when `write` is called. The first call counts."""
+        if self._stopped_because is not None:
+            return
+        self._stopped_because = reason
+        if self._timeout is not None:
+            self._timeout.reschedule(asyncio.get_running_loop().time())
+
+    async def close(self) -> None:
+        await self.resources.aclose()
+
+    def _pieces(self) -> Generator[bytes]:
+        """The archive in pieces. Runs on threads, one after the other. Raises: ExportBroken."""
+        images = self.plan.images
+        newest = max((planned.created_at for planned in images), default=_EARLIEST)
+        exported: list[list[dict[str, Any]]] = []
+        failures: list[dict[str, str]] = []
+        try:
+            with _Window(self._blobs.incoming_folder) as window, ZipFile(window, "w") as archive:
+                for planned in images:
+                    exported.append([])
+                    for file in planned.files:
+                        exported[-1].append(self._add(archive, planned, file, failures))
+                        yield from window.complete()
+                missing = self.plan.problems.missing
+                tables = {"alt.csv": csv_table(images), "alt.json": _json_data(images, exported, failures, missing)}
+                for name, content in tables.items():
+                    with archive.open(_entry(name, newest), "w") as entry:
+                        entry.writelines(content)
+                    yield from window.complete()
+                archive.close()
+                yield from window.complete()
+        except OSError as error:
+            raise ExportBroken(f"It can't be made ({error.strerror}).") from error
+
+    def _add(
+        self, archive: ZipFile, planned: PlannedImage, file: PlannedFile, failures: list[dict[str, str]]
+    ) -> dict[str, Any]:
+        """Add a file, with its texts if it gets some; a failure to write them is added to `failures`.
+
+        Returns what `alt.json` says about the file.
+        """
+        sha256 = file.stored.sha256
+        with_texts = self._with_texts(planned, file, failures) if file.gets_texts else None
+        path = with_texts or self._blobs.path(sha256)
+        digest = hashlib.sha256()
+        try:
+            size_bytes = path.stat().st_size
+            entry = _entry(file.name, planned.created_at, size_bytes)
+            with path.open("rb") as source, archive.open(entry, "w") as target:
+                while chunk := source.read(_CHUNK_BYTES):
+                    digest.update(chunk)
+                    target.write(chunk)
+        except OSError as error:
+            raise ExportBroken(f"The file {sha256} can't be exported ({error.strerror}).") from error
+        finally:
+            if with_texts is not None:
+                with_texts.unlink(missing_ok=True)
+        if with_texts is None and digest.hexdigest() != sha256:
+            raise ExportBroken(f"The file {sha256} is damaged in the data folder.")
+        return {
+            "file": file.name,
+            "variant": file.variant,
+            "format": file.stored.format,
+            "size": size_bytes,
+            "sha256": digest.hexdigest(),
+            "texts_written": with_texts is not None,
+        }
+
+    def _with_texts(self, planned: PlannedImage, file: PlannedFile, failures: list[dict[str, str]]) -> Path | None:
+        """A temporary file with the texts, None if they can't be written.
+
+        Raises: ExportBroken; ServiceError or WorkerError, if the export was stopped.
+        """
+        stored = file.stored
+        damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
+        if damage is not None:
+            raise ExportBroken(f"The file {stored.sha256} is {damage} in the data folder.")
+        work = TextsWork(os.fsencode(self._blobs.path(stored.sha256)), stored.format, planned.job.translations)
+        try:
+            return self._write_texts(work, self._cancelled)
+        except (ServiceError, WorkerError) as error:
+            if self._cancelled.is_set():
+                raise
+            log.warning("No texts were written into the exported file %s: %s", stored.sha256, error)
+            message = error.message if isinstance(error, ServiceError) else "An unexpected error; see the log."
+            failures.append({"file": file.name, "message": message})
+            return None
+
+
+def _next_of(pieces: Iterator[bytes]) -> asyncio.Task[bytes]:
+    """Make the next piece on a thread; b"" after the last one."""
+    return asyncio.create_task(asyncio.to_thread(next, pieces, b""))
+
+
+def _entry(name: str, at: datetime, size_bytes: int = 0) -> ZipInfo:
+    entry = ZipInfo(name, at.timetuple()[:6])
+    entry.external_attr = 0o100644 << 16  # a regular file that everybody may read
+    entry.file_size = size_bytes  # zipfile makes room for a ZIP64 record if it is large
+    return entry
+
+
+class _Window(io.RawIOBase):
+    """The end of the archive, in which `ZipFile` can seek: what was not sent yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self._sent_bytes = 0
+        # closed in `close`
+        self._file = tempfile.SpooledTemporaryFile(_MAX_MEMORY_BYTES, dir=str(folder))  # noqa: SIM115
+
+    def complete(self) -> Iterator[bytes]:
+        """Everything up to the present position, in pieces. It can't be changed afterwards."""
+        self._file.seek(0)
+        while piece := self._file.read(_CHUNK_BYTES):
+            self._sent_bytes += len(piece)
+            yield piece
+        self._file.seek(0)
+        self._file.truncate()
+
+    def write(self, data: Any) -> int:
+        return int(self._file.write(data))
+
+    def tell(self) -> int:
+        return self._sent_bytes + int(self._file.tell())
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        assert whence == io.SEEK_SET
+        self._file.seek(offset - self._sent_bytes)
+        return offset
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+# ---- all archives ----
+
+
+class Exporter:
+    """The exports of all accounts."""
+
+    def __init__(self, jobs: Jobs, blobs: Blobs, write_texts: WriteTexts) -> None:
+        self._jobs = jobs
+        self._blobs = blobs
+        self._write_texts = write_texts
+        self._planning = asyncio.Semaphore(2)  # of all accounts: a call of `plan` may read every file of its plan
+        self._exports: list[tuple[str, Export]] = []
+        """The exports that are open, with their accounts."""
+        self._ended = False
+
+    async def plan(self, account_id: str, request: ExportFields) -> ExportPlan:
+        """What an archive would contain. Raises: InvalidRequest, NotFound, ServiceStopping."""
+        async with self._planning:
+            return await self._plan(request, await self._requested_jobs(account_id, request))
+
+    def require_room(self, account_id: str) -> None:
+        """Check that `open` would start an export now. Raises: TooManyExports, ServiceStopping."""
+        most_per_account = 2
+        if self._ended:
+            raise ServiceStopping
+        if sum(account_id == owner for owner, _ in self._exports) >= most_per_account:
+            raise TooManyExports(most_per_account, retry_after_s=10)
+
+    async def open(self, account_id: str, request: ExportFields) -> Export:
+        """An archive to be sent, which the caller closes.
+
+        Raises:
+            InvalidRequest, NotFound: the request names too many images, or something that the account does not have.
+            ExportIncomplete: texts or files are missing, and the request does not allow that.
+            TooManyExports, ServiceStopping: try again later.
+        """
+        self.require_room(account_id)
+        export = Export(self._blobs, self._write_texts)
+        opened = account_id, export
+        self._exports.append(opened)
+        export.resources.callback(self._exports.remove, opened)
+        try:
+            jobs = await self._requested_jobs(account_id, request)
+            await export.resources.enter_async_context(self._blobs.leased(_requested_files(request, jobs)))
+            export.plan = await self._plan(request, jobs)
+            require_complete(request, export.plan)
+        except BaseException:
+            await export.close()
+            raise
+        return export
+
+    def end(self) -> None:
+        """Break off every export and refuse new ones: the service is stopping."""
+        self._ended = True
+        for _, export in self._exports:
+            export.stop("The service is stopping.")
+
+    async def _requested_jobs(self, account_id: str, request: ExportFields) -> list[Job]:
+        """The jobs of the requested images, in the order of the request, else oldest first."""
+        if request.images is not None:
+            wanted = list(dict.fromkeys(image_id.lower() for image_id in request.images))
+            found = await self._jobs.ids_of_images(wanted, account_id)
+            unknown = [image_id for image_id in wanted if image_id not in found]
+            if unknown:
+                others = f" (and {len(unknown) - 1} more of the requested ones)" if len(unknown) > 1 else ""
+                raise NotFound(f"No image {unknown[0]!r}{others} in this account.")
+            return await self._jobs.several([found[image_id] for image_id in wanted], account_id)
+        project_id = None if request.project_id is None else request.project_id.lower()
+        if project_id is not None:
+            try:
+                await self._jobs.require_project(account_id, project_id)
+            except InvalidRequest as error:
+                raise NotFound(error.message) from error
+        job_ids = await self._jobs.finished_ids(account_id, project_id, MAX_IMAGES + 1)
+        if len(job_ids) > MAX_IMAGES:
+            problem = f"An export may have at most {MAX_IMAGES} images; there are more. Send project_id or images."
+            raise InvalidRequest({"images": [problem]})
+        return await self._jobs.several(job_ids, account_id)
+
+    async def _plan(self, request: ExportFields, jobs: Sequence[Job]) -> ExportPlan:
+        return await asyncio.to_thread(lambda: make_plan(request, jobs, self._find_unusable(request, jobs)))
+
+    def _find_unusable(self, request: ExportFields, jobs: Sequence[Job]) -> dict[str, MissingReason]:
+        """The files that are missing or damaged. Reads those that were not yet compared with their SHA-256."""
+        unusable: dict[str, MissingReason] = {}
+        for sha256, size_bytes in _requested_files(request, jobs).items():
+            if self._ended:
+                raise ServiceStopping
+            damage = self._blobs.find_damage(sha256, size_bytes)
+            if damage is not None:
+                log.error("The file %s of an export is %s in the data folder", sha256, damage)
+                unusable[sha256] = damage
+        return unusable
