@@ -209,9 +209,13 @@ def _variants(job: Job, request: ExportFields) -> list[Variant]:
     wanted = set(request.variants)
     if "best" in wanted:
         states, stored = _states(job), _stored_files(job)
-        not_failed = [variant for variant, state in states.items() if state is not StageState.FAILED]
-        sizes = {variant: file.size_bytes for variant, file in stored.items() if file is not None}
-        wanted.add(min(not_failed or list(states) or ["optimized"], key=lambda variant: sizes.get(variant, 0)))
+        made = [variant for variant in states if states[variant] is not StageState.FAILED]
+
+        def size_bytes(variant: Variant) -> int:
+            return file.size_bytes if (file := stored[variant]) else 0
+
+        candidates: list[Variant] = made or list(states) or ["optimized"]
+        wanted.add(min(candidates, key=size_bytes))
     return [variant for variant in VARIANTS if variant in wanted]
 
 
