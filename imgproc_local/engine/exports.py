@@ -215,7 +215,8 @@ def _variants(job: Job, request: ExportFields) -> list[Variant]:
             return file.size_bytes if (file := stored[variant]) else 0
 
         candidates: list[Variant] = made or list(states) or ["optimized"]
-        wanted.add(min(candidates, key=size_bytes))
+        best: Variant = min(candidates, key=size_bytes)
+        wanted.add(best)
     return [variant for variant in VARIANTS if variant in wanted]
 
 
