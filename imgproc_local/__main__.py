@@ -10,10 +10,10 @@ import sys
 
 def main() -> None:
     if sys.argv[1:2] == ["codec-worker"]:
-        from imgproc_local.engine import worker
+        from imgproc_local.engine import workers
 
         folder, parent_pid = sys.argv[2:]
-        worker.run(folder, int(parent_pid))
+        workers.run_worker(folder, int(parent_pid))
     elif sys.argv[1:2] == ["jpeg-packer"]:
         from imgproc_local.codecs.jpeg import repack
 

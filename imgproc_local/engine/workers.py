@@ -5,24 +5,34 @@ that passes the deadline, exceeds its memory limit or is no longer wanted is kil
 requests before crashes or exceeds its memory limit, the function is called once more, on a fresh worker: an earlier
 picture may be the cause.
 
+The service sends a worker one request at a time and receives one answer. A worker trusts the service, which sends it
+pickled functions and arguments. The service does not trust a worker, which handles pictures from strangers: an answer
+is MessagePack, and is decoded only as the type that the function returns.
+
 Invariant: `run` returns or raises soon after `check_stop` raises, whatever the function does.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import importlib
 import logging
 import os
+import pickle
 import secrets
 import shutil
 import stat
 import tempfile
 import threading
 import time
+import traceback
+import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import (
@@ -40,123 +50,128 @@ from imgproc_local.domain.errors import (
 )
 from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
 from imgproc_local.engine.stage import Output
-from imgproc_local.engine.worker import (
-    OUT_OF_MEMORY,
-    RESULT_FILE,
-    Answer,
-    Ready,
-    Request,
-    path_of,
-    return_type,
-)
-from imgproc_local.system.memory import resident_bytes
-from imgproc_local.system.piped_child import ChildEnded, PipedChild
+from imgproc_local.system import memory, sandbox
+from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests
+from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
 A = TypeVar("A", bound=msgspec.Struct)
 R = TypeVar("R")
 
-IDLE_S = 60.0
-"""A worker that is idle for this long ends."""
-POLL_S = 0.05
+_POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
-ORPHAN_S = 10.0
+_ORPHAN_S = 10.0
 """A worker ends this long after its deadline, if the service was killed and the system did not end the worker too."""
 START_PATIENCE_S, START_RETRY_S = 15.0, 0.5
 """For how long a failed start of a worker is repeated, at most half of the time of a stage, and the pause between."""
-CANNOT_START = (
-    "The process that works on pictures can't be started; the service's log says why, and `imgproc-local doctor` checks"
-    " the installation."
-)
-UNREADABLE_ANSWER = "The process that worked on this picture sent an answer that can't be read."
-_BAD_IMAGE = (BadImage, UnsupportedImage, BrokenImage, TooManyPixels)
+_UNREADABLE_ANSWER = "The process that worked on this picture sent an answer that can't be read."
+_OUT_OF_MEMORY = "out_of_memory"
+"""The error code of a `MemoryError`."""
 _ERRORS: dict[str, Callable[[str], ServiceError]] = {
-    kind.code: kind for kind in (*_BAD_IMAGE, StageFailed, ExternalServiceFailed, StorageFailed)
+    kind.code: kind
+    for kind in (
+        *(BadImage, UnsupportedImage, BrokenImage, TooManyPixels),
+        *(StageFailed, ExternalServiceFailed, StorageFailed),
+    )
 }
-_CAUSED_BY_MEMORY = (BrokenImage.code, StageFailed.code, "")
-"""The error codes of answers whose cause may be a lack of memory; "" is an unexpected error."""
-
 MEGABYTE = 1024 * 1024
-BASE_BYTES = 256 * MEGABYTE
-"""The process itself, and buffers that do not depend on the size of the picture."""
-SMALL_PIXELS = 4_000_000
-BYTES_PER_SMALL_PIXEL = 260
-"""For each of the first `SMALL_PIXELS`: up to this size, AVIF is encoded at several qualities and scored as a whole."""
-BYTES_PER_PIXEL = 10
-"""For every pixel. Large pictures are decoded and encoded in strips."""
-BYTES_PER_UNSTREAMED_PIXEL = 16
-"""Added for every pixel of a HEIC or TIFF: a HEIC, and a TIFF stored in one piece, are decoded in memory as a whole."""
-NEAR_LIMIT = 0.6
+_NEAR_LIMIT = 0.6
 """If a worker fails after using at least this share of its limit, the limit is reported as the cause: libraries that
 get no memory often report damaged data instead. Pictures without defects need less than this share.
 """
+_RESULT_FILE = "result"
+"""The name, in the worker's folder, of the file that holds `Output.data`."""
 
 
 class WorkerError(Exception):
     """The function raised an error that `_ERRORS` lacks; the message is its traceback, or a domain error's message."""
 
 
+class _Request(NamedTuple):
+    """Call `function(argument, check_stop)`.
+
+    A worker that has not answered after `exit_after_s` ends, so that it does not outlive a service that was killed. One
+    that has answered ends `idle_s` later, if it gets no other request.
+    """
+
+    function: Callable[[Any, CheckStop], Any]
+    argument: Any
+    memory_limit_bytes: int
+    exit_after_s: float
+    idle_s: float
+
+
+class _Answer(Struct, Generic[R], frozen=True, array_like=True):
+    """What the function returned or raised. A fresh worker sends one without a result when it is ready.
+
+    `error_code` is that of a domain error, `_OUT_OF_MEMORY`, or "" for any other exception, whose traceback is the
+    message; None if nothing was raised. `peak_bytes` is the most memory that the worker held, 0 if unknown. `logged`
+    has the logger, the level (a number of the module `logging`) and the message of what the function logged.
+    """
+
+    result: R | None = None
+    error_code: str | None = None
+    error_message: str = ""
+    peak_bytes: int = 0
+    logged: tuple[tuple[str, int, str], ...] = ()
+
+
+# ---- the side of the service ----
+
+
 class _Lost(Exception):
     """The worker ended without an answer, or did not get the memory that it needed."""
 
 
-class _Worker:
+class _Worker(PipedChild):
     """One process with a folder of its own. It is used by one thread at a time."""
 
     def __init__(self, folder: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Raises: OSError."""
+        super().__init__([*command, str(folder), str(os.getpid())], environment)
         self.folder = folder
         self.requests = 0
-        self._child = PipedChild([*command, str(folder), str(os.getpid())], environment)
-        self.pid = self._child.pid
 
     def wait_ready(self, check_stop: CheckStop) -> None:
-        """Wait for the first answer. Raises: ChildEnded, what `check_stop` raises."""
-        while (frame := self._child.receive(POLL_S)) is None:
+        """Wait for the first answer, and log what it says. Raises: ChildEnded, what `check_stop` raises."""
+        while (frame := self.receive(_POLL_S)) is None:
             check_stop()
-        for missing in _decoded(frame, Ready).missing_protections:
-            if missing not in _logged_protections:
-                _logged_protections.add(missing)
-                log.info("Worker processes have less protection on this system: %s", missing)
+        _log_once(_decoded(frame, _Answer[None]))
 
-    def ask(self, request: Request, check_stop: CheckStop) -> Answer:
+    def ask(self, request: _Request, kind: type[R], check_stop: CheckStop) -> _Answer[R]:
         """The answer to the request. Raises: _Lost, and what `check_stop` raises. The process has ended then."""
         self.requests += 1
         limit_bytes = request.memory_limit_bytes
-        used_bytes = 0
         limit_mb = limit_bytes // MEGABYTE
         too_large = _Lost(f"This picture needs more memory than the {limit_mb} MB that a picture of its size may use.")
+        used_bytes = 0
         try:
-            self._child.send(msgspec.msgpack.encode(request))
-            while (frame := self._child.receive(POLL_S)) is None:
+            self.send(pickle.dumps(request))
+            while (frame := self.receive(_POLL_S)) is None:
                 check_stop()
-                used_bytes = max(used_bytes, resident_bytes(self.pid))
+                used_bytes = max(used_bytes, memory.resident_bytes(self.pid))
                 if used_bytes > limit_bytes:
                     raise too_large
-            answer: Answer = _decoded(frame, Answer)
-            used_bytes = max(used_bytes, answer.peak_bytes)
-            is_near = used_bytes >= NEAR_LIMIT * limit_bytes
-            if answer.error_code == OUT_OF_MEMORY or (is_near and answer.error_code in _CAUSED_BY_MEMORY):
+            answer: _Answer[R] = _decoded(frame, _Answer[kind])  # type: ignore[valid-type]
+            is_near = max(used_bytes, answer.peak_bytes) >= _NEAR_LIMIT * limit_bytes
+            may_be_near = answer.error_code in (BrokenImage.code, StageFailed.code, "")
+            if answer.error_code == _OUT_OF_MEMORY or (is_near and may_be_near):
                 raise too_large
             return answer
         except ChildEnded as ended:
-            self.end()
-            if used_bytes >= NEAR_LIMIT * limit_bytes:
+            self.discard()
+            if used_bytes >= _NEAR_LIMIT * limit_bytes:
                 raise too_large from None
             log.warning("A worker process ended with %s. %s", ended.cause, ended.last_error_line)
             raise _Lost(f"This picture ended the process that worked on it ({ended.cause}).") from None
         except BaseException:
-            self.end()
+            self.discard()
             raise
 
-    @property
-    def has_ended(self) -> bool:
-        return self._child.has_ended
-
-    def end(self) -> None:
+    def discard(self) -> None:
         """Kill the process and delete its folder."""
-        self._child.kill()
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -164,7 +179,8 @@ class Workers:
     """The worker processes of the service. `run` may be called from several threads; each call uses one worker.
 
     `folder` holds a folder per worker and is emptied at the start; `results` receives the files of results and lies on
-    the same file system. `timeout_s` is the time that a stage may take, `command` starts a worker.
+    the same file system. `timeout_s` is the time that a stage may take, `command` starts a worker. A worker that is
+    idle for `idle_s` ends.
     """
 
     def __init__(
@@ -175,7 +191,7 @@ class Workers:
         environment: Mapping[str, str],
         timeout_s: float,
         *,
-        idle_s: float = IDLE_S,
+        idle_s: float = 60.0,
     ) -> None:
         self._folder = folder
         self._results = results
@@ -202,23 +218,31 @@ class Workers:
     def run(self, function: Callable[[A, CheckStop], R], argument: A, info: ImageInfo, check_stop: CheckStop) -> R:
         """The result of `function(argument, check_stop)` in a worker, with the memory for a picture with this `info`.
 
+        `function` is at the top level of a module, and its annotations name its types.
         The file of an `Output` is moved to the folder of results; the caller deletes it.
         Raises: the errors of the function that `_ERRORS` lists; WorkerError, for its others; StageFailed, also if the
             worker crashed or exceeded its memory limit; NoWorker; what `check_stop` raises.
         """
-        request = Request(
-            function=path_of(function),
-            argument=msgspec.Raw(msgspec.msgpack.encode(argument)),
-            memory_limit_bytes=memory_limit_bytes(info),
-            exit_after_s=self._timeout_s + ORPHAN_S,
-            idle_s=self._idle_s,
-        )
-        worker, answer = self._ask(request, check_stop)
+        exit_after_s = self._timeout_s + _ORPHAN_S
+        request = _Request(function, argument, memory_limit_bytes(info), exit_after_s, self._idle_s)
+        kind: type[R] = typing.get_type_hints(function)["return"]
+        worker = self._idle_worker() or self._started(check_stop)
+        while True:
+            try:
+                answer = worker.ask(request, kind, check_stop)
+                break
+            except BaseException as error:
+                self._forget(worker)
+                if not isinstance(error, _Lost):
+                    raise
+                if worker.requests == 1:
+                    raise StageFailed(str(error)) from None
+                log.warning("A stage is tried again on a fresh worker process: %s", error)
+            worker = self._started(check_stop)
         try:
-            result = _result(worker, answer, return_type(function), self._results)
+            return self._result(worker, answer)
         finally:
             self._release(worker)
-        return result  # type: ignore[no-any-return] # checked against the function's return type
 
     def close(self) -> None:
         """End every worker."""
@@ -227,22 +251,27 @@ class Workers:
             workers = [*self._idle, *self._busy]
             self._idle.clear()
         for worker in workers:
-            worker.end()
+            worker.discard()
 
-    def _ask(self, request: Request, check_stop: CheckStop) -> tuple[_Worker, Answer]:
-        worker = self._idle_worker() or self._started(check_stop)
-        while True:
-            is_fresh = worker.requests == 0
-            try:
-                return worker, worker.ask(request, check_stop)
-            except BaseException as error:
-                self._forget(worker)
-                if not isinstance(error, _Lost):
-                    raise
-                if is_fresh:
-                    raise StageFailed(str(error)) from None
-                log.warning("A stage is tried again on a fresh worker process: %s", error)
-            worker = self._started(check_stop)
+    def _result(self, worker: _Worker, answer: _Answer[R]) -> R:
+        """The function's result, with its file in the folder of results. Raises: ServiceError, WorkerError."""
+        for logger, level, message in answer.logged:
+            logging.getLogger(logger).log(level, "%s", message)
+        if answer.error_code is not None:
+            raise _ERRORS.get(answer.error_code, WorkerError)(answer.error_message)
+        result = answer.result
+        if not isinstance(result, Output) or result.path is None:
+            return result  # type: ignore[return-value] # it was decoded as this type, or None is of this type
+        path = self._results / f"{secrets.token_hex(8)}.part"
+        try:
+            (worker.folder / _RESULT_FILE).rename(path)
+        except OSError as error:
+            raise StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
+        # a compromised worker may have made a link, which could name any file of this user, or a folder
+        if not stat.S_ISREG(path.lstat().st_mode):
+            path.rename(worker.folder / path.name)  # deleted with the worker's folder
+            raise StageFailed(_UNREADABLE_ANSWER)
+        return replace(result, path=str(path))
 
     def _started(self, check_stop: CheckStop) -> _Worker:
         """A fresh worker. Raises: NoWorker, if none can be started for a while; what `check_stop` raises."""
@@ -252,11 +281,11 @@ class Workers:
                 return self._start(check_stop)
             except (OSError, ChildEnded) as failure:
                 if time.monotonic() > give_up_s:
-                    reason = str(failure)
-                    if isinstance(failure, ChildEnded):
-                        reason = f"{failure.cause}. {failure.last_error_line}"
-                    log.error("A worker process can't be started: %s", reason)
-                    raise NoWorker(CANNOT_START) from failure
+                    log.error("A worker process can't be started: %s", failure)
+                    raise NoWorker(
+                        "The process that works on pictures can't be started; the service's log says why, and"
+                        " `imgproc-local doctor` checks the installation."
+                    ) from failure
             check_stop()
             time.sleep(START_RETRY_S)
 
@@ -280,7 +309,7 @@ class Workers:
             worker.wait_ready(check_stop)
         except BaseException:
             self._forget(worker)
-            worker.end()
+            worker.discard()
             raise
         return worker
 
@@ -292,7 +321,7 @@ class Workers:
                 if not worker.has_ended:
                     self._busy.add(worker)
                     return worker
-                worker.end()
+                worker.discard()
         return None
 
     def _forget(self, worker: _Worker) -> None:
@@ -305,42 +334,106 @@ class Workers:
             if not self._closed:
                 self._idle.append(worker)
                 return
-        worker.end()
+        worker.discard()
 
 
-_logged_protections: set[str] = set()
+_logged_before: set[str] = set()
 
 
-def _result(worker: _Worker, answer: Answer, kind: Any, results: Path) -> Any:
-    """The function's result, with its file in `results`. Raises: ServiceError, WorkerError."""
-    for entry in answer.logged:
-        logging.getLogger(entry.logger).log(entry.level, "%s", entry.message)
-    if answer.error_code is not None:
-        raise _ERRORS.get(answer.error_code, WorkerError)(answer.error_message)
-    result = _decoded(answer.result, kind)
-    if not answer.has_file:
-        return result
-    path = results / f"{secrets.token_hex(8)}.part"
-    try:
-        (worker.folder / RESULT_FILE).rename(path)
-    except OSError as error:
-        raise StorageFailed(f"The result of a stage can't be stored ({error.strerror}).") from error
-    # a compromised worker may have made a link, which could name any file of this user, or a folder
-    if not isinstance(result, Output) or not stat.S_ISREG(path.lstat().st_mode):
-        path.rename(worker.folder / path.name)  # deleted with the worker's folder
-        raise StageFailed(UNREADABLE_ANSWER)
-    return replace(result, path=str(path))
+def _log_once(answer: _Answer[None]) -> None:
+    """Log what a worker says at its start, unless another one has said the same."""
+    for _, level, message in answer.logged:
+        if message not in _logged_before:
+            _logged_before.add(message)
+            log.log(level, "%s", message)
 
 
-def _decoded(frame: bytes | msgspec.Raw, kind: Any) -> Any:
+def _decoded(frame: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(frame, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StageFailed(UNREADABLE_ANSWER) from error
+        raise StageFailed(_UNREADABLE_ANSWER) from error
 
 
 def memory_limit_bytes(info: ImageInfo) -> int:
-    """The limit for the worker's own memory while it works on this picture."""
-    small = min(info.pixels, SMALL_PIXELS)
-    per_pixel = BYTES_PER_PIXEL + (BYTES_PER_UNSTREAMED_PIXEL if info.format in READ_ONLY_FORMATS else 0)
-    return BASE_BYTES + BYTES_PER_SMALL_PIXEL * small + per_pixel * info.pixels
+    """The limit for the worker's own memory while it works on this picture.
+
+    The process itself, and buffers that do not depend on the size of the picture, take 256 MB. Large pictures are
+    decoded and encoded in strips, with 10 bytes per pixel, and 16 more for a HEIC or TIFF, which may be decoded in
+    memory as a whole. Of the first 4 million pixels, each takes 260 bytes: up to this size, AVIF is encoded at several
+    qualities and scored as a whole.
+    """
+    per_pixel = 10 + (16 if info.format in READ_ONLY_FORMATS else 0)
+    return 256 * MEGABYTE + 260 * min(info.pixels, 4_000_000) + per_pixel * info.pixels
+
+
+# ---- the side of the worker, with as few rights as the system allows ----
+
+
+def run_worker(folder_name: str, parent_pid: int) -> None:
+    """Answer requests until the parent, the service, ends. Files can be written only in the folder."""
+    requests = Requests()
+    folder = Path(folder_name)
+    sandbox.depend_on_parent(parent_pid)
+    sandbox.write_no_core_dumps()
+    sandbox.lower_priority(5)  # the process that answers requests comes first
+    # libvips writes large temporary pictures into TMPDIR; on Windows, Python reads TEMP
+    os.environ.update(TMPDIR=str(folder), TEMP=str(folder), TMP=str(folder))
+    tempfile.tempdir = str(folder)
+    for module in ("codecs.optimize", "codecs.convert", "codecs.embedded", "engine.analyze"):
+        importlib.import_module(f"imgproc_local.{module}")  # most requests need them
+    collector = _Collector()
+    for missing in sandbox.restrict_to(folder):
+        log.info("Worker processes have less protection on this system: %s", missing)
+    # raises an error where the system refuses as many threads as libvips and the encoders start for one picture:
+    # libraries would report a damaged picture instead
+    started_threads(8, "imgproc-trial").shutdown()
+    requests.start_reading()
+    requests.answer(msgspec.msgpack.encode(_Answer[None](logged=tuple(collector.entries))))
+    while True:
+        request: _Request = pickle.loads(requests.next())  # noqa: S301 - from the service
+        # the timer is a thread written in C: it ends the process even if Python code holds the interpreter lock
+        faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
+        collector.entries.clear()
+        memory.reset_peak()
+        sandbox.limit_data(request.memory_limit_bytes)
+        answer = _answer(request, folder)
+        sandbox.limit_data(0)
+        answer = replace(answer, peak_bytes=memory.peak_resident_bytes(), logged=tuple(collector.entries))
+        requests.answer(msgspec.msgpack.encode(answer))
+        faulthandler.dump_traceback_later(request.idle_s, exit=True)
+
+
+def _answer(request: _Request, folder: Path) -> _Answer[Any]:
+    try:
+        # `check_stop` does nothing in a worker: the service kills a worker whose work is no longer wanted
+        result = request.function(request.argument, lambda: None)
+        if isinstance(result, Output) and result.data is not None:
+            try:
+                (folder / _RESULT_FILE).write_bytes(result.data)
+            except OSError as error:
+                raise StorageFailed(f"The result of a stage can't be written ({error.strerror}).") from error
+            result = replace(result, data=None, path=_RESULT_FILE)
+        return _Answer(result)
+    except ServiceError as error:
+        return _Answer(error_code=error.code, error_message=error.message)
+    except MemoryError:
+        return _Answer(error_code=_OUT_OF_MEMORY)
+    except Exception:
+        return _Answer(error_code="", error_message=traceback.format_exc())
+
+
+class _Collector(logging.Handler):
+    """Collects what this package logs for one request, for the log of the service: at most 20 entries."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.entries: list[tuple[str, int, str]] = []
+        logger = logging.getLogger("imgproc_local")
+        logger.handlers = [self]
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if len(self.entries) < 20:
+            self.entries.append((record.name, record.levelno, record.getMessage()[:500]))

@@ -51,6 +51,9 @@ class ChildEnded(Exception):
         self.status = status
         self.last_error_line = last_error_line
 
+    def __str__(self) -> str:
+        return f"{self.cause}. {self.last_error_line}"
+
     @property
     def cause(self) -> str:
         """The signal or the exit status, in words."""

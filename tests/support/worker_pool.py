@@ -12,7 +12,7 @@ from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
-from imgproc_local.engine.workers import IDLE_S, Workers
+from imgproc_local.engine.workers import Workers
 from imgproc_local.system.piped_child import program
 from tests.support import pictures
 
@@ -22,7 +22,7 @@ MAX_PIXELS = 10**9
 
 
 @contextlib.contextmanager
-def worker_pool(folder: Path, idle_s: float = IDLE_S, timeout_s: float = TIMEOUT_S) -> Iterator[Workers]:
+def worker_pool(folder: Path, idle_s: float = 60.0, timeout_s: float = TIMEOUT_S) -> Iterator[Workers]:
     """Workers whose results go to `folder/results`."""
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
