@@ -46,7 +46,7 @@ from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
 
 if TYPE_CHECKING:
-    from imgproc_local.remote.tinify import Tinify
+    from imgproc_local.remote import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
     from imgproc_local.vision.loopback.server import ModelServer
     from imgproc_local.vision.management.listing import ModelList, ModelStatus
@@ -266,7 +266,7 @@ def compression_service(config: Config) -> Tinify | None:
     refuse_contradictions(config)
     if config.compression_service == "local":
         return None
-    from imgproc_local.remote.tinify import Tinify
+    from imgproc_local.remote import Tinify
 
     # the local codecs have the other half of the stage's time
     return Tinify(config.compression_url, config.compression_key.reveal(), config.stage_timeout_s / 2)

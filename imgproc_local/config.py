@@ -20,7 +20,7 @@ from imgproc_local.domain.addresses import Network, parse_networks, parse_origin
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
-from imgproc_local.remote.tinify import check_url
+from imgproc_local.remote import check_url
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
 from imgproc_local.vision.models.model import loopback_model

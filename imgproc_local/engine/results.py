@@ -34,7 +34,7 @@ from imgproc_local.engine.workers import Workers
 
 if TYPE_CHECKING:
     from imgproc_local.codecs.picture.source import ResultOptions
-    from imgproc_local.remote.tinify import Tinify
+    from imgproc_local.remote import Tinify
 
 log = logging.getLogger(__name__)
 

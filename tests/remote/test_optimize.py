@@ -56,10 +56,10 @@ def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
 
 FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {  # for POST, for GET
     "wrong key": ([server.error_response(401, "Unauthorized", "Credentials are invalid.")], []),
-    "wrong type": ([server.created_at("/o", b"{}")], [server.response(200, pictures.webp())]),
-    "not a picture": ([server.created_at("/o", b"{}")], [server.response(200, b"<html>")]),
+    "wrong type": ([server.created_at("/o")], [server.response(200, pictures.webp())]),
+    "not a picture": ([server.created_at("/o")], [server.response(200, b"<html>")]),
     "truncated": ([], [server.send_half]),
-    "another picture": ([server.created_at("/o", b"{}")], [server.response(200, pictures.jpeg(seed=9, quality=50))]),
+    "another picture": ([server.created_at("/o")], [server.response(200, pictures.jpeg(seed=9, quality=50))]),
 }
 
 

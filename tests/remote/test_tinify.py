@@ -12,8 +12,7 @@ import pytest
 
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled
 from imgproc_local.engine.stage import CancellationToken
-from imgproc_local.remote import tinify
-from imgproc_local.remote.tinify import Tinify, check_url
+from imgproc_local.remote import COOLDOWN_S, Tinify, check_url
 from tests.remote import tinify_server as server
 from tests.remote.tinify_server import AUTHORIZATION, KEY, Behaviour, TinifyServer
 from tests.support import pictures
@@ -61,10 +60,8 @@ def test_the_picture_is_sent_and_the_result_received(remote_service: TinifyServe
     assert {post.headers["Authorization"], get.headers["Authorization"]} == {AUTHORIZATION}
 
 
-def test_a_url_with_a_path_a_relative_location_and_a_body_without_output_are_accepted(
-    remote_service: TinifyServer,
-) -> None:
-    remote_service.posts = [server.created_at("/elsewhere/7", b'{"input": {"size": 1, "type": "image/jpeg"}}')]
+def test_a_url_with_a_path_and_a_relative_location_are_accepted(remote_service: TinifyServer) -> None:
+    remote_service.posts = [server.created_at("/elsewhere/7")]
     assert Client(f"{remote_service.url}/v1/").shrink() == remote_service.results[0]
     assert [request.path for request in remote_service.requests] == ["/v1/shrink", "/elsewhere/7"]
 
@@ -73,16 +70,11 @@ def test_a_url_with_a_path_a_relative_location_and_a_body_without_output_are_acc
     ("fault", "message"),
     [
         (server.error_response(401, "Unauthorized", "Credentials are invalid."), "does not accept the key"),
-        (server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded."), "monthly limit"),
-        (server.error_response(400, "BadSignature", "Does not appear to be an image"), "not appear to be an image"),
-        (server.response(302, Location="http://127.0.0.1:9/shrink"), "status 302"),
+        (server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded."), "limit is used up"),
+        (server.response(302, Location="http://127.0.0.1:9/shrink"), "status 302, expected 201"),
         (server.response(502, b"<html>Bad gateway</html>"), "status 502"),
         (server.reset_connection, "The connection to the compression service failed"),
         (server.response(200, b"<html>Sign in to this network</html>"), "status 200"),
-        (server.created_at("/output/0", b"<html>"), "Expected JSON"),
-        (server.created_at("/output/0", b"[" * 50_000), "Expected JSON"),
-        (server.created_at("/output/0", b'{"x": "' + b"x" * 100_000 + b'"}'), "Expected JSON"),
-        (server.response(201, b"{}", Location="/o", Content_Encoding="gzip"), "content encoding"),
         (server.created_at(""), "missing or names another origin"),
         (server.created_at("http://127.0.0.1:9/output/0"), "missing or names another origin"),
         (server.created_at("https://127.0.0.1/output/0"), "missing or names another origin"),
@@ -114,21 +106,9 @@ def test_a_result_behind_a_redirect_is_not_followed(remote_service: TinifyServer
         assert other.requests == []
 
 
-def test_a_result_that_is_not_smaller_is_not_fetched(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.shrink = lambda data: data
-    assert client.shrink() is None
-    assert remote_service.count("GET") == 0
-
-
 def test_a_result_larger_than_the_picture_is_not_read_to_its_end(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.posts = [server.created_at("/output/0", b"{}")]
     remote_service.gets = [server.response(200, PICTURE * 50)]
     assert client.shrink() is None
-
-
-def test_a_result_with_a_different_size_than_stated_is_rejected(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.gets = [server.response(200, b"short")]
-    assert "different size" in client.failure().message
 
 
 @pytest.mark.parametrize(
@@ -138,14 +118,11 @@ def test_a_slow_service_fails_at_the_timeout(
     remote_service: TinifyServer, posts: list[Behaviour], gets: list[Behaviour]
 ) -> None:
     remote_service.posts, remote_service.gets = posts, gets
-    if gets:
-        remote_service.posts = [server.created_at("/output/0", b"{}")]
     assert "not finish within 0.3 seconds" in Client(remote_service.url, timeout_s=0.3).failure().message
 
 
 def test_a_cancelled_stage_ends_any_wait(remote_service: TinifyServer, client: Client) -> None:
     remote_service.gets = [server.respond_slowly]
-    remote_service.posts = [server.created_at("/output/0", b"{}")]
     stop = CancellationToken(60)
 
     def cancel() -> None:
@@ -184,18 +161,11 @@ def test_an_invalid_environment_is_reported(monkeypatch: pytest.MonkeyPatch, nam
     assert "certificate or proxy" in Client("https://127.0.0.1:9").failure().message
 
 
-def test_without_a_valid_certificate_no_request_is_sent(
-    remote_service: TinifyServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert "ConnectError" in Client(remote_service.url.replace("http:", "https:")).failure().message
-    assert remote_service.requests == []
-
-
 def test_after_a_failure_no_request_is_sent_during_the_cooldown(remote_service: TinifyServer, client: Client) -> None:
     remote_service.posts = [server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
     client.failure()
-    client.now_s += tinify.COOLDOWN_S - 1
-    assert "monthly limit" in client.failure().message
+    client.now_s += COOLDOWN_S - 1
+    assert "limit is used up" in client.failure().message
     assert len(remote_service.requests) == 1
     client.now_s += 2
     assert client.shrink() == remote_service.results[0]
@@ -210,7 +180,7 @@ def test_a_rejected_picture_starts_no_cooldown(remote_service: TinifyServer, cli
 def test_no_message_contains_the_key_even_if_the_response_does(remote_service: TinifyServer) -> None:
     wrong = Client(remote_service.url, key="another-secret-key")
     failure = wrong.failure()
-    assert "does not accept the key (Unauthorized: Credentials are invalid)" in failure.message
+    assert "does not accept the key" in failure.message
     assert "another-secret-key" not in "".join(traceback.format_exception(failure)) + repr(vars(wrong.tinify).keys())
     assert "another-secret-key" not in repr(wrong.tinify)
     for echo in (KEY, AUTHORIZATION):
@@ -218,13 +188,6 @@ def test_no_message_contains_the_key_even_if_the_response_does(remote_service: T
         failure = Client(remote_service.url).failure()
         assert KEY not in failure.message
         assert AUTHORIZATION not in failure.message
-
-
-def test_a_hostile_message_is_made_printable_and_short(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.posts = [server.error_response(403, "E\n", "one\r\n2031 ERROR forged \x1b[2J" + "x" * 5000)]
-    message = client.failure().message
-    assert message.isprintable()
-    assert len(message) < 300
 
 
 @pytest.mark.parametrize(

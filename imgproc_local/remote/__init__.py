@@ -1,1 +1,0 @@
-"""External services, disabled by default. No connection is opened before the first picture is sent."""
