@@ -13,7 +13,7 @@ from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.phrases import slug_kind
-from imgproc_local.vision.languages.table import language_table
+from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.embedded_text import (
     LocalizedText,
     PictureTexts,

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.languages.table import Phrases, language_table
+from imgproc_local.vision.languages import Phrases, language_table
 from imgproc_local.vision.text.words import capitalized
 
 MAX_LEAD_CHARS = 180

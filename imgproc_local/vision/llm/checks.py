@@ -1,9 +1,8 @@
-"""All checks of a model's answer: why an alt text is refused, and whether a file name is good.
+"""Why a model's answer is refused: `_CHECKS`, in their order. Before that, `clean_answer` mends its form.
 
 Most checks are the same in all languages: whether the text is complete, its length, script and language, whether it
-repeats itself, the prompt or a file name, begins with an opener such as "Image of", refuses to describe, or quotes what
-is not in the picture. Guesses, moods and camera work are found only in English, which a model writes first and then
-translates.
+repeats itself or the prompt, begins with an opener such as "Image of", refuses to describe, or quotes what is not in
+the picture. Guesses, moods and camera work are found only in English, which a model writes first and then translates.
 
 A problem of an alt text is returned as a complaint that completes the sentence "The answer before was refused: …." in
 the prompt of the retry. If a problem is uncertain, the answer is accepted.
@@ -16,17 +15,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
+from msgspec import Struct
+
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
+from imgproc_local.domain.filename import JOINERS
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.languages.table import language_table
-from imgproc_local.vision.llm.cleanup import is_cut_off, label_pattern, quotations, without_quotations
-from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, Answer
-from imgproc_local.vision.llm.repetition import repeats_itself
+from imgproc_local.vision.languages import language_table
+from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.language import (
     UNSPACED,
@@ -36,85 +37,244 @@ from imgproc_local.vision.text.language import (
     probability_of,
     scripts_of,
 )
-from imgproc_local.vision.text.words import casefolded_words, letters_and_digits, words_of
+from imgproc_local.vision.text.words import capitalized, casefolded_words, letters_and_digits, words_of
 
-ECHOED_WORDS = 5
-"""An answer repeats the prompt if it contains a sequence of this many words of `INSTRUCTIONS` or `DRAFT`."""
-MAX_COMMAS = 7
-"""A text with more commas is a list of more than eight things."""
-MIN_TAGS = 6
-"""A text of at least this many parts between commas, without any function word, is a list of keywords; so is one of one
-part fewer in which a long word occurs three times."""
+# ---- form
 
-MIN_WORDS_OF_SENTENCE = 8
-_WITH_ARTICLES = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id"))
-"""In these languages, a sentence of so many words without an article or a preposition is none, unless it is a list."""
-
-MIN_QUOTED_CHARACTERS = 3
-"""Shorter quotations are not compared, because OCR seldom reads single letters."""
-MAX_WRONG_SHARE = 0.1
-"""A quotation may differ in this share of its characters, because OCR may misread some characters of a long line."""
-MAX_SHOWN_CHARS = 60
-"""A longer quotation is truncated in the complaint, which must fit into `RETRY_TOKENS` of `llama.py`."""
-
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffd\ue000-\uf8ff\ufff0-\uffff]")
-_PROMPT_MARKS = re.compile(
-    r"(?i)alt_text|\bfilename:|noted by its owner|alternative text in english"
-    r"|\bim_(start|end)\b|(start|end)_of_turn|</?\w"
+_FULL_STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
+"""The full stop of each language that does not use ".". In Thai a sentence ends with a space."""
+_ENCLOSED = re.compile(r"[“„”«»「『\"'‘‚(\[]([^“”„«»「」『』\"()\[\]]{2,})[“”«»」』\"'’‘)\]]\.*")
+"""A whole text in quotation marks or brackets."""
+_ENDED = re.compile(r"[.!?…。！？।॥؟][”“’»«\"')\]）」』】]*$")
+_QUOTED = re.compile(
+    r"“[^“”]*[“”]|„[^„“”]*[“”]|”[^“”]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』|《[^《》]*》|(?<!\w)\"[^\"]*\""
+    r"|‘[^‘’]*’|‚[^‚‘’]*[‘’]|(?<!\w)'[^']+'(?!\w)|(?<!\w)’[^’]+’(?!\w)"
 )
+
+
+def clean_answer(answer: Answer, language: str) -> Answer:
+    """`answer` with the form of its alt text mended: labels, enclosing marks and openers are removed, a capital and a
+    full stop added. No content is added. Its file name is unchanged.
+    """
+    text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
+    text = _ENCLOSED.sub(r"\1", text) if _ENCLOSED.fullmatch(text) else text
+    for pattern in _removable(language):
+        if (match := pattern.match(_straight(text))) and len(text) - match.end() > 3:
+            text = text[match.end() :].lstrip(" ,:：-–—*")
+    text = capitalized(text, language)
+    if letters_and_digits(text) and not _is_ended(text, language) and not _is_cut_off(text, language):
+        text += _FULL_STOPS.get(language, ".")
+    return Answer(answer.filename, text)
+
+
+@cache
+def _removable(language: str) -> tuple[re.Pattern[str], ...]:
+    """Patterns for what is removed from the beginning of a text: labels, and the openers after them."""
+    table = language_table(language)
+    patterns = (rf"({'|'.join(table.labels)}) ?[:：]", *table.removable_openers)
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in patterns)
+
+
+def _is_ended(text: str, language: str) -> bool:
+    """Whether `text` ends with a full stop, question mark or similar; the Greek question mark is a semicolon."""
+    return _ENDED.search(text) is not None or (language == "el" and text.endswith(";"))
+
+
+def _straight(text: str) -> str:
+    """`text` with ' in place of ’, as patterns have it."""
+    return text.replace("’", "'")
+
+
+# ---- the checks of an alt text
+
+
+class _Text(Struct, frozen=True):
+    """A cleaned alt text. In `unquoted`, "•" stands for each quotation. `words` are those of `unquoted` that the notes
+    don't have with a capital, because names may be in any script and spelling.
+    """
+
+    text: str
+    unquoted: str
+    words: Sequence[str]
+    language: str
+    notes: str
+    read_text: TextInPicture | None
+
+
+def alt_text_problem(
+    answer: Answer, language: str, *, notes: str = "", read_text: TextInPicture | None = None
+) -> str | None:
+    """The complaint about the alt text of a cleaned `answer`, the most important one; None if it can be published.
+
+    `notes` are those in the prompt, and `read_text` is the text that was read in the picture, None if OCR did not run.
+    """
+    unquoted = _QUOTED.sub("•", answer.alt_text)  # no letter, so that the words around a quotation stay apart
+    names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
+    words = [word for word in words_of(unquoted) if word.casefold() not in names]
+    text = _Text(answer.alt_text, unquoted, words, language, notes, read_text)
+    return next(filter(None, (check(text) for check in _CHECKS)), None)
+
+
+def _length(draft: _Text) -> str | None:
+    if len(draft.text) > MAX_ALT_CHARS:
+        return f"it was longer than {MAX_ALT_CHARS} characters"
+    letters = sum(char.isalpha() for char in draft.text)
+    if letters < 2:
+        return "it was empty"
+    single = letters < 4 if draft.language in UNSPACED else len(words_of(draft.text)) < 2
+    return "it was a single word" if single and not _FILE_NAME.search(draft.text) else None
+
+
+def _unprintable(draft: _Text) -> str | None:
+    return "it contained unprintable characters" if _is_unprintable(draft.text) else None
+
+
+def _is_unprintable(text: str) -> bool:
+    """Whether `text` has control, private or replacement characters. Joiners and direction marks of words are none."""
+    return any(char == "\ufffd" or not (char.isprintable() or char in JOINERS + "\u00ad\u200e\u200f") for char in text)
+
+
+def _prompt(draft: _Text) -> str | None:
+    """Whether five words in a row are those of the prompt."""
+    words, prompt = casefolded_words(draft.text), f" {' '.join(casefolded_words(INSTRUCTIONS + NOTES + DRAFT))} "
+    repeats = any(f" {' '.join(words[start : start + 5])} " in prompt for start in range(len(words) - 4))
+    return "it repeated words of the prompt" if repeats else None
+
+
+def _other_language(draft: _Text) -> str | None:
+    return f"it was not in {LANGUAGES[draft.language].name}" if is_other_language(draft.words, draft.language) else None
+
+
+def _opener(draft: _Text) -> str | None:
+    text = _straight(draft.text).lstrip("\"'“”„«»‘‚「『¡¿*-•–— ")
+    openers, closers = _openers_and_closers(draft.language)
+    if match := openers.match(text):
+        return f'it began with "{match[0].strip().lower()}"'
+    match = closers.search(text) if closers else None
+    return f'it ended in "{match[0].strip()}"' if match else None
+
+
 _FILE_NAME = re.compile(
-    r"(?i)https?:|\bwww\.|\w\.(jpe?g|png|gif|webp|avif|heic|bmp|tiff?|svg)\b|\w_\w"
+    r"(?i)https?:|\bwww\.|\w\.(jpe?g|png|gif|webp|avif|heic|bmp|tiff?|svg)\b|\w_\w|^[a-z0-9]+(-[a-z0-9]+){2,}\W*$"
     r"|\b(img|dsc[fn]?|pxl|mvimg|dji|gopr|dscn|screenshot)[ _-]?\d{3,}"
 )
+
+
+def _file_name(draft: _Text) -> str | None:
+    return "it held a file name or an address" if _FILE_NAME.search(draft.unquoted) else None
+
+
 _MARKUP = re.compile(
     r"\\[nrtu\"]|&(amp|nbsp|quot|lt|gt|apos|#\d+|#x[0-9a-f]+);|```|\*\*|^#+ |\n#|\[/?INST\]|<\||\|>|</?\w+[^>]{0,40}>"
     r"|!?\[[^\]]{0,80}\]\([^)]{0,80}\)|[{\[]\s*[\"'][\w -]{1,30}[\"']|[\"']\s*:\s*[\"'{\[]|[\"']\s*[}\]]|\b\w+=[\"']"
     r"|^\W*\{|\}\W*$|\b(undefined|NaN|null)\b|#\w+[^#]{0,30}#\w+|\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
     re.IGNORECASE,
 )
-_BEFORE_LABEL = r"(?:[.;|·–-]|\s-) ?"
-"""What precedes a label inside a text; `cleanup.py` removes those at the beginning."""
-_CODE_MARKS = re.compile(r"[{}\[\]\\|~^=`*#@<>;_$]|::|\(\)|->|\?\?|!!")
+
+
+def _markup(draft: _Text) -> str | None:
+    return "it contained mark-up" if _MARKUP.search(draft.text) else None
+
+
+def _remark(draft: _Text) -> str | None:
+    """Whether the text refuses to describe or, in English, guesses or talks of something else than the content."""
+    unquoted = _straight(draft.unquoted)
+    found = ((complaint, pattern.search(unquoted)) for complaint, pattern in _remarks(draft.language).items())
+    return next((f'{complaint} ("{match[0].strip()}")' for complaint, match in found if match), None)
+
+
+def _generic(draft: _Text) -> str | None:
+    judgement, words = language_table(draft.language).judgement, set(casefolded_words(draft.unquoted))
+    generic = set(judgement.generic.split()) if judgement and draft.text == draft.unquoted else set()
+    says_nothing = words & generic and words <= generic | function_words(draft.language)
+    return "it said nothing about the content" if says_nothing else None
+
+
+def _list(draft: _Text) -> str | None:
+    """Whether the text lists more than eight things, or keywords: a long word occurs three times among five parts."""
+    commas = len(re.findall(r"[,،、，;；|]", draft.unquoted))
+    if commas > 7:
+        return "it was a list"
+    known = function_words(draft.language)
+    content = Counter(word for word in casefolded_words(draft.unquoted) if len(word) > 3 and word not in known)
+    return "it was a list of keywords" if commas > 3 and max(content.values(), default=0) > 2 else None
+
+
+def _repetition(draft: _Text) -> str | None:
+    return "it repeated itself" if repeats_itself(draft.unquoted, draft.language) else None
+
+
 _TOKEN_SEAM = re.compile(
     r"[^\W\d_A-Z]{2}[A-Z]\w*|[^\W\d_][.,;:!?)][^\W\d_]{2}|[^\W\d_]{4}\d\w*|\d[^\W\d_]{4}|\s[,.)]|\(\s|[^\w\s]{3}"
 )
 """What random tokens produce where they meet: inner capitals, punctuation without a space, digits inside words. A
 single one may be a name (YouTube)."""
+_WITH_ARTICLES = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id"))
+"""In these languages, eight words without an article or a preposition are no sentence, unless they are a list."""
 
 
-def alt_text_problem(answer: Answer, language: str, *, original_filename: str = "", notes: str = "") -> str | None:
-    """The complaint about the alt text of a cleaned `answer`, the most important one; None if it can be published.
+def _nonsense(draft: _Text) -> str | None:
+    """Whether the text is in no language at all, such as the random tokens that a broken model generates."""
+    words, language = draft.words, draft.language
+    is_spaced = language not in UNSPACED and language != "ko"
+    has_articles = language not in _WITH_ARTICLES or re.search("[,:;(–]", draft.unquoted) or len(words) < 8
+    if (
+        (is_spaced and len(set(_TOKEN_SEAM.findall(draft.unquoted))) > 1)
+        or _has_odd_words(words, language)
+        or not (has_articles or any(word.lower() in function_words(language) for word in words))
+    ):
+        return f"it was no sentence in {LANGUAGES[language].name}"
+    return None
 
-    `notes` are those in the prompt. Names in them may be in any script and spelling.
+
+def _cut_off(draft: _Text) -> str | None:
+    return "the sentence was cut off" if _is_cut_off(draft.text, draft.language) else None
+
+
+def _private_data(draft: _Text) -> str | None:
+    found = clean_text(draft.text).removed
+    return "it contains a telephone number, an address or other private data" if found else None
+
+
+def _misquotation(draft: _Text) -> str | None:
+    """Whether a quotation is not in the picture; one from the notes may be elsewhere.
+
+    Nothing is compared if no text was read, or if there is more text in the picture than was read. One character in ten
+    may differ, because OCR may misread some, and quotations of one or two letters are not compared.
     """
-    text = answer.alt_text
-    if len(text) > MAX_ALT_CHARS:
-        return f"it was longer than {MAX_ALT_CHARS} characters"
-    if _UNPRINTABLE.search(text) or any(unicodedata.category(char) in ("Cn", "Co", "Cs") for char in text):
-        return "it contained unprintable characters"
-    if _PROMPT_MARKS.search(text) or _echoes_prompt(text):
-        return "it repeated words of the prompt"
-    unquoted = without_quotations(text, "•")  # no letter, so that the words around a quotation stay apart
-    # words with a capital in the notes
-    names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
-    words = [word for word in words_of(unquoted) if word.casefold() not in names]
-    name = LANGUAGES[language].name
-    if is_other_language(words, language):
-        return f"it was not in {name}"
-    problem = (
-        _length_problem(text, language)
-        or _opener_or_closer_problem(text, language)
-        or _file_name_problem(text, unquoted, original_filename)
-        or _remark_problem(text, unquoted, language)
-        or _content_problem(text, unquoted, language)
-    )
-    if problem:
-        return problem
-    if repeats_itself(unquoted, language):
-        return "it repeated itself"
-    if _is_nonsense(unquoted, words, language):
-        return f"it was no sentence in {name}"
-    return "the sentence was cut off" if is_cut_off(text, language) else None
+    if draft.read_text is None or not draft.read_text.text or draft.read_text.unread_lines:
+        return None
+    known = [letters_and_digits(text) for text in (draft.read_text.text, draft.notes)]
+    for quotation in (quoted[1:-1] for quoted in _QUOTED.findall(draft.text)):
+        quoted = letters_and_digits(quotation)
+        if len(quoted) > 2 and not any(_errors(quoted, text) <= 0.1 * len(quoted) for text in known):
+            # a complaint must fit into `RETRY_TOKENS` of `llama.py`
+            shown = quotation if len(quotation) <= 60 else f"{quotation[:60]}…"
+            return f"it quoted “{shown}”, which is not in the picture"
+    return None
+
+
+_CHECKS: tuple[Callable[[_Text], str | None], ...] = (
+    _unprintable,
+    _prompt,
+    _other_language,
+    _length,
+    _opener,
+    _file_name,
+    _markup,
+    _remark,
+    _generic,
+    _list,
+    _repetition,
+    _nonsense,
+    _cut_off,
+    _private_data,
+    _misquotation,
+)
+"""Each returns its complaint, or None."""
+
+
+# ---- file names
 
 
 def is_good_filename(filename: str, language: str, *, original_filename: str = "") -> bool:
@@ -123,155 +283,87 @@ def is_good_filename(filename: str, language: str, *, original_filename: str = "
     words = words_of(filename)
     if len(slug) < 2 or not filename_words(filename) or len(set(slug)) * 3 < len(slug) * 2:
         return False
-    is_old_name = letters_and_digits(filename) == letters_and_digits(_stem(original_filename))
-    if is_old_name and not filename_words(original_filename):
+    old_stem = re.sub(r"(\.\w{1,5})+$", "", original_filename)
+    if letters_and_digits(filename) == letters_and_digits(old_stem) and not filename_words(original_filename):
         return False
-    if (
-        _UNPRINTABLE.search(filename)
-        or _count_unpronounceable(words, language) > 1
-        or _has_mixed_scripts(words, language)
-    ):
+    if _is_unprintable(filename) or _has_odd_words(words, language):
         return False
     # small models often answer in English
     return language == "en" or probability_of("en", words) <= 0.9 or probability_of(language, words) >= 0.01
 
 
-def misquotation(alt_text: str, read_text: TextInPicture | None, notes: str) -> str | None:
-    """The complaint about a quotation in `alt_text` that is not in the picture; None if there is none.
+# ---- what the checks ask
 
-    Quotations from `notes`, a part of the prompt, are allowed. Nothing is compared if no text was read, or if there is
-    more text in the picture than was read.
+
+def repeats_itself(text: str, language: str) -> bool:
+    """Whether characters, a sequence of words, or a sentence are repeated more often than in good texts.
+
+    - A sequence of at least three characters with a letter occurs three times in a row, or a letter five times. In
+      languages without spaces two characters suffice; elsewhere two may, as in Danish "genererer".
+    - Six words (letters in languages without spaces) occur twice in the same order.
+    - Two sentences of three words or more have at least 80 % of their words in common.
     """
-    if read_text is None or not read_text.text or read_text.unread_lines:
-        return None
-    known = [letters_and_digits(text) for text in (read_text.text, notes)]
-    for quotation in quotations(alt_text):
-        quoted = letters_and_digits(quotation)
-        if len(quoted) >= MIN_QUOTED_CHARACTERS and not any(
-            _errors(quoted, text) <= MAX_WRONG_SHARE * len(quoted) for text in known
-        ):
-            shown = quotation if len(quotation) <= MAX_SHOWN_CHARS else f"{quotation[:MAX_SHOWN_CHARS]}…"
-            return f"it quoted “{shown}”, which is not in the picture"
-    return None
-
-
-def _echoes_prompt(text: str) -> bool:
-    words, prompt = casefolded_words(text), f" {' '.join(casefolded_words(INSTRUCTIONS + DRAFT))} "
-    starts = range(len(words) - ECHOED_WORDS + 1)
-    return any(f" {' '.join(words[start : start + ECHOED_WORDS])} " in prompt for start in starts)
-
-
-def _length_problem(text: str, language: str) -> str:
-    letters = sum(char.isalpha() for char in text)
-    if letters < 2:
-        return "it was empty"
-    single = letters < 4 if language in UNSPACED else len(words_of(text)) < 2
-    return "it was a single word" if single else ""
-
-
-def _opener_or_closer_problem(text: str, language: str) -> str:
-    text = text.replace("’", "'").lstrip("\"'“”„«»‘‚「『¡¿*-•–— ")
-    for code in dict.fromkeys((language, "en")):
-        openers, closers = _openers_and_closers(code)
-        if match := openers.match(text) or label_pattern(code).match(text):
-            return f'it began with "{match[0].strip().lower()}"'
-        if closers and (match := closers.search(text)):
-            return f'it ended in "{match[0].strip()}"'
-    return ""
-
-
-def _file_name_problem(text: str, unquoted: str, original_filename: str) -> str:
-    stem = letters_and_digits(_stem(original_filename))
-    if stem and stem == letters_and_digits(text):
-        return "it was the file's name"
-    is_generated = re.search(r"\d", stem) and len(stem) > 4 and not filename_words(original_filename)
-    if _FILE_NAME.search(unquoted) or (is_generated and stem in letters_and_digits(unquoted)):
-        return "it held a file name or an address"
-    return "it was a file name" if " " not in text and text.count("-") > 1 and text.isascii() else ""
-
-
-def _remark_problem(text: str, unquoted: str, language: str) -> str:
-    """The complaint about mark-up, a label or a remark in `text`. Remarks in quotations are accepted."""
-    if _MARKUP.search(text):
-        return "it contained mark-up"
-    unquoted = unquoted.replace("’", "'")
-    for code in dict.fromkeys((language, "en")):
-        if match := re.search(_BEFORE_LABEL + label_pattern(code).pattern, unquoted, re.IGNORECASE):
-            return f'it contained the label "{match[1]}"'
-        for complaint, pattern in _remarks(code).items():
-            # English is the draft: only there it is judged what a text says
-            if (code == language or complaint == "it described nothing") and (match := pattern.search(unquoted)):
-                return f'{complaint} ("{match[0].strip()}")'
-    return ""
-
-
-def _content_problem(text: str, unquoted: str, language: str) -> str:
-    """The complaint about a text that says nothing or is a list; "" if there is none."""
-    words, known = casefolded_words(unquoted), function_words(language)
-    judgement = language_table(language).judgement
-    if judgement and text == unquoted:
-        generic = judgement.generic.split()
-        if all(word in generic or word in known for word in words) and any(word in generic for word in words):
-            return "it said nothing about the content"
-    commas = len(re.findall(r"[,،、，;；|]", unquoted))
-    if commas > MAX_COMMAS:
-        return "it was a list"
-    content = Counter(word for word in words if len(word) > 3 and word not in known)
-    is_tags = bool(known) and commas >= MIN_TAGS - 1 and not known.intersection(words)
-    repeats_a_word = commas >= MIN_TAGS - 2 and content and content.most_common(1)[0][1] >= 3
-    return "it was a list of keywords" if is_tags or repeats_a_word else ""
-
-
-def _is_nonsense(text: str, words: Sequence[str], language: str) -> bool:
-    """Whether `text` is in no language at all, such as the random tokens that a broken model generates."""
-    visible = [char for char in text if not char.isspace()]
-    letters = sum(unicodedata.category(char)[0] in "LM" for char in visible)
-    if letters < 0.5 * len(visible) or len(_CODE_MARKS.findall(text)) > 2:
+    lower = text.casefold()
+    sequences = re.finditer(rf"(.{{{2 if language in UNSPACED else 3},60}}?)\1\1|([^\W\d_])\2{{4}}", lower)
+    if any(re.search(r"[^\W\d_]", match[0]) for match in sequences):
         return True
-    if sum(unicodedata.category(char) in ("So", "Sk", "Sm", "Sc") for char in visible) > 3:
-        return True
-    is_spaced = language not in UNSPACED and language != "ko"
-    if is_spaced and len(set(_TOKEN_SEAM.findall(text))) > 1:
-        return True
-    if _has_mixed_scripts(words, language) or _count_unpronounceable(words, language) > 1:
-        return True
-    is_list = re.search("[,:;(–]", text) is not None
-    lower = {word.lower() for word in words}
-    return (
-        language in _WITH_ARTICLES
-        and not is_list
-        and len(words) >= MIN_WORDS_OF_SENTENCE
-        and function_words(language).isdisjoint(lower)
+    units = [char for char in lower if char.isalnum()] if language in UNSPACED else casefolded_words(text)
+    length = {"zh": 10, "ja": 14, "th": 30}.get(language, 6)
+    ngrams = [tuple(units[start : start + length]) for start in range(len(units) - length + 1)]
+    sentences = [_sentence_units(part, language) for part in re.split(r"[.!?。！？।;]\s*", lower)]
+    return len(set(ngrams)) < len(ngrams) or any(
+        min(len(one), len(other)) > 2 and len(one & other) >= 0.8 * len(one | other)
+        for index, one in enumerate(sentences)
+        for other in sentences[:index]
     )
 
 
-def _has_mixed_scripts(words: Sequence[str], language: str) -> bool:
-    """Whether a word has letters of two scripts. In Chinese, Japanese and Korean, Latin letters need no space."""
+def _sentence_units(sentence: str, language: str) -> set[str]:
+    """The words of a sentence, or pairs of characters in languages without spaces."""
+    if language in UNSPACED:
+        return {sentence[start : start + 2] for start in range(len(sentence) - 1)}
+    return set(casefolded_words(sentence))
+
+
+_OPEN_AT_END = re.compile(r"([,:、，；：،؛\-–—/&+(\[{（]|(\.\.|…)[”“’»«\"')\]）」』]*)$")
+_UNCLOSED_QUOTE = re.compile('[„“«「『《]|(?<!\\w)"')
+
+
+def _is_cut_off(text: str, language: str) -> bool:
+    """Whether `text` ends in the middle of a sentence: with a comma, a preposition, in a quotation or similar."""
+    unquoted = _QUOTED.sub("0", text)  # a digit, because a quotation at the end is no dangling word
+    if _OPEN_AT_END.search(text) or _UNCLOSED_QUOTE.search(unquoted):
+        return True
+    end = unquoted.rpartition(" ")[2]
+    last = words_of(end)
+    dangling = language_table(language).dangling.split()
+    if len(last) == 1 and not re.search(r"[\d(-]", end) and not last[0].isupper() and last[0].lower() in dangling:
+        return True
+    # the grammar limits texts to 200 characters, and a last token of several characters may not have fitted
+    return len(text) >= 190 and not _is_ended(text, language)
+
+
+def _has_odd_words(words: Sequence[str], language: str) -> bool:
+    """Whether a word has letters of two scripts, or two words in Latin letters can't be pronounced.
+
+    In Chinese, Japanese and Korean, Latin letters need no space. Abbreviations in capitals need no vowel.
+    """
     allowed = {"latin", *scripts_of(language)} if language in ("ja", "ko", "zh") else set()
+    vowels = "aeiouyæœøəıơư" + ("rl" if language in ("cs", "sk", "sl", "hr") else "")
+    unpronounceable = 0
     for word in words:
         scripts = {script for script, count in letters_by_script(word).items() if count}
         if len(scripts) > 1 and not scripts <= allowed:
             return True
-    return False
-
-
-def _count_unpronounceable(words: Sequence[str], language: str) -> int:
-    """The number of words in Latin letters that can't be pronounced. Abbreviations in capitals are not counted."""
-    vowels = "aeiouyæœøəıơư" + ("rl" if language in ("cs", "sk", "sl", "hr") else "")
-    count = 0
-    for word in words:
-        base = unicodedata.normalize("NFD", word.lower())
+        base = "".join(filter(str.isalpha, unicodedata.normalize("NFD", word.lower())))
         if not word.isupper() and re.match("[a-zæœøß]", base):
-            base = "".join(char for char in base if char.isalpha())
             no_vowel = len(base) > 3 and not any(char in vowels for char in base)
-            count += no_vowel or len(base) > 30 or re.search("[bcdfghjklmnpqrstvwxzß]{7}", base) is not None
-    return count
+            unpronounceable += no_vowel or len(base) > 30 or re.search("[bcdfghjklmnpqrstvwxzß]{7}", base) is not None
+    return unpronounceable > 1
 
 
 def _errors(wanted: str, text: str) -> int:
     """The edit distance between `wanted` and the most similar part of `text`."""
-    if wanted in text:
-        return 0
     row = [0] * (len(text) + 1)
     for index, character in enumerate(wanted, 1):
         previous, row[0] = row[0], index
@@ -281,11 +373,6 @@ def _errors(wanted: str, text: str) -> int:
     return min(row)
 
 
-def _stem(filename: str) -> str:
-    """The file name without its extensions."""
-    return re.sub(r"(\.\w{1,5})+$", "", filename)
-
-
 @cache
 def _openers_and_closers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """Patterns for the beginning and the end of a text; the second is None if the language has no closers."""
@@ -293,9 +380,8 @@ def _openers_and_closers(language: str) -> tuple[re.Pattern[str], re.Pattern[str
     # Korean has spaces, but its particles are attached to the preceding word
     before, after = ("", "") if language in (*UNSPACED, "ko") else (r"(?<!\w)", r"(?!\w)|(?<!\w)")
     openers = re.compile(rf"({'|'.join(table.openers)})({after})", re.IGNORECASE)
-    if not table.closers:
-        return openers, None
-    return openers, re.compile(rf"{before}({'|'.join(table.closers)})[.。।]?$", re.IGNORECASE)
+    closers = rf"{before}({'|'.join(table.closers)})[.。।]?$"
+    return openers, re.compile(closers, re.IGNORECASE) if table.closers else None
 
 
 @cache

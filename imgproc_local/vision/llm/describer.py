@@ -22,13 +22,11 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import Pixels
-from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
-from imgproc_local.vision.llm.checks import alt_text_problem, is_good_filename, misquotation
-from imgproc_local.vision.llm.cleanup import clean_answer
+from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
     Answer,
@@ -47,7 +45,6 @@ RETRY_SEED = 1
 """A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
 CUT_OFF = "it was too long and broke off"
 NOT_LATIN = "its file name must be written in Latin letters"
-PRIVATE = "it contains a telephone number, an address or other private data"
 """Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for file names
 that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
 LOCK_POLL_S = 0.1
@@ -268,11 +265,7 @@ def _check(
             complaints[language] = CUT_OFF
             continue
         answer = clean_answer(parsed, language)
-        complaint = (
-            alt_text_problem(answer, language, original_filename=hints.original_filename, notes=notes)
-            or (PRIVATE if clean_text(answer.alt_text).removed else None)
-            or misquotation(answer.alt_text, hints.text_in_picture, notes)
-        )
+        complaint = alt_text_problem(answer, language, notes=notes, read_text=hints.text_in_picture)
         if complaint is None:
             accepted[language] = _translation(answer, language, hints)
             complaint = None if accepted[language].seo_filename else NOT_LATIN

@@ -19,9 +19,9 @@ from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
 from imgproc_local.system import air_gap, sandbox
 from imgproc_local.system.piped_child import Requests
+from imgproc_local.vision.llm.checks import repeats_itself
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.repetition import repeats_itself
 from imgproc_local.vision.models.model import VisionModel
 
 LANGUAGES = ("en", "de")

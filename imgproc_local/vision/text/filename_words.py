@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.languages.table import all_tables
+from imgproc_local.vision.languages import all_tables
 
 _VOCABULARY: dict[str, str] = msgspec.toml.decode(
     resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=dict[str, str]

@@ -15,7 +15,7 @@ from functools import cache
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.romanise.dictionary import languages_of_han
-from imgproc_local.vision.languages.table import language_table
+from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.ngram_table import probabilities
 
 MIN_PROBABILITY = 0.93

@@ -13,7 +13,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_kind
-from imgproc_local.vision.languages.table import language_table
+from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.words import capitalized
 
 KINDS = ("photograph", "graphic", "screenshot", "picture", "animation")

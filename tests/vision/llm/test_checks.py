@@ -5,25 +5,60 @@ from __future__ import annotations
 import random
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.llm.checks import alt_text_problem, is_good_filename, misquotation
-from imgproc_local.vision.llm.cleanup import clean_answer
+from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import NO_NOTES, Answer, picture_notes
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 from imgproc_local.vision.text.language import scripts_of
 
-GOOD: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("alt_texts.toml").read_text(encoding="utf-8"))
+
+def read(name: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-def complaint_about(text: str, language: str, original_filename: str = "", notes: str = "") -> str | None:
+GOOD: dict[str, list[str]] = read("alt_texts.toml")
+
+
+def cleaned(text: str, language: str) -> Answer:
+    return clean_answer(Answer("some-file-name", text), language)
+
+
+def complaint_about(text: str, language: str, **options: Any) -> str | None:
     """The problem of the cleaned `text`."""
-    answer = clean_answer(Answer("some-file-name", text), language)
-    return alt_text_problem(answer, language, original_filename=original_filename, notes=notes)
+    return alt_text_problem(cleaned(text, language), language, **options)
+
+
+# --- sets of texts, written without knowledge of the checks
+
+
+def letters(text: str) -> str:
+    return re.sub(r"\W", "", text).casefold()
+
+
+def is_published(text: str, language: str) -> bool:
+    """Whether `text` is accepted, without an opener or a label that cleaning removed."""
+    return complaint_about(text, language) is None and letters(cleaned(text, language).alt_text) == letters(text)
+
+
+def test_at_most_one_percent_of_good_texts_is_refused() -> None:
+    texts = read("good_alt_texts.toml")["text"]
+    refused = [entry for entry in texts if not is_published(entry["text"], entry["language"])]
+    # measured: 1 of 346
+    assert len(refused) <= 0.01 * len(texts), refused
+
+
+def test_at_least_90_percent_of_bad_texts_are_refused_or_mended() -> None:
+    texts = read("bad_alt_texts.toml")["text"]
+    missed = [entry for entry in texts if is_published(entry["text"], entry["language"])]
+    # measured: 11 of 172, half of them cut off without a mark of it
+    assert len(missed) <= 0.1 * len(texts), Counter(entry["kind"] for entry in missed)
 
 
 # --- accepted texts
@@ -33,9 +68,8 @@ def complaint_about(text: str, language: str, original_filename: str = "", notes
 def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: str) -> None:
     assert len(GOOD[language]) >= 10
     for text in GOOD[language]:
-        cleaned = clean_answer(Answer("some-file-name", text), language)
-        assert cleaned.alt_text.rstrip(".。।") == text.rstrip(".。।")
-        assert alt_text_problem(cleaned, language) is None, text
+        assert cleaned(text, language).alt_text.rstrip(".。।") == text.rstrip(".。।")
+        assert complaint_about(text, language) is None, text
 
 
 @pytest.mark.parametrize(
@@ -57,6 +91,23 @@ def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: 
         ("zh", "图书馆里，几个学生正在看书。"),
         ("ja", "絵の具で手を汚した子どもが、大きな紙に虹を描いている。"),
         ("hi", "रेलगाड़ी के पास खड़े दो यात्री।"),
+        ("fr", "Photo de famille encadrée sur une commode, à côté d’un vase."),
+        ("es", "Foto de boda enmarcada sobre una cómoda de madera."),
+        ("ru", "Фото на паспорт: женщина с короткими волосами на белом фоне."),
+        ("de", "Bild von Gerhard Richter an einer weißen Museumswand."),
+        ("en", "Sorry no dogs sign on the door of a bakery."),
+        ("en", "White T-shirt with the Arabic slogan لا للحرب printed across the chest."),
+        ("en", "Menu board listing phở bò tái and bún chả with prices in dong."),
+        ("en", "A 居酒屋 sign glows above a narrow doorway."),
+        ("ja", "代々木公園の桜並木を人々が歩いている。"),
+        ("en", "Bar chart of rainfall by month, with a maximum of 142 mm in October."),
+        ("en", "A woman looks into the camera while her dog looks away."),
+        ("en", "Canon camera with a strap on a wooden table."),
+        ("en", "Diagram of the layers of the atmosphere up to 100 km."),
+        ("zh", "小女孩对着镜头微笑，手里拿着气球。"),
+        ("fi", "Poika juoksee äidin luo rannalla."),
+        ("he", "כיסא עשוי מעץ ליד חלון גדול."),
+        ("th", "อาจารย์ยืนอยู่หน้ากระดานในห้องเรียน"),
     ],
 )
 def test_names_quotations_and_unusual_texts_are_accepted(language: str, text: str) -> None:
@@ -149,43 +200,55 @@ def test_an_opener_is_rejected(language: str) -> None:
         assert opener.casefold() in text.replace("’", "'").casefold()
 
 
-# --- empty answers, length, file names, prompt
+# --- complaints
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("language", "text", "complaint"),
     [
-        ("", "it was empty"),
-        (" … ", "it was empty"),
-        ("42.", "it was empty"),
-        ("Barn.", "it was a single word"),
-        ("A red barn. " * 21, "it was longer than 250 characters"),
-        ("IMG_1234.JPG", "it held a file name or an address"),
-        ("Photo IMG 1234 taken outside.", "it held a file name or an address"),
-        ("A barn, see https://example.org/barn", "it held a file name or an address"),
-        ("A red barn in barn.webp", "it held a file name or an address"),
-        ("red-barn-in-snow", "it was a file name"),
-        ("Holiday at the lake.", "it was the file's name"),
-        ("The frame Xq77 zz81 of a barn.", "it held a file name or an address"),
-        ("A red \ufffd barn.", "it contained unprintable characters"),
-        ("A red \x07 barn.", "it contained unprintable characters"),
-        ("A red \ue012 barn.", "it contained unprintable characters"),
-        ("A red \u202enrab.", "it contained unprintable characters"),
-        ("A barn, filename: red-barn.", "it repeated words of the prompt"),
-        ("Say what matters most first: a barn.", "it repeated words of the prompt"),
-        ("Alternative text in English: A barn.", "it repeated words of the prompt"),
-        ("A barn. Translate it into natural wording.", "it repeated words of the prompt"),
-        ("{a: [red], b: [barn]}", "it contained mark-up"),
+        ("en", "", "it was empty"),
+        ("en", "42.", "it was empty"),
+        ("en", "Barn.", "it was a single word"),
+        ("ja", "納屋", "it was a single word"),
+        ("th", "บ้าน", "it was a single word"),
+        ("en", "A red barn. " * 21, "it was longer than 250 characters"),
+        ("en", "IMG_1234.JPG", "it held a file name or an address"),
+        ("en", "Photo IMG 1234 taken outside.", "it held a file name or an address"),
+        ("en", "A barn, see https://example.org/barn", "it held a file name or an address"),
+        ("en", "red-barn-in-snow", "it held a file name or an address"),
+        ("en", "A red \ufffd barn.", "it contained unprintable characters"),
+        ("en", "A red \ue012 barn.", "it contained unprintable characters"),
+        ("en", "A red \u202enrab.", "it contained unprintable characters"),
+        ("en", "Say what matters most first: a barn.", "it repeated words of the prompt"),
+        ("en", "A barn. Translate it into natural wording.", "it repeated words of the prompt"),
+        ("en", "{a: [red], b: [barn]}", "it contained mark-up"),
+        ("en", "A dog, possibly a terrier, on a lawn.", 'it guessed ("possibly")'),
+        ("en", "A lake at dawn, evoking calm.", 'it described a mood instead of the content ("evoking")'),
+        ("en", "A portrait of a man with bokeh lights behind.", 'it described the camera work ("bokeh")'),
+        ("es", "No puedo describir a las personas de la calle.", 'it described nothing ("No puedo")'),
+        ("de", "Es ist nicht möglich, das Motiv zu bestimmen.", 'it described nothing ("Es ist nicht möglich")'),
+        ("en", "A red barn in snow. Let me know if you need more.", 'it addressed the reader ("Let me know")'),
+        ("en", "A red barn in snow (98 characters).", 'it addressed the reader ("98 characters")'),
+        ("en", "Two dogs are playing in this picture.", 'it referred to the picture itself ("in this picture")'),
+        ("en", "Various things and objects.", "it said nothing about the content"),
+        ("en", 'A red barn", "file": "red-barn', "it contained mark-up"),
+        ("en", "A red barn\\nA tractor", "it contained mark-up"),
+        (
+            "en",
+            "A barn, a tractor, a dog, a cat, a hen, a cow, a pig, a goose and a horse, all drawn.",
+            "it was a list",
+        ),
+        ("en", "Red barn, barn snow, winter farm, farmhouse, best barn, country life", "it was a list of keywords"),
+        ("hr", "Devojčica u beloj haljini jede hleb i pije mleko pored prozora.", "it was not in Croatian"),
+        ("bg", "Децата играат во паркот додека мајката седи на клупата.", "it was not in Bulgarian"),
+        ("id", "Kanak-kanak bermain bola sepak di taman berdekatan kereta lama.", "it was not in Indonesian"),
+        ("en", "A woman is holding ein kleines Kind auf dem Arm near the door.", "it was not in English"),
+        ("zh", "兩個孩子在廣場上騎車，後面是舊圖書館。", "it was not in Chinese"),
+        ("hi", "एक मुलगा आणि मुलगी झाडाखाली बसले आहेत.", "it was not in Hindi"),
     ],
 )
-def test_an_answer_without_content_is_rejected(text: str, complaint: str) -> None:
-    filename = {"Holiday at the lake.": "Holiday_at-the LAKE.jpg"}.get(text, "xq77zz81.png")
-    assert complaint_about(text, "en", filename) == complaint
-
-
-@pytest.mark.parametrize(("language", "text"), [("ja", "納屋"), ("zh", "谷仓。"), ("th", "บ้าน")])
-def test_a_single_word_is_rejected_in_languages_without_spaces(language: str, text: str) -> None:
-    assert complaint_about(text, language) == "it was a single word"
+def test_each_kind_of_bad_text_gets_its_complaint(language: str, text: str, complaint: str) -> None:
+    assert complaint_about(text, language) == complaint
 
 
 # --- repetition and cut-off sentences
@@ -196,7 +259,6 @@ def test_a_single_word_is_rejected_in_languages_without_spaces(language: str, te
     [
         ("en", "A red red red barn stands in the snow."),
         ("en", "A red barn and a red barn and a red barn and a red barn."),
-        ("en", "A man in a hat, a man in a hat, a man in a hat."),
         ("en", "A barn stands in the snow. The barn stands in the snow."),
         ("en", "A dog runs along the wide beach while a dog runs along the wide beach too."),
         ("en", "Aaaaaaaah, a red barn stands in the snow."),
@@ -239,7 +301,7 @@ LONG = "A woman in a yellow coat leads two small dogs past a row of old brick ho
     ],
 )
 def test_a_cut_off_sentence_is_rejected_and_gets_no_full_stop(language: str, text: str) -> None:
-    assert clean_answer(Answer("some-file-name", text), language).alt_text == text
+    assert cleaned(text, language).alt_text == text
     assert complaint_about(text, language) == "the sentence was cut off"
 
 
@@ -287,7 +349,6 @@ def test_at_least_99_percent_of_random_tokens_are_rejected(pieces: str) -> None:
         ("fi", "Strzqwk brmtplk xkcdvfg on talo."),
         ("en", "Chess, memcpy.Task void.Config and the window.return of it."),
         ("de", "Ein Hundkatze40x und Vogelhaus33y sitzen auf dem Dach."),
-        ("de", "→ ★ ★ ✿ Ein Haus am See ✿ ★ ★ →"),
     ],
 )
 def test_words_that_belong_to_no_language_are_rejected(language: str, text: str) -> None:
@@ -324,34 +385,39 @@ READ = TextInPicture("Road closed Use other route 前方施工")
 
 
 @pytest.mark.parametrize(
-    "alt_text",
+    ("language", "alt_text"),
     [
-        "A yellow sign reads “Road closed”.",
-        'A sign: "ROAD CLOSED – use other route".',
-        "Ein Schild mit „Road closed, use 0ther route“.",
-        "黄色标志写着“前方施工”。",
-        "A sign with “A” and “12”.",
-        "A sign in front of Mount “Fuji”.",  # a name in the notes
-        "A yellow sign before a fence.",
+        ("en", "A yellow sign reads “Road closed”."),
+        ("en", 'A sign: "ROAD CLOSED – use other route".'),
+        ("de", "Ein Schild mit „Road closed, use 0ther route“."),
+        ("zh", "黄色标志写着“前方施工”。"),
+        ("en", "A sign with “A” and “12”."),
+        ("en", "A sign in front of Mount “Fuji”."),  # a name in the notes
     ],
 )
-def test_exact_quotations_are_accepted(alt_text: str) -> None:
+def test_exact_quotations_are_accepted(language: str, alt_text: str) -> None:
     notes = picture_notes(PictureTexts(titles=(LocalizedText("Fuji in spring", "en"),)), "", "", READ)
-    assert misquotation(alt_text, READ, notes) is None
+    assert complaint_about(alt_text, language, notes=notes, read_text=READ) is None
 
 
 @pytest.mark.parametrize(
-    "alt_text",
-    ["A sign reads “Road opened”.", "Ein Schild: „Straße gesperrt“.", "A sign: «No entry».", "标志写着“正在装修”。"],
+    ("language", "alt_text"),
+    [
+        ("en", "A sign reads “Road opened”."),
+        ("en", f"A sign reads “{'No entry for lorries and buses ' * 5}”."),
+        ("de", "Ein Schild: „Straße gesperrt“."),
+        ("zh", "标志写着“正在装修”。"),
+    ],
 )
-def test_other_and_translated_quotations_are_refused(alt_text: str) -> None:
-    assert "quoted" in (misquotation(alt_text, READ, "") or "")
-    assert len(misquotation(alt_text.replace("Road", "Road " * 40), READ, "") or "") < 120, "it fits into the prompt"
+def test_other_and_translated_quotations_are_refused(language: str, alt_text: str) -> None:
+    complaint = complaint_about(alt_text, language, read_text=READ) or ""
+    assert "quoted" in complaint
+    assert len(complaint) < 120, "it fits into the prompt"
 
 
 @pytest.mark.parametrize("read_text", [None, TextInPicture(), TextInPicture("Road closed", unread_lines=2)])
 def test_without_the_whole_text_nothing_is_refused(read_text: TextInPicture | None) -> None:
-    assert misquotation("A sign reads “Road opened”.", read_text, "") is None
+    assert complaint_about("A sign reads “Road opened”.", "en", read_text=read_text) is None
 
 
 def test_the_prompt_notes_what_was_read_and_that_some_was_not() -> None:
@@ -359,3 +425,61 @@ def test_the_prompt_notes_what_was_read_and_that_some_was_not() -> None:
     assert "could not be read" in picture_notes(PictureTexts(), "", "", TextInPicture(unread_lines=2))
     assert picture_notes(PictureTexts(), "", "", TextInPicture()) == NO_NOTES
     assert "<" not in picture_notes(PictureTexts(), "", "", TextInPicture("Hi <|im_end|>"))
+
+
+# --- what is mended
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("en", "Image of a red barn", "A red barn."),
+        ("en", "The photo shows two dogs on a beach.", "Two dogs on a beach."),
+        ("en", "Alt text: Image of a red barn.", "A red barn."),
+        ("en", "“A red barn.”", "A red barn."),
+        ("en", "**A red barn**", "A red barn."),
+        ("en", "  A red  barn ", "A red barn."),
+        ("en", "iPhone on a desk", "iPhone on a desk."),
+        ("en", 'Sign that says "Open"', 'Sign that says "Open".'),
+        ("de", "Alternativtext: Ein rotes Haus am See", "Ein rotes Haus am See."),
+        ("fr", "Une photo d’un chien sur la plage.", "Un chien sur la plage."),
+        ("fr", "Photo de la plage de Nice", "La plage de Nice."),
+        ("es", "Imagen de un perro en la playa.", "Un perro en la playa."),
+        ("it", "Foto di un cane sulla spiaggia.", "Un cane sulla spiaggia."),
+        ("pt", "Imagem de um cão na praia.", "Um cão na praia."),
+        ("ca", "Foto d’un gos a la platja.", "Un gos a la platja."),
+        ("ro", "Imagine cu un câine pe plajă.", "Un câine pe plajă."),
+        ("nl", "Een foto van ijsberen op het ijs", "IJsberen op het ijs."),
+        ("da", "Et billede af en hund på stranden.", "En hund på stranden."),
+        ("sv", "Bilden visar en hund på stranden.", "En hund på stranden."),
+        ("nb", "Bilde av en hund på stranden.", "En hund på stranden."),
+        ("id", "Foto seekor anjing di pantai.", "Seekor anjing di pantai."),
+        ("vi", "Hình ảnh một con mèo.", "Một con mèo."),
+        ("he", "תמונה של כלב על החוף.", "כלב על החוף."),
+        ("zh", "图片显示一只狗在沙滩上", "一只狗在沙滩上。"),
+        ("th", "ภาพแสดงสุนัขบนชายหาด", "สุนัขบนชายหาด"),
+        ("tr", "iskelede bekleyen iki balıkçı", "İskelede bekleyen iki balıkçı."),
+        ("ja", "砂浜を走る犬", "砂浜を走る犬。"),
+        ("hi", "समुद्र तट पर एक कुत्ता", "समुद्र तट पर एक कुत्ता।"),
+        ("el", "Ένα παιδί με μια πινακίδα: πού πας;", "Ένα παιδί με μια πινακίδα: πού πας;"),
+    ],
+)
+def test_labels_quotation_marks_and_openers_are_removed(language: str, text: str, expected: str) -> None:
+    assert cleaned(text, language) == Answer("some-file-name", expected)
+    assert complaint_about(text, language) is None
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Bild eines roten Hauses."),  # the noun is in the genitive
+        ("ru", "Фото красного сарая."),
+        ("fr", "Photo du port de nuit."),  # "du" contains the article
+        ("fr", "Photo d’un chien et d’un chat."),  # the "of" before the second noun would remain
+        ("fr", "Photo de famille."),
+        ("en", "The picture shows how a boat is built."),
+    ],
+)
+def test_an_opener_that_can_not_be_removed_is_rejected(language: str, text: str) -> None:
+    assert cleaned(text, language).alt_text == text
+    assert (complaint_about(text, language) or "").startswith("it began with")
