@@ -30,13 +30,12 @@ from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.engine.workers import Workers
-from imgproc_local.storage.accounts import Credits, Keys
+from imgproc_local.storage.accounts import Credits, Keys, Sessions
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, utc_now
 from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLDER, content_problem
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.retention import MaxAge, Retention
-from imgproc_local.storage.sessions import Sessions
 from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, make_folder, require_folder
@@ -283,7 +282,8 @@ async def open_store(config: Config, clock: Clock = utc_now, *, create: bool = F
     _make_own_folder(config.data_dir)
     database = await open_database(config.data_dir / DATABASE_FILE, clock)
     try:
-        yield Store(database, Keys(database, config.first_balance), Credits(database), Sessions(database))
+        keys = Keys(database, config.first_balance)
+        yield Store(database, keys, Credits(database), Sessions(database, keys))
     finally:
         await database.close()
 

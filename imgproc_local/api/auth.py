@@ -74,10 +74,8 @@ def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: Bas
 async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
     """A Litestar guard. Stores the ApiKey as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
     services = services_of(connection)
-    key = await services.store.keys.authenticate(_sent_key(connection))
+    key = await services.store.keys.authenticate(sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
-    if key.for_page:
-        limit = 0
     limiter: RateLimiter = connection.app.state.rate_limiter
     result = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
@@ -90,8 +88,11 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
         raise RateLimited(result.retry_after_s)
 
 
-def _sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """The key in the headers. `Authorization` takes precedence over `X-API-Key`, even if its key is not valid."""
+def sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """The key in the headers. `Authorization` takes precedence over `X-API-Key`, even if its key is not valid.
+
+    Raises: Unauthenticated, where there is none.
+    """
     authorization = connection.headers.get("authorization")
     secret = connection.headers.get("x-api-key", "")
     if authorization is not None:

@@ -212,7 +212,7 @@ def list_sessions(ctx: click.Context, as_json: bool, data_dir: str | None) -> No
 @data_dir_option
 @click.pass_context
 def revoke_session(ctx: click.Context, session_id: str | None, every: bool, data_dir: str | None) -> None:
-    """Sign out the browser with this ID, at once, and revoke the API key of its page. `sessions list` shows the IDs."""
+    """Sign out the browser with this ID, at once. `sessions list` shows the IDs."""
     if (session_id is None) != every:
         raise click.UsageError("Expected the ID of one session, or --all.")
     config = load_config(ctx, data_dir)

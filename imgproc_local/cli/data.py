@@ -73,12 +73,11 @@ def restore(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     since the backup are valid again; all browsers are signed out.
     """
     from imgproc_local.storage.backup import require_empty, restore_backup
-    from imgproc_local.storage.database import rfc3339, utc_now
 
     folder = load_config(ctx, data_dir).data_dir
     require_empty(folder)
     with FolderLock(folder, "restore"):
-        manifest, keys = restore_backup(file, folder, rfc3339(utc_now()))
+        manifest, keys = restore_backup(file, folder)
     if as_json:
         counts = {"files": len(manifest.files), "keys": keys, "created_at": manifest.created_at}
         echo_json({"data_dir": path_text(folder), **counts, "left_out": manifest.left_out})

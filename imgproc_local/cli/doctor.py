@@ -345,7 +345,7 @@ def _server(folder: Path) -> Check:
 
 def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
     """One check for each area of the data folder. `files_are` says what was checked of the files that are intact."""
-    from imgproc_local.storage.schema import SCHEMA
+    from imgproc_local.storage.database import SCHEMA
 
     database = (
         f"schema {result.schema}, intact" if result.schema else "none yet; the first command that needs it makes it"

@@ -1,15 +1,24 @@
-"""Accounts: their API keys, their credits and their projects.
+"""Who may use the service: accounts with their credits and projects, API keys, and the browsers of the local page.
 
 Every movement of credits is a row of the ledger; a trigger keeps the balance equal to their sum. An upload belongs to
 exactly one project, which is looked up or created in the transaction that stores the upload.
+
+Whoever can write to the data folder can use the command line, and so can sign in to the page: `serve` and `sign-in`
+make a link that opens it once, within `LINK_VALID_S`. The page exchanges its token for the secret of a session, which
+ends by a sign-out, a revocation, or after `SESSION_VALID_S`. The secret of a session is a key of the default account,
+too.
+Invariant: the database holds hashes of secrets, never a secret.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 import string
+from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -17,20 +26,21 @@ from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NotFound, Unauthenticated
 from imgproc_local.domain.plan import Plan
-from imgproc_local.storage.database import Database, Row, Transaction, new_id
+from imgproc_local.storage.database import Database, Row, Transaction, new_id, rfc3339
 
 DEFAULT_ACCOUNT = "default"
-
+LINK_VALID_S = 10 * 60
+SESSION_VALID_S = 30 * 24 * 3600
+END_ALL = ("delete_sessions", "delete_links")
+"""The statements that end every session and make unused links invalid."""
 _ALPHABET = string.ascii_letters + string.digits
-_SECRET_LENGTH = 32
-_PREFIX = "imgp_"
 
 
 class ApiKey(Struct, frozen=True):
     """An API key as stored, without its secret. `account` is the account's name, `name` the key's.
 
     `rate_limit` is in requests per minute; None means the setting `rate_limit_per_minute`, 0 means no limit. Times are
-    RFC 3339. `for_page` says that the local page made the key for itself: such a key has no rate limit.
+    RFC 3339. One that is `for_page` is a session of the local page, whose id it has.
     """
 
     id: str
@@ -41,6 +51,15 @@ class ApiKey(Struct, frozen=True):
     created_at: str
     revoked_at: str | None = None
     for_page: bool = False
+
+
+class PageSession(Struct, frozen=True):
+    """A browser that is signed in. `browser` is how it names itself; the instants are RFC 3339."""
+
+    id: str
+    browser: str
+    created_at: str
+    expires_at: str
 
 
 class Keys:
@@ -56,7 +75,7 @@ class Keys:
             found = await read.value("account_by_name", {"name": name})
         if found is None and create:
             async with self._database.transaction() as tx:
-                return await self._account(tx, name)
+                return await self.account_in(tx, name)
         if found is None:
             raise NotFound(f"There is no account named {name!r}; `keys create --account` makes one.")
         return str(found)
@@ -65,14 +84,15 @@ class Keys:
         self, name: str, account: str = DEFAULT_ACCOUNT, rate_limit: int | None = None
     ) -> tuple[ApiKey, str]:
         """A new key and its secret, which can't be read again. If there is no `account` of this name, it is created."""
-        secret = _PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_SECRET_LENGTH))
+        secret = "imgp_" + "".join(secrets.choice(_ALPHABET) for _ in range(32))
         async with self._database.transaction() as tx:
-            account_id = await self._account(tx, account)
+            account_id = await self.account_in(tx, account)
             key = ApiKey(new_id(), account_id, account, name, rate_limit, tx.at)
             await tx.run("insert_key", {**asdict(key), "hash": _hash(secret)})
         return key, secret
 
-    async def _account(self, tx: Transaction, name: str) -> str:
+    async def account_in(self, tx: Transaction, name: str = DEFAULT_ACCOUNT) -> str:
+        """As `account_id` with `create`, in a transaction of the caller."""
         found = await tx.value("account_by_name", {"name": name})
         if found is not None:
             return str(found)
@@ -82,7 +102,7 @@ class Keys:
         return account_id
 
     async def authenticate(self, secret: str) -> ApiKey:
-        """The key that `secret` belongs to. Raises: Unauthenticated, for one that is unknown or not in force."""
+        """The key or session that `secret` belongs to. Raises: Unauthenticated, for one that is not in force."""
         wanted = _hash(secret)
         async with self._database.reading() as read:
             row = await read.one("key_by_hash", {"hash": wanted, "at": read.at})
@@ -91,7 +111,7 @@ class Keys:
         return _key(row)
 
     async def is_in_force(self, key_id: str) -> bool:
-        """Whether the key is neither revoked nor that of an expired page session."""
+        """Whether the key is not revoked, or the session of the page has not ended."""
         async with self._database.reading() as read:
             return bool(await read.value("key_in_force", {"id": key_id, "at": read.at}))
 
@@ -109,11 +129,82 @@ class Keys:
 
 
 def _hash(secret: str) -> bytes:
+    """What is stored instead of a secret. The time that a look-up by hash takes reveals nothing about the secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def _key(row: Row) -> ApiKey:
     return msgspec.convert(dict(row), ApiKey, strict=False)  # `for_page` is 0 or 1
+
+
+# ---- the local page ----
+
+
+def link_page(folder: Path) -> Path:
+    """The file that opens a sign-in link to the server on the data folder `folder`. A sign-in removes it.
+
+    It is in the home folder and has a visible name, because browsers from the Snap Store can read neither hidden
+    folders nor /tmp.
+    """
+    digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path.home raises RuntimeError for users without one
+    return Path(home, f"imgproc-local-{digest[:12]}.html")
+
+
+class Sessions:
+    """The sign-in links and sessions of one data folder."""
+
+    def __init__(self, database: Database, keys: Keys) -> None:
+        self._database = database
+        self._keys = keys
+
+    async def new_link(self) -> str:
+        """The token of a new link."""
+        token = secrets.token_urlsafe(32)
+        async with self._database.transaction() as tx:
+            await tx.run("delete_expired_links", {"at": tx.at})
+            await tx.run("delete_expired_sessions", {"at": tx.at})
+            await tx.run("insert_link", {"hash": _hash(token), "expires_at": _after(tx, LINK_VALID_S)})
+        return token
+
+    async def sign_in(self, token: str, browser: str) -> tuple[PageSession, str] | None:
+        """A new session and its secret; None where `token` is not that of a valid link. The link is used up."""
+        wanted = _hash(token)
+        async with self._database.reading() as read:  # a wrong token must not wait for the writer
+            if await read.value("link_valid", {"hash": wanted, "at": read.at}) is None:
+                return None
+        secret = "imgs_" + secrets.token_urlsafe(32)
+        async with self._database.transaction() as tx:
+            if await tx.value("use_link", {"hash": wanted, "at": tx.at}) is None:
+                return None
+            await self._keys.account_in(tx)  # the account that the session is a key of
+            shown = "".join(char for char in browser if char.isprintable())[:200]
+            session = PageSession(new_id(), shown, tx.at, _after(tx, SESSION_VALID_S))
+            await tx.run("insert_session", {**asdict(session), "hash": _hash(secret)})
+        return session, secret
+
+    async def all(self) -> list[PageSession]:
+        """Every session that has not expired, oldest first."""
+        async with self._database.reading() as read:
+            return [PageSession(*row) for row in await read.all("list_sessions", {"at": read.at})]
+
+    async def revoke(self, session_id: str) -> None:
+        """End a session. Raises: NotFound."""
+        async with self._database.transaction() as tx:
+            if await tx.value("delete_session", {"id": session_id.lower()}) is None:
+                raise NotFound(f"There is no session with the id {session_id!r}; `sessions list` shows the ids.")
+
+    async def revoke_all(self) -> list[str]:
+        """End every session and make unused links invalid. Returns the ids."""
+        async with self._database.transaction() as tx:
+            ids = [str(row["id"]) for row in await tx.all("list_sessions", {"at": ""})]  # expired ones too
+            for statement in END_ALL:
+                await tx.run(statement)
+        return ids
+
+
+def _after(tx: Transaction, seconds: int) -> str:
+    return rfc3339(tx.now + timedelta(seconds=seconds))
 
 
 # ---- credits ----

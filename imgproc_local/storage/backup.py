@@ -24,8 +24,9 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.accounts import END_ALL
 from imgproc_local.storage.blobs import hash_file
-from imgproc_local.storage.database import QUERIES
+from imgproc_local.storage.database import QUERIES, SCHEMA, statements_from
 from imgproc_local.storage.inspection import (
     DATABASE_FILE,
     RESTORING,
@@ -34,8 +35,6 @@ from imgproc_local.storage.inspection import (
     read_database,
     referenced_files,
 )
-from imgproc_local.storage.schema import SCHEMA, statements_from
-from imgproc_local.storage.sessions import END_ALL
 from imgproc_local.system.files import fsync_folder, try_lock
 from imgproc_local.system.folder_lock import require_folder
 
@@ -192,7 +191,7 @@ def require_empty(folder: Path) -> None:
         )
 
 
-def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
+def restore_backup(source: Path, folder: Path) -> tuple[Manifest, int]:
     """Restore a backup into `folder`, which this process owns and which holds no database and no files.
 
     Everything is unpacked into `RESTORING` and compared with its hash before it is moved into place. The page's
@@ -210,7 +209,7 @@ def restore_backup(source: Path, folder: Path, at: str) -> tuple[Manifest, int]:
         restoring.mkdir(mode=0o700)
         try:
             manifest = _unpack(source, restoring)
-            referenced, keys = _prepare_database(restoring / DATABASE_FILE, at)
+            referenced, keys = _prepare_database(restoring / DATABASE_FILE)
             if not referenced <= manifest.files.keys() | manifest.left_out.keys():
                 raise _unusable("files of jobs are missing in it")
             # files whose jobs were deleted while the backup was written
@@ -277,7 +276,7 @@ def _checked_manifest(path: Path, hashes: dict[str, str]) -> Manifest:
     return manifest
 
 
-def _prepare_database(path: Path, at: str) -> tuple[set[str], int]:
+def _prepare_database(path: Path) -> tuple[set[str], int]:
     """Update a restored database to the schema of this program, and end the page's sessions and links.
 
     Returns the addresses of the files that it references, and the number of keys that are valid after that.
@@ -291,7 +290,7 @@ def _prepare_database(path: Path, at: str) -> tuple[set[str], int]:
         for statement in statements_from(rows.execute("PRAGMA user_version").fetchone()[0]):
             rows.execute(statement)
         for name in END_ALL:
-            rows.execute(QUERIES[name], {"at": at})
+            rows.execute(QUERIES[name])
         rows.execute("COMMIT")
         return set(referenced_files(rows)), int(rows.execute(QUERIES["count_keys_in_force"]).fetchone()[0])
 

@@ -22,12 +22,33 @@ from typing import Any
 import aiosqlite
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.schema import statements_from
 from imgproc_local.system.files import PRIVATE_FILE, is_disk_full
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
 Clock = Callable[[], datetime]
+
+SCHEMA = 9
+"""The `user_version` of a database with the schema of this program."""
+STEPS = {
+    7: """
+ALTER TABLE jobs ADD COLUMN thumbnail_sha256 TEXT;
+ALTER TABLE jobs ADD COLUMN thumbnail_size INTEGER;
+DROP INDEX stages_pending;
+DROP INDEX stages_by_client;
+UPDATE keys SET revoked_at = created_at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
+DELETE FROM page_sessions;
+""",
+    8: """
+UPDATE keys SET revoked_at = created_at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
+ALTER TABLE page_sessions DROP COLUMN key_id;
+""",
+}
+"""What `schema.sql`, which is run afterwards, can't change in a database of each schema; 7 is that of version 0.1.0.
+
+They rewrite no large table, so that a running server of version 0.1.0 goes on beside it. Sessions had keys of their
+own, and those of version 0.1.0 may have secrets that were cookies.
+"""
 
 BUSY_TIMEOUT_MS = 5000
 READERS, LIST_READERS = 4, 2
@@ -61,6 +82,33 @@ def _load_queries() -> dict[str, str]:
 
 QUERIES = _load_queries()
 """Every statement of the service by its name in queries.sql."""
+
+
+def statements_from(found: int) -> list[str]:
+    """The statements that create the schema in a database with the `user_version` `found`, or update it; to be run in
+    one transaction. An empty list if it is that of this program.
+
+    Raises: StorageFailed, if `found` is another version.
+    """
+    if found == SCHEMA:
+        return []
+    if found and found not in STEPS:
+        version = "a newer" if found > SCHEMA else "an older"
+        raise StorageFailed(
+            f"The data folder was written by {version} version of the program: expected schema {SCHEMA}, or"
+            f" {min(STEPS)} to {max(STEPS)} to update it, received {found}. Use that version, or another folder with"
+            " --data-dir."
+        )
+    script = "".join(step for version, step in STEPS.items() if 0 < found <= version)
+    script += resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
+    # not for executescript(), which would commit: user_version must change with the schema
+    statements, statement = [], ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            statements.append(statement)
+            statement = ""
+    return [*statements, f"PRAGMA user_version = {SCHEMA}"]
 
 
 def utc_now() -> datetime:

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
-from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES
-from imgproc_local.storage.schema import SCHEMA, STEP_FROM
+from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, SCHEMA, STEPS
 from imgproc_local.system.folder_lock import current_owner
 
 T = TypeVar("T")
@@ -112,7 +111,7 @@ def _read(rows: sqlite3.Connection, thorough: bool) -> tuple[Inspection, dict[st
     if thorough:
         references = rows.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
         damage += [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in references]
-    if schema not in (0, STEP_FROM, SCHEMA):
+    if schema not in (0, *STEPS, SCHEMA):
         damage.append(f"received schema {schema}, this program expects {SCHEMA}")
     problems = tuple(Problem("database", detail) for detail in damage)
     if problems or schema != SCHEMA:

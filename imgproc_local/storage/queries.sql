@@ -16,23 +16,19 @@ INSERT INTO keys (id, account_id, name, hash, rate_limit, created_at)
 VALUES (:id, :account_id, :name, :hash, :rate_limit, :created_at);
 
 -- name: key_by_hash
--- The key of an expired session is refused, because it is revoked only when the next browser signs in.
-SELECT keys.*, accounts.name AS account,
-    EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id) AS for_page
-FROM keys JOIN accounts ON accounts.id = keys.account_id
+-- The secret of a page session is a key of the default account.
+SELECT keys.*, accounts.name AS account, 0 AS for_page FROM keys JOIN accounts ON accounts.id = account_id
 WHERE hash = :hash AND revoked_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id AND expires_at <= :at);
+UNION ALL
+SELECT page_sessions.id, accounts.id, 'Local page', hash, 0, page_sessions.created_at, NULL, accounts.name, 1
+FROM page_sessions JOIN accounts ON accounts.name = 'default' WHERE hash = :hash AND expires_at > :at;
 
 -- name: key_in_force
-SELECT 1 FROM keys
-WHERE id = :id AND revoked_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id AND expires_at <= :at);
+SELECT 1 FROM keys WHERE id = :id AND revoked_at IS NULL
+UNION ALL SELECT 1 FROM page_sessions WHERE id = :id AND expires_at > :at;
 
 -- name: list_keys
-SELECT keys.*, accounts.name AS account,
-    EXISTS (SELECT 1 FROM page_sessions WHERE key_id = keys.id) AS for_page
-FROM keys JOIN accounts ON accounts.id = keys.account_id
-ORDER BY keys.id;
+SELECT keys.*, accounts.name AS account FROM keys JOIN accounts ON accounts.id = account_id ORDER BY keys.id;
 
 -- name: revoke_key
 UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL RETURNING id;
@@ -368,7 +364,7 @@ INSERT INTO sign_in_links (hash, expires_at) VALUES (:hash, :expires_at);
 SELECT 1 FROM sign_in_links WHERE hash = :hash AND expires_at > :at;
 
 -- name: use_link
-DELETE FROM sign_in_links WHERE hash = :hash RETURNING 1;
+DELETE FROM sign_in_links WHERE hash = :hash AND expires_at > :at RETURNING 1;
 
 -- name: delete_expired_links
 DELETE FROM sign_in_links WHERE expires_at <= :at;
@@ -380,29 +376,17 @@ DELETE FROM sign_in_links;
 INSERT INTO page_sessions (id, hash, browser, created_at, expires_at)
 VALUES (:id, :hash, :browser, :created_at, :expires_at);
 
--- name: session_by_hash
-SELECT * FROM page_sessions WHERE hash = :hash AND expires_at > :at;
-
--- name: session_by_id
-SELECT * FROM page_sessions WHERE id = :id;
-
 -- name: list_sessions
-SELECT * FROM page_sessions WHERE expires_at > :at ORDER BY id;
+SELECT id, browser, created_at, expires_at FROM page_sessions WHERE expires_at > :at ORDER BY id;
 
--- name: expired_sessions
-SELECT * FROM page_sessions WHERE expires_at <= :at;
-
--- name: set_session_key
-UPDATE page_sessions SET key_id = :key_id WHERE id = :id;
-
--- name: revoke_session_keys
-UPDATE keys SET revoked_at = :at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
+-- name: delete_expired_sessions
+DELETE FROM page_sessions WHERE expires_at <= :at;
 
 -- name: delete_sessions
 DELETE FROM page_sessions;
 
 -- name: delete_session
-DELETE FROM page_sessions WHERE id = :id;
+DELETE FROM page_sessions WHERE id = :id RETURNING 1;
 
 -- ---- removal ----
 

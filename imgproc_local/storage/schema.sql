@@ -191,7 +191,7 @@ CREATE TABLE IF NOT EXISTS regenerations (
 CREATE INDEX IF NOT EXISTS regenerations_waiting ON regenerations (state, id) WHERE state IN ('pending', 'running');
 
 -- Access to the local page: links that open it once, and the browsers that are signed in. Of their secrets only hashes
--- are stored. key_id is the API key that the page made for itself; it ends with the session.
+-- are stored.
 CREATE TABLE IF NOT EXISTS sign_in_links (
     hash        BLOB PRIMARY KEY,
     expires_at  TEXT NOT NULL
@@ -201,8 +201,7 @@ CREATE TABLE IF NOT EXISTS page_sessions (
     hash        BLOB NOT NULL UNIQUE,
     browser     TEXT NOT NULL,
     created_at  TEXT NOT NULL,
-    expires_at  TEXT NOT NULL,
-    key_id      TEXT REFERENCES keys (id)
+    expires_at  TEXT NOT NULL
 ) STRICT;
 
 -- One row: the number of transactions that changed a row, by which snapshots of a job are ordered.

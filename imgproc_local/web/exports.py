@@ -21,7 +21,7 @@ from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
 from imgproc_local.engine.exports import require_complete
-from imgproc_local.web.guard import get
+from imgproc_local.web.local import get
 
 MAX_TICKETS = 16
 """At most this many downloads can be started; for a new one, the oldest ticket is deleted."""

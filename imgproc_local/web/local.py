@@ -1,4 +1,15 @@
-"""The page's endpoints for its overview (limits and vision model), API keys, and its sessions.
+"""Who may use the local page, and its endpoints for its overview (limits and vision model), API keys and sessions.
+
+Listening on loopback is not enough. Every user of the machine can connect, a foreign site can let its name resolve to
+127.0.0.1 (DNS rebinding), and any page can send requests here. So a request needs a host name of this service, and the
+secret of a session.
+
+The page sends the secret of its session in the `Authorization` header and keeps it in `localStorage`, which browsers
+separate by scheme, host and port. It must not be a cookie: browsers ignore the port of cookies, so they would give it
+to the servers of other users on this host, and add it to requests that the pages of these servers cause. A request that
+has the secret can therefore only come from the page, and its origin need not be checked.
+
+Not prevented: a program that listens at this address while the service is stopped has the same origin.
 
 Answers are JSON objects with `data`. The keys that the page creates belong to the default account.
 """
@@ -8,49 +19,87 @@ from __future__ import annotations
 import asyncio
 import logging
 import unicodedata
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from litestar import Request, delete, post
-from litestar.exceptions import NotAuthorizedException
+from litestar import Request, delete, post, route
+from litestar.connection import ASGIConnection
+from litestar.enums import HttpMethod
+from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
+from litestar.handlers import BaseRouteHandler
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from imgproc_local.api.auth import services_of
+from imgproc_local.api.auth import TRUSTED_PROXY, sent_key, services_of
 from imgproc_local.api.requests import read_json
 from imgproc_local.compose import used_model_status
-from imgproc_local.domain.errors import InvalidRequest
+from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
+from imgproc_local.domain.errors import InvalidRequest, Unauthenticated
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
-from imgproc_local.storage.sessions import PageSession, link_page
+from imgproc_local.storage.accounts import ApiKey, link_page
 from imgproc_local.system.audit import audit
-from imgproc_local.web.guard import NO_SESSION, get, session_of
 
 log = logging.getLogger(__name__)
 
-MAX_NAME_CHARS = 100
-MAX_RATE_LIMIT = 1_000_000
+_MAX_NAME_CHARS = 100
+_MAX_RATE_LIMIT = 1_000_000
 
 Body = dict[str, Any]
-KEY_FIELDS = ("id", "name", "account", "rate_limit", "created_at", "revoked_at")
-SESSION_FIELDS = ("id", "browser", "created_at", "expires_at")
-"""What is shown of an ApiKey and of a PageSession; `browser` is the User-Agent."""
+Connection = ASGIConnection[Any, Any, Any, Any]
+
+get = partial(route, http_method=[HttpMethod.GET, HttpMethod.HEAD])
+"""Registers a handler for GET and for HEAD, whose response has no body. Source: RFC 9110, section 9.3.2."""
 
 
-class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit.
+# ---- guards ----
 
-    A key `for_page` is used by the page itself, and is revoked when the browser's session ends.
+
+def require_own_host(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a `Host` that is neither loopback nor the configured host, because of DNS rebinding.
+
+    Neither TLS nor a trusted proxy needs this check: the browser has compared the name with the certificate, and the
+    proxy knows its names.
     """
+    if connection.scope["scheme"] == "https" or connection.scope["state"].get(TRUSTED_PROXY):
+        return
+    host = connection.headers.get("host", "")
+    if not is_own_host(host, services_of(connection).config.host):
+        raise PermissionDeniedException(
+            f"Expected the address that `imgproc-local serve` printed as Host, received {host[:80]!r}."
+        )
 
-    name: str
-    rate_limit: int | None = None
-    for_page: bool = False
+
+def is_own_host(host: str, configured: str) -> bool:
+    """Whether a `Host` header names this service. The port is not compared."""
+    name = host_name(host)
+    if is_loopback_name(name) or name == configured.strip("[]").lower():
+        return True
+    # a service on all interfaces has addresses that no setting names; DNS rebinding needs a name
+    return configured.strip("[]") in ALL_INTERFACES and parse_address(name) is not None
 
 
-class Link(Struct, frozen=True, forbid_unknown_fields=True):
-    """The `token` of a sign-in link; empty without one."""
+async def require_session(connection: Connection, _: BaseRouteHandler) -> None:
+    """Refuse a request without the secret of a session. Stores the id of the session as `scope["auth"]`."""
+    connection.scope["auth"] = await _session_of(connection)
+    if connection.scope["auth"] is None:
+        raise _no_session()
 
-    token: str
+
+async def _session_of(connection: Connection) -> str | None:
+    """The id of the session whose secret the request has."""
+    try:
+        key = await services_of(connection).store.keys.authenticate(sent_key(connection))
+    except Unauthenticated:
+        return None
+    return key.id if key.for_page else None
+
+
+def _no_session() -> NotAuthorizedException:
+    return NotAuthorizedException("There is no session. Open the link that `imgproc-local sign-in` prints.")
+
+
+# ---- overview ----
 
 
 @get("/local/overview")
@@ -72,41 +121,61 @@ async def overview(request: Request[Any, Any, Any]) -> Body:
 
 # ---- API keys ----
 
+_KEY_FIELDS = ("id", "name", "account", "rate_limit", "created_at", "revoked_at")
+"""What is shown of an ApiKey."""
+
+
+class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit."""
+
+    name: str
+    rate_limit: int | None = None
+
+
+class Link(Struct, frozen=True, forbid_unknown_fields=True):
+    """The `token` of a sign-in link; empty without one."""
+
+    token: str
+
 
 @get("/local/keys")
 async def list_keys(request: Request[Any, Any, Any]) -> Body:
-    return {"data": [_fields(key, KEY_FIELDS) for key in await services_of(request).store.keys.all()]}
+    return {"data": [_fields(key) for key in await services_of(request).store.keys.all()]}
 
 
 @post("/local/keys")
 async def create_key(request: Request[Any, Any, Any]) -> Body:
     """Only this answer has the secret of the key, as `key`."""
-    store, session = services_of(request).store, _current_session(request)
     expected = "a JSON object with name (text) and optionally rate_limit (integer)"
     requested = await read_json(request, NewKey, expected)
-    key, secret = await store.keys.create(_checked_name(requested), rate_limit=requested.rate_limit)
-    audit("key.create", key=key.id, account=key.account_id, session=session.id)
-    if requested.for_page:
-        await store.sessions.set_key(session.id, key.id)
-    return {"data": _fields(key, KEY_FIELDS) | {"key": secret}}
+    keys = services_of(request).store.keys
+    key, secret = await keys.create(_checked_name(requested), rate_limit=requested.rate_limit)
+    audit("key.create", key=key.id, account=key.account_id, session=request.auth)
+    return {"data": _fields(key) | {"key": secret}}
 
 
 @delete("/local/keys/{key_id:str}")
 async def revoke_key(request: Request[Any, Any, Any]) -> None:
     key_id = request.path_params["key_id"].lower()
     await services_of(request).store.keys.revoke(key_id)
-    audit("key.revoke", key=key_id, session=_current_session(request).id)
+    audit("key.revoke", key=key_id, session=request.auth)
+
+
+def _fields(key: ApiKey) -> Body:
+    return {name: getattr(key, name) for name in _KEY_FIELDS}
 
 
 def _checked_name(requested: NewKey) -> str:
     """The name, stripped and in NFC. Raises: InvalidRequest, also for a wrong rate limit."""
     errors: dict[str, list[str]] = {}
     name = unicodedata.normalize("NFC", requested.name.strip())
-    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
-        errors["name"] = [f"name must be 1 to {MAX_NAME_CHARS} printable characters; received {requested.name[:40]!r}."]
-    if requested.rate_limit is not None and not 0 <= requested.rate_limit <= MAX_RATE_LIMIT:
+    if not 1 <= len(name) <= _MAX_NAME_CHARS or not name.isprintable():
+        errors["name"] = [
+            f"name must be 1 to {_MAX_NAME_CHARS} printable characters; received {requested.name[:40]!r}."
+        ]
+    if requested.rate_limit is not None and not 0 <= requested.rate_limit <= _MAX_RATE_LIMIT:
         errors["rate_limit"] = [
-            f"rate_limit must be an integer from 0 (no limit) to {MAX_RATE_LIMIT}; received {requested.rate_limit}."
+            f"rate_limit must be an integer from 0 (no limit) to {_MAX_RATE_LIMIT}; received {requested.rate_limit}."
         ]
     if errors:
         raise InvalidRequest(errors)
@@ -119,16 +188,15 @@ def _checked_name(requested: NewKey) -> str:
 @get("/local/sessions")
 async def list_sessions(request: Request[Any, Any, Any]) -> Body:
     """The browsers that are signed in. `current` marks the one that asks."""
-    current = _current_session(request).id
     sessions = await services_of(request).store.sessions.all()
-    return {"data": [_fields(each, SESSION_FIELDS) | {"current": each.id == current} for each in sessions]}
+    return {"data": [asdict(each) | {"current": each.id == request.auth} for each in sessions]}
 
 
 @delete("/local/sessions/{session_id:str}")
 async def revoke_session(request: Request[Any, Any, Any]) -> None:
     session_id = request.path_params["session_id"].lower()
     await services_of(request).store.sessions.revoke(session_id)
-    audit("session.revoke", session=session_id, by=_current_session(request).id)
+    audit("session.revoke", session=session_id, by=request.auth)
 
 
 @post("/local/sign-in", status_code=200)
@@ -137,10 +205,10 @@ async def sign_in(request: Request[Any, Any, Any]) -> Body:
     services = services_of(request)
     link = await read_json(request, Link, "a JSON object with token (text)")
     secret = None
-    if await session_of(request) is None:
+    if await _session_of(request) is None:
         opened = await services.store.sessions.sign_in(link.token, request.headers.get("user-agent", ""))
         if opened is None:
-            raise NotAuthorizedException(NO_SESSION)
+            raise _no_session()
         session, secret = opened
         audit("session.begin", session=session.id)
     if link.token:
@@ -150,10 +218,9 @@ async def sign_in(request: Request[Any, Any, Any]) -> Body:
 
 @post("/local/sign-out", status_code=204)
 async def sign_out(request: Request[Any, Any, Any]) -> None:
-    """End the browser's session and revoke the key of its page."""
-    session = _current_session(request)
-    await services_of(request).store.sessions.revoke(session.id)
-    audit("session.end", session=session.id)
+    """End the browser's session."""
+    await services_of(request).store.sessions.revoke(request.auth)
+    audit("session.end", session=request.auth)
 
 
 def _remove_link_page(folder: Path) -> None:
@@ -161,16 +228,6 @@ def _remove_link_page(folder: Path) -> None:
         link_page(folder).unlink(missing_ok=True)
     except OSError as error:
         log.warning("The file that opened the sign-in link could not be removed (%s)", error)
-
-
-def _fields(value: Struct, names: Sequence[str]) -> Body:
-    return {name: getattr(value, name) for name in names}
-
-
-def _current_session(request: Request[Any, Any, Any]) -> PageSession:
-    """The session that `require_session` stored."""
-    session: PageSession = request.scope["user"]
-    return session
 
 
 HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out]

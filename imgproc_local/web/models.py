@@ -20,14 +20,13 @@ from msgspec.structs import replace
 from imgproc_local.api.auth import services_of
 from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
-from imgproc_local.storage.sessions import PageSession
 from imgproc_local.system.audit import audit
 from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.management.listing import ModelRow
 from imgproc_local.vision.management.tasks import AIR_GAPPED, TaskProgress
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
-from imgproc_local.web.guard import get
+from imgproc_local.web.local import Body, get
 
 if TYPE_CHECKING:
     from imgproc_local.vision.management.listing import State
@@ -36,7 +35,6 @@ T = TypeVar("T")
 
 PROGRAMS_TTL_S = 15.0
 """How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
-Body = dict[str, Any]
 
 
 @get("/local/models")
@@ -169,8 +167,7 @@ async def _as_conflict(work: Callable[[], T]) -> T:
 
 def _changed(request: Request[Any, Any, Any], action: str, name: str) -> Body:
     """Audit the change. Returns the task that runs now, None without one: what took effect at once started none."""
-    session: PageSession = request.scope["user"]
-    audit(f"model.{action}", model=name, session=session.id)
+    audit(f"model.{action}", model=name, session=request.auth)
     return {"data": {"task": services_of(request).models.progress}}
 
 

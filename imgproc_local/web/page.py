@@ -17,7 +17,7 @@ from litestar.exceptions import NotFoundException
 
 from imgproc_local.api.images import is_current
 from imgproc_local.web import exports, local, models
-from imgproc_local.web.guard import get, require_own_host, require_session
+from imgproc_local.web.local import get, require_own_host, require_session
 
 CONTENT_SECURITY_POLICY = "; ".join(
     [

@@ -178,17 +178,3 @@ def test_a_key_is_created_shown_once_and_revoked(service: Running, open_tab: Ope
         tab.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
         tab.wait(announced(tab, "Shop was revoked."))
         assert client.get("/credits/balance").status_code == 401
-
-
-def test_the_page_replaces_its_own_key_when_the_user_revokes_it(service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(service)
-    tab.wait("document.querySelector('.no-pictures')")  # the page has its key
-    show_view(tab, "access", ".entry .tag.good")
-    press_button(tab, "Revoke Local page")
-    assert "creates a new one" in tab.text("dialog p")
-    tab.page.locator("dialog").get_by_role("button", name="Revoke", exact=True).click()
-    tab.wait(announced(tab, "Local page was revoked."))
-    show_view(tab, "pictures", ".no-pictures")
-    tab.drop({"1.jpg": pictures.jpeg(64, 48)})
-    tab.wait("document.querySelector('.tile')")
-    assert tab.text("#notices") == ""

@@ -20,7 +20,7 @@ import pytest
 from imgproc_local.cli.serve.command import require_protection
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.storage import sessions
+from imgproc_local.storage import accounts
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults.server_process import command_line, make_key, serving
@@ -144,7 +144,7 @@ def test_the_link_is_in_a_private_file_until_it_was_opened(program: Program, tmp
 def test_a_file_that_can_not_be_written_is_reported(
     program: Program, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "link_page", lambda _: tmp_path / "no home" / "page.html")
+    monkeypatch.setattr(accounts, "link_page", lambda _: tmp_path / "no home" / "page.html")
     result = program.in_process("serve", "--browser")
     assert result.exit_code == 0
     assert "Its page could not be opened ([Errno 2] No such file or directory" in result.stderr

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import StageFailed
+from imgproc_local.storage.database import SCHEMA
 from imgproc_local.storage.inspection import DATABASE_FILE
-from imgproc_local.storage.schema import SCHEMA
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.service import GatedDescriber, running

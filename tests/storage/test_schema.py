@@ -12,13 +12,12 @@ import pytest
 
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.errors import StorageFailed, Unauthenticated
 from imgproc_local.domain.job import Status
-from imgproc_local.storage import schema
-from imgproc_local.storage.database import open_database
+from imgproc_local.storage.accounts import Keys, Sessions
+from imgproc_local.storage.database import SCHEMA, STEPS, open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
-from imgproc_local.storage.schema import SCHEMA, STEP_FROM
 from imgproc_local.storage.stages import Stages
 
 AT = "2026-11-01T00:00:00.000Z"
@@ -106,7 +105,30 @@ async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: P
     assert parts(tmp_path / "new.db") - parts(old) == set()
 
 
-@pytest.mark.parametrize("found", [1, STEP_FROM - 1, SCHEMA + 1, 999])
+async def test_a_session_of_schema_8_stays_and_the_key_of_its_page_is_revoked(tmp_path: Path) -> None:
+    path = tmp_path / DATABASE_FILE
+    database = await open_database(path)
+    _, secret = await Keys(database, 0).create("Local page")
+    sessions = Sessions(database, Keys(database, 0))
+    opened = await sessions.sign_in(await sessions.new_link(), "a browser")
+    assert opened is not None
+    await database.close()
+    with closing(sqlite3.connect(path)) as rows:
+        rows.executescript(
+            "ALTER TABLE page_sessions ADD COLUMN key_id TEXT REFERENCES keys (id);"
+            "UPDATE page_sessions SET key_id = (SELECT id FROM keys); PRAGMA user_version = 8;"
+        )
+    database = await open_database(path)
+    try:
+        keys = Keys(database, 0)
+        assert (await keys.authenticate(opened[1])).id == opened[0].id
+        with pytest.raises(Unauthenticated):
+            await keys.authenticate(secret)
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("found", [1, min(STEPS) - 1, SCHEMA + 1, 999])
 async def test_another_schema_is_refused_with_what_to_do(old: Path, found: int) -> None:
     with closing(sqlite3.connect(old)) as connection:
         connection.execute(f"PRAGMA user_version = {found}")
@@ -118,7 +140,7 @@ async def test_another_schema_is_refused_with_what_to_do(old: Path, found: int) 
 
 async def test_a_step_that_fails_changes_nothing(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = dump(old)
-    monkeypatch.setattr(schema, "STEP", f"{schema.STEP}INSERT INTO nowhere VALUES (1);\n")
+    monkeypatch.setitem(STEPS, 7, f"{STEPS[7]}INSERT INTO nowhere VALUES (1);\n")
     with pytest.raises(StorageFailed):
         await open_database(old)
     assert dump(old) == before

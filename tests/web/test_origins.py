@@ -61,13 +61,15 @@ def test_every_endpoint_of_the_page_needs_the_secret_of_a_session_in_a_header(
         assert browser.request(method, url, headers={**session, "Host": "example.com"}).status_code == 403, path
 
 
-def test_the_interface_does_not_accept_the_secret_of_a_session(
+def test_the_interface_accepts_the_secret_of_a_session_in_a_header_only(
     service: Running, browser: httpx.Client, endpoints: list[tuple[str, str, str]]
 ) -> None:
+    secret = service.page_session()["Authorization"].removeprefix("Bearer ")
     of_interface = [endpoint for endpoint in endpoints if endpoint[1].startswith("/api/v1/")]
     assert len(of_interface) + len([path for _, path, _ in endpoints if path.startswith("/local/")]) == len(endpoints)
     for method, path, url in of_interface:
-        answer = browser.request(method, url, headers={**service.page_session(), "Origin": FOREIGN})
+        cookie = f"imgproc_page_0123456789ab={secret}; imgproc-local.session={secret}"
+        answer = browser.request(method, url, headers={"Cookie": cookie, "Origin": service.root})
         assert answer.status_code == 401, f"{method} {path}"
 
 

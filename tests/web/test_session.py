@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from imgproc_local.storage.accounts import LINK_VALID_S, SESSION_VALID_S
 from imgproc_local.storage.inspection import DATABASE_FILE
-from imgproc_local.storage.sessions import LINK_VALID_S, SESSION_VALID_S
-from imgproc_local.web.guard import is_own_host
+from imgproc_local.web.local import is_own_host
 from tests.support.service import Running, running
 
 
@@ -107,17 +105,6 @@ def test_the_data_folder_holds_no_secret(tmp_path: Path) -> None:
             assert secret.encode() not in content
 
 
-def test_the_cookie_of_an_older_version_is_no_secret_of_a_session(tmp_path: Path) -> None:
-    """Servers on other ports may have received it."""
-    with running(tmp_path) as service:
-        service.page_session()
-    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as rows, rows:
-        cookie = "EY7mN1QkXbqS0v4mY1m0rJr6mPpB1k3l5oO2n8hS7dU"
-        rows.execute("UPDATE page_sessions SET hash = ?", [hashlib.sha256(cookie.encode()).digest()])
-    with running(tmp_path) as service:
-        assert status_of(service, {"Authorization": f"Bearer {cookie}"}) == 401
-
-
 def test_a_session_is_valid_after_a_restart(tmp_path: Path) -> None:
     with running(tmp_path) as first:
         session = first.page_session()
@@ -154,42 +141,31 @@ def test_the_sessions_are_listed_and_each_can_be_ended(service: Running) -> None
     assert httpx.delete(f"{service.root}/local/sessions/{other['id']}", headers=one).status_code == 404
 
 
-def test_a_sign_out_ends_the_session_and_the_key_of_the_page(service: Running) -> None:
-    headers = service.page_session()
-
-    def create(for_page: bool) -> str:
-        answer = httpx.post(
-            f"{service.root}/local/keys",
-            headers=headers,
-            json={"name": "Local page", "for_page": for_page, "rate_limit": 2},
-        )
-        return str(answer.json()["data"]["key"])
-
-    def works(key: str) -> bool:
-        return httpx.get(f"{service.url}/credits/balance", headers={"X-API-Key": key}).status_code == 200
-
-    first, own, program = create(for_page=True), create(for_page=True), create(for_page=False)
-    assert [works(key) for key in (first, own, program)] == [False, True, True]
-    assert [works(own) for _ in range(3)] == [True] * 3, "the key of the page has no rate limit"
-    assert httpx.post(f"{service.root}/local/sign-out", headers=headers).status_code == 204
-    assert [works(key) for key in (own, program)] == [False, True]
-    assert status_of(service, headers) == 401
+def balance_status(service: Running, session: dict[str, str]) -> int:
+    return httpx.get(f"{service.url}/credits/balance", headers=session).status_code
 
 
-def test_expired_sessions_are_deleted_with_their_keys(
+def test_the_secret_is_a_key_without_a_rate_limit_until_the_sign_out(tmp_path: Path) -> None:
+    with running(tmp_path, rate_limit_per_minute=2) as service:
+        session = service.page_session()
+        assert [balance_status(service, session) for _ in range(3)] == [200, 200, 200]
+        key = {"Authorization": f"Bearer {service.key}"}
+        assert status_of(service, key) == 401, "an API key is no session"
+        assert httpx.post(f"{service.root}/local/sign-out", headers=session).status_code == 204
+        assert (balance_status(service, session), status_of(service, session)) == (401, 401)
+        assert balance_status(service, key) == 200
+
+
+def test_expired_sessions_are_refused_and_deleted(
     tmp_path: Path, moved_clock: tuple[Callable[[], datetime], Callable[[int], None]]
 ) -> None:
     clock, move = moved_clock
     with running(tmp_path, clock=clock) as service:
-        body = {"name": "Local page", "for_page": True}
-        answer = httpx.post(f"{service.root}/local/keys", headers=service.page_session(), json=body)
-        key = answer.json()["data"]["key"]
-        balance = partial(httpx.get, f"{service.url}/credits/balance", headers={"X-API-Key": key})
-        assert balance().status_code == 200
+        session = service.page_session()
+        assert balance_status(service, session) == 200
         move(SESSION_VALID_S)
-        assert balance().status_code == 401
+        assert balance_status(service, session) == 401
         service.page_token()
-        assert balance().status_code == 401
     with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as rows:
         assert rows.execute("SELECT count(*) FROM page_sessions").fetchone() == (0,)
 

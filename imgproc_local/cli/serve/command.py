@@ -300,7 +300,7 @@ async def _print_start(services: Services, address: str) -> None:
 
 
 async def _print_secrets(services: Services, address: str) -> None:
-    from imgproc_local.storage.sessions import LINK_VALID_S
+    from imgproc_local.storage.accounts import LINK_VALID_S
 
     link = link_text(address, await services.store.sessions.new_link())
     click.echo(f"Page: {link}  (works once, for {LINK_VALID_S // 60} minutes; then `imgproc-local sign-in`)")

@@ -1,16 +1,14 @@
 // Requests to the service. `local` calls the page's own endpoints and `api` the public ones; both throw the service's error
-// message. While a problem is temporary (a rate limit, a stopped server, a revoked key), `api` shows it and waits.
+// message. While a problem is temporary (a rate limit, a stopped server, a session that has ended), `api` shows it and waits.
 //
 // Beside downloads, the page has at most three connections open: one for the event stream, and `connections` for
 // everything else, so that thumbnails and uploads never delay each other by more than one request.
 
 import { clearNotice, notice } from "./messages.js";
 
-// The secret of the session and the API key of the page are in localStorage, so that all tabs share them, and that browsers
-// send them nowhere on their own: guard.py says why a cookie would not do. No foreign script runs in this page.
+// The secret of the session is in localStorage, so that all tabs share it, and that browsers send it nowhere on their own:
+// local.py says why a cookie would not do. It is the page's API key, too. No foreign script runs in this page.
 const SESSION_STORAGE_KEY = "imgproc-local.session";
-const API_KEY_STORAGE_KEY = "imgproc-local.key";
-const KEY_NAME = "Local page";
 const SILENCE_MS = 45_000; // a stream without data for this time is closed; the service sends a comment every 15 s
 const MAX_INTERRUPTIONS = 3;
 const MAX_CONNECTIONS = 2; // beside the event stream
@@ -78,7 +76,9 @@ function limitedFetch(path, { urgent = true, ...options }) {
   return urgent ? request() : background.use(request);
 }
 
-// ---- endpoints of the page, with the secret of the session: /local ----
+const authorization = () => `Bearer ${localStorage.getItem(SESSION_STORAGE_KEY) ?? ""}`;
+
+// ---- endpoints of the page: /local ----
 
 async function localOnce(method, path, body) {
   let response;
@@ -87,7 +87,7 @@ async function localOnce(method, path, body) {
       method,
       body: body === undefined ? undefined : JSON.stringify(body),
       headers: {
-        Authorization: `Bearer ${localStorage.getItem(SESSION_STORAGE_KEY) ?? ""}`,
+        Authorization: authorization(),
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
       },
       cache: "no-store",
@@ -119,36 +119,26 @@ export async function local(method, path, body) {
 /** Sign this browser in with the `token` of a link, unless it is signed in already. Throws `SessionEnded` if the link is not valid. */
 export async function signIn(token) {
   const { secret } = await localOnce("POST", "/sign-in", { token });
-  if (secret === null) return;
-  localStorage.setItem(SESSION_STORAGE_KEY, secret);
-  forgetKey(); // the key of an earlier session ends with it
+  if (secret !== null) localStorage.setItem(SESSION_STORAGE_KEY, secret);
 }
 
 export async function signOut() {
   await local("POST", "/sign-out");
   localStorage.removeItem(SESSION_STORAGE_KEY);
-  forgetKey();
 }
 
-/** Show a notice until its button is pressed, or another tab has signed in or made a key. */
-async function noticeOfAccess(id, ...texts) {
+/** Show that the session has ended until the user continues, or another tab has signed in. */
+async function showSessionEnded() {
   const changedElsewhere = new Promise((resolve) => {
     addEventListener("storage", function check({ key }) {
-      if (key !== SESSION_STORAGE_KEY && key !== API_KEY_STORAGE_KEY) return;
+      if (key !== SESSION_STORAGE_KEY) return;
       removeEventListener("storage", check);
       resolve();
     });
   });
-  await Promise.race([notice(id, ...texts), changedElsewhere]);
-  clearNotice(id);
-}
-
-function showSessionEnded() {
-  return noticeOfAccess(
-    "session",
-    "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.",
-    "Continue",
-  );
+  const text = "The session of this page has ended. In a terminal, run imgproc-local sign-in and open the link that it prints in this browser; then continue here.";
+  await Promise.race([notice("session", text, "Continue"), changedElsewhere]);
+  clearNotice("session");
 }
 
 // what the page calls the fields that refusals name
@@ -180,41 +170,6 @@ async function readRefusal(response) {
   return new Refused(response.status, inWordsOfPage(message));
 }
 
-// ---- the key of the page ----
-
-/** The key of the page with its identifier, { id, key }, or null. */
-export function storedKey() {
-  try {
-    const stored = JSON.parse(localStorage.getItem(API_KEY_STORAGE_KEY));
-    return stored?.id && stored?.key ? stored : null;
-  } catch {
-    return null;
-  }
-}
-
-export function forgetKey() {
-  localStorage.removeItem(API_KEY_STORAGE_KEY);
-}
-
-let creation = null;
-
-async function currentKey() {
-  const stored = storedKey();
-  if (stored) return stored.key;
-  // a session has one key: of two tabs that make one at the same time, the first would lose its own. Web Locks need TLS or localhost
-  creation ??= (navigator.locks ? navigator.locks.request(API_KEY_STORAGE_KEY, storedOrNewKey) : storedOrNewKey())
-    .finally(() => { creation = null; });
-  return creation;
-}
-
-async function storedOrNewKey() {
-  const stored = storedKey();
-  if (stored) return stored.key;
-  const { id, key } = await localOnce("POST", "/keys", { name: KEY_NAME, rate_limit: 0, for_page: true });
-  localStorage.setItem(API_KEY_STORAGE_KEY, JSON.stringify({ id, key }));
-  return key;
-}
-
 // ---- the API ----
 
 /**
@@ -227,34 +182,24 @@ async function storedOrNewKey() {
 export async function api(path, { method = "GET", body, headers = {}, signal, cache = "no-store", stream = false, urgent = true, isRepeatable = true, onWait = () => {} } = {}) {
   for (let interruptions = 0; ; ) {
     signal?.throwIfAborted();
-    let key;
+    const sent = { ...headers, Authorization: authorization() };
+    const options = { method, body, headers: sent, signal, cache };
     let response;
-    let isSent = false;
     try {
-      key = await currentKey();
-      const sent = { ...headers, Authorization: `Bearer ${key}` };
-      const options = { method, body, headers: sent, signal, cache };
-      isSent = true;
       response = await (stream ? fetch(`/api/v1${path}`, options) : limitedFetch(`/api/v1${path}`, { ...options, urgent }));
     } catch (error) {
       signal?.throwIfAborted();
-      if (error instanceof Refused) throw error;
-      if (error instanceof SessionEnded) {
-        onWait("Waiting for a new session of this page.");
-        await showSessionEnded();
-      } else {
-        onWait("Waiting for the service.");
-        interruptions += (await reachable()) ? 1 : 0;
-        if (isSent && !isRepeatable) throw new AnswerLost(`The answer to ${method} ${path} was lost.`, { cause: error });
-        if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times. Try again.");
-      }
+      onWait("Waiting for the service.");
+      interruptions += (await reachable()) ? 1 : 0;
+      if (!isRepeatable) throw new AnswerLost(`The answer to ${method} ${path} was lost.`, { cause: error });
+      if (interruptions >= MAX_INTERRUPTIONS) throw new Refused(0, "The connection was interrupted several times. Try again.");
       onWait(null);
       continue;
     }
     if (response.status === 401) {
-      if (storedKey()?.key === key) {
-        onWait("Waiting for a new key.");
-        await showKeyRevoked(key);
+      if (authorization() === sent.Authorization) {
+        onWait("Waiting for a new session of this page.");
+        await showSessionEnded();
       }
     } else if (response.status === 429 || response.status === 503) {
       const { message } = await readRefusal(response);
@@ -274,16 +219,6 @@ export async function api(path, { method = "GET", body, headers = {}, signal, ca
 /** A file of an image as a Blob; `which` is original, optimized, converted or thumbnail. Throws as `api` does. */
 export async function fileOf(imageId, which, options) {
   return (await api(`/images/${imageId}/${which}`, { cache: "default", ...options })).blob();
-}
-
-/** Show that `key` was revoked, and forget it when the user wants a new one. */
-async function showKeyRevoked(key) {
-  await noticeOfAccess(
-    "key",
-    "The API key of this page was revoked. Your pictures are not lost. To continue, the page needs a new key.",
-    "Create a key and continue",
-  );
-  if (storedKey()?.key === key) forgetKey();
 }
 
 let probing = null;

@@ -4,7 +4,7 @@ import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { CopyButton } from "./copy.js";
 import { counted, dateTime } from "./format.js";
 import { announce, confirmed } from "./messages.js";
-import { forgetKey, local, signOut as endOwnSession, storedKey } from "./service.js";
+import { local, signOut as endOwnSession } from "./service.js";
 import { Fact, Panel, Problem, useAction, useLoaded } from "./view-parts.js";
 
 /** Shows the view. `app` has the functions of the page, see app.js. */
@@ -25,15 +25,12 @@ function Keys({ app }) {
   const [created, setCreated] = useState(null);
   const action = useAction(async (key) => {
     await local("DELETE", `/keys/${key.id}`);
-    if (key.id === storedKey()?.id) forgetKey();
     await reload();
     announce(`${key.name} was revoked.`);
     document.getElementById("keys-title")?.focus();
   });
   const revoke = async (key) => {
-    const text = key.id === storedKey()?.id
-      ? "This page uses this key. It creates a new one when it next needs a key."
-      : "Programs that use this key will be refused. This can’t be undone.";
+    const text = "Programs that use this key will be refused. This can’t be undone.";
     if (await confirmed({ title: `Revoke “${key.name}”?`, text, yes: "Revoke" })) await action.run(key);
   };
   const active = (data ?? []).filter((key) => !key.revoked_at);
@@ -55,7 +52,7 @@ function Key({ item, defaultLimit, onRevoke }) {
   const limit = item.rate_limit === null ? `${limitText(defaultLimit)} (default)` : limitText(item.rate_limit);
   return html`
     <li class="entry">
-      <div class="entry-head"><h4 dir="auto">${item.name}</h4>${item.id === storedKey()?.id && html`<span class="tag good">this page</span>`}</div>
+      <div class="entry-head"><h4 dir="auto">${item.name}</h4></div>
       <dl class="facts">
         <${Fact} term="Account">${item.account}</${Fact}>
         <${Fact} term="Limit">${limit}</${Fact}>
