@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_contradictions
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
-from imgproc_local.domain.plan import Prices, target_score
+from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
@@ -350,7 +350,7 @@ async def open_services(
                     convert_stage(workers),
                 ),
                 _stage_options(config),
-                Prices(config.price_analyze, config.price_optimize, config.price_convert),
+                config.stage_prices,
                 Limits(
                     max_pixels=config.max_pixels,
                     pixels_in_progress=_pixels_in_progress(),

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from imgproc_local.domain.addresses import Network, parse_networks, parse_origins
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.image import KeepLocation
-from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, TargetName
+from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, Prices, TargetName
 from imgproc_local.remote import check_url
 from imgproc_local.system.files import encodable_text
 from imgproc_local.vision.loopback.address import parse_address
@@ -70,78 +70,84 @@ class Secret:
         return "set" if self._value else "not set"
 
 
-NotNegative = Annotated[int, Meta(ge=0)]
+def _about(description: str, **bounds: Any) -> Meta:
+    """What is expected of a setting, for `config show` and for a message about another value, and its bounds."""
+    return Meta(description=description, **bounds)
+
+
 Days = Annotated[int, Meta(ge=0, le=36_500)]
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """The settings. The `Meta` of each field holds its bounds and the description that `config show` prints."""
+    """The settings."""
 
-    data_dir: Annotated[Path, Meta(description="folder of the database and the files")] = msgspec.field(
+    data_dir: Annotated[Path, _about("folder of the database and the files")] = msgspec.field(
         default_factory=default_data_dir
     )
-    host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="port to listen on; 0 chooses a free one")] = 8484
-    tls_cert: Annotated[str, Meta(description="PEM file of the certificate for TLS and its key; empty is no TLS")] = ""
-    behind_proxy: Annotated[str, Meta(description="addresses or networks of trusted proxies, separated by commas")] = ""
-    cors_origins: Annotated[
-        str, Meta(description="origins whose pages may use the API in a browser, separated by commas")
-    ] = ""
+    host: Annotated[str, _about("address to listen on", min_length=1)] = "127.0.0.1"
+    port: Annotated[int, _about("port to listen on, up to 65535; 0 chooses a free one", ge=0, le=65535)] = 8484
+    tls_cert: Annotated[str, _about("PEM file of the certificate for TLS and its key; empty is no TLS")] = ""
+    behind_proxy: Annotated[str, _about("addresses or networks of trusted proxies, separated by commas")] = ""
+    cors_origins: Annotated[str, _about("origins whose pages may use the API in a browser, separated by commas")] = ""
     status_set: Annotated[
-        Literal["A", "B"], Meta(description="status words on the wire: A (analyzing …) or B (processing, done)")
+        Literal["A", "B"], _about("status words on the wire: A (analyzing …) or B (processing, done)")
     ] = "A"
-    max_upload_bytes: Annotated[int, Meta(ge=1024, description="largest image file accepted, in bytes")] = 25 * 1024**2
-    max_pixels: Annotated[int, Meta(ge=1, description="most pixels of one image, all frames counted")] = 200_000_000
-    queue_limit: Annotated[int, Meta(ge=1, le=100_000, description="unfinished jobs accepted before 503")] = 1000
+    max_upload_bytes: Annotated[int, _about("bytes of the largest image accepted, at least 1024", ge=1024)] = 26_214_400
+    max_pixels: Annotated[int, _about("most pixels of one image, all frames counted", ge=1)] = 200_000_000
+    queue_limit: Annotated[int, _about("unfinished jobs accepted before 503, 1 to 100000", ge=1, le=100_000)] = 1000
     codec_threads: Annotated[
-        int, Meta(ge=0, le=256, description="pictures optimized or converted at once; 0 is one per processor core")
+        int, _about("pictures optimized or converted at once, up to 256; 0 is one per processor core", ge=0, le=256)
     ] = 0
-    stage_timeout_s: Annotated[int, Meta(ge=1, le=86_400, description="seconds that a stage of a job may take")] = 120
+    stage_timeout_s: Annotated[int, _about("seconds that a stage of a job may take, up to 86400", ge=1, le=86_400)] = (
+        120
+    )
     quality_target: Annotated[
         TargetName | Annotated[float, Meta(ge=LOWEST_TARGET, le=HIGHEST_TARGET)],
-        Meta(
-            description="how closely results must match the original: visually-lossless (90), web (85), small (75),"
-            " or a score of SSIMULACRA 2.1 from 50 to 95"
+        _about(
+            "how closely results must match the original: visually-lossless (90), web (85), small (75), or a score of"
+            " SSIMULACRA 2.1 from 50 to 95"
         ),
     ] = "web"
-    effort: Annotated[
-        Effort, Meta(description="CPU time spent on smaller files at the same quality: fast, balanced or best")
-    ] = "balanced"
-    rate_limit_per_minute: Annotated[
-        NotNegative, Meta(description="requests per rolling minute and key; 0 is no limit")
-    ] = 60
-    price_analyze: Annotated[NotNegative, Meta(description="credits for analyze, per language")] = 1
-    price_optimize: Annotated[NotNegative, Meta(description="credits for optimize")] = 1
-    price_convert: Annotated[NotNegative, Meta(description="credits for convert")] = 1
-    first_balance: Annotated[NotNegative, Meta(description="credits that a new account starts with")] = 1_000_000
-    retention_jobs_days: Annotated[Days, Meta(description="days after which finished jobs are removed; 0: never")] = 0
-    retention_originals_days: Annotated[Days, Meta(description="days after which only uploads are; 0: never")] = 0
-    retention_results_days: Annotated[Days, Meta(description="days after which only results are; 0: never")] = 0
+    effort: Annotated[Effort, _about("CPU time spent on smaller files at the same quality: fast, balanced or best")] = (
+        "balanced"
+    )
+    rate_limit_per_minute: Annotated[int, _about("requests per rolling minute and key; 0 is no limit", ge=0)] = 60
+    prices: Annotated[
+        str,
+        _about(
+            "credits for analyze (per language), optimize and convert, separated by commas",
+            pattern=r"^\d{1,9}, *\d{1,9}, *\d{1,9}$",
+        ),
+    ] = "1, 1, 1"
+    first_balance: Annotated[int, _about("credits that a new account starts with", ge=0)] = 1_000_000
+    retention_jobs_days: Annotated[Days, _about("days after which finished jobs are removed; 0: never")] = 0
+    retention_originals_days: Annotated[Days, _about("days after which only uploads are; 0: never")] = 0
+    retention_results_days: Annotated[Days, _about("days after which only results are; 0: never")] = 0
     pixel_texts: Annotated[
-        bool, Meta(description="give pictures of unknown content a text of their kind and date, marked needs_text")
+        bool, _about("true: give pictures of unknown content a text of their kind and date, marked needs_text")
     ] = True
     keep_location: Annotated[
-        KeepLocation,
-        Meta(description="place names that results preserve: none, city, or all with street and sublocation"),
+        KeepLocation, _about("place names that results preserve: none, city, or all with street and sublocation")
     ] = KeepLocation.CITY
     compression_service: Annotated[
         Literal["local", "tinify"],
-        Meta(description="who optimizes: `local` codecs, or `tinify`, an external service with Tinify's API"),
+        _about("who optimizes: `local` codecs, or `tinify`, an external service with Tinify's API"),
     ] = "local"
     compression_url: Annotated[
-        str, Meta(min_length=1, description="address of the compression service; https, or http on this machine")
+        str, _about("address of the compression service; https, or http on this machine", min_length=1)
     ] = "https://api.tinify.com"
-    compression_key: Annotated[Secret, Meta(description="key for the compression service; never shown")] = Secret()
-    air_gapped: Annotated[bool, Meta(description="open no network connections and refuse what needs one")] = False
+    compression_key: Annotated[Secret, _about("key for the compression service, in ASCII; never shown")] = Secret()
+    air_gapped: Annotated[bool, _about("true: open no network connections and refuse what needs one")] = False
     model: Annotated[
-        str, Meta(description="vision model that describes; empty is the one of `models use`, `none` is no model")
+        str, _about("vision model that describes; empty is the one of `models use`, `none` is no model")
     ] = ""
-    models_dir: Annotated[str, Meta(description="folder of the vision models; empty is `models` in data_dir")] = ""
+    models_dir: Annotated[str, _about("folder of the vision models; empty is `models` in data_dir")] = ""
     model_gpu_layers: Annotated[
-        NotNegative | Literal["auto"], Meta(description="layers of the vision model on the GPU; auto is all if it can")
+        Annotated[int, Meta(ge=0)] | Literal["auto"],
+        _about("layers of the vision model on the GPU; auto is all if it can"),
     ] = "auto"
     program_url: Annotated[
-        str, Meta(description="address of the program for `models use PROGRAM:NAME`; empty is its usual port")
+        str, _about("address of the program for `models use PROGRAM:NAME`; empty is its usual port")
     ] = ""
 
     @property
@@ -153,6 +159,10 @@ class Config(Struct, frozen=True, kw_only=True):
     def allowed_origins(self) -> tuple[str, ...]:
         """The origins in `cors_origins`. Raises: ValueError."""
         return parse_origins(self.cors_origins)
+
+    @property
+    def stage_prices(self) -> Prices:
+        return Prices(*(int(price) for price in self.prices.split(",")))
 
     @property
     def models_folder(self) -> Path:
@@ -169,10 +179,7 @@ SETTINGS = Config.__struct_fields__
 SHORT_FLAGS = {"quality_target": "quality", "codec_threads": "jobs"}
 """The options of commands that are not called like their setting."""
 _TYPES = get_type_hints(Config, include_extras=True)
-DESCRIPTIONS = {
-    name: next(part.description for part in get_args(hint) if isinstance(part, Meta) and part.description)
-    for name, hint in _TYPES.items()
-}
+DESCRIPTIONS: dict[str, str] = {name: hint.__metadata__[-1].description for name, hint in _TYPES.items()}
 
 
 class ShownSetting(Struct, frozen=True):
@@ -259,11 +266,8 @@ def _converted(name: str, value: Any, origin: str) -> Any:
     try:
         return msgspec.convert(value, _TYPES[name], strict=False, dec_hook=_to_type)
     except msgspec.ValidationError as error:
-        received = "another value" if Secret in get_args(_TYPES[name]) else repr(value)
-        reason = str(error)[0].lower() + str(error)[1:]
-        raise SettingInvalid(
-            f"{name} ({origin}): {reason}; received {received}. Meaning: {DESCRIPTIONS[name]}."
-        ) from error
+        received = "this value" if Secret in get_args(_TYPES[name]) else repr(value)
+        raise SettingInvalid(f"{name} ({origin}) can't be {received}. Expected: {DESCRIPTIONS[name]}.") from error
 
 
 def _to_type(kind: type, value: Any) -> Any:
@@ -271,7 +275,7 @@ def _to_type(kind: type, value: Any) -> Any:
         return Path(value)
     if kind is Secret and isinstance(value, str) and value.isascii() and value.isprintable():
         return Secret(value)
-    raise msgspec.ValidationError(f"Expected {'a path' if kind is Path else 'printable ASCII characters'}")
+    raise msgspec.ValidationError
 
 
 def refuse_contradictions(config: Config) -> None:

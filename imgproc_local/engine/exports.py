@@ -1,4 +1,5 @@
-"""Exports: ZIP files of results with their texts, made while they are sent.
+"""Exports: ZIP files of results with their texts, made while they are sent. It is one long file, because what an
+archive contains, the names and tables in it and its sending depend on each other.
 
 What an archive contains is decided before its first byte is sent (`make_plan`). Each entry is made as a whole, in
 memory or, above `_MAX_MEMORY_BYTES`, in a temporary file, and sent when it is complete: its header has its size and

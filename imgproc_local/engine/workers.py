@@ -7,7 +7,7 @@ picture may be the cause.
 
 The service sends a worker one request at a time and receives one answer. A worker trusts the service, which sends it
 pickled functions and arguments. The service does not trust a worker, which handles pictures from strangers: an answer
-is MessagePack, and is decoded only as the type that the function returns.
+is MessagePack, and is decoded only as the type that the function returns. Both sides of this protocol are in one file.
 
 Invariant: `run` returns or raises soon after `check_stop` raises, whatever the function does.
 """

@@ -564,8 +564,8 @@ def test_cost_per_operation_and_a_grant_adds(gated: Running, operation: str, cos
     assert balance(gated) == 1_000_500 - cost
 
 
-def test_prices_are_settings_and_afford_uses_them(tmp_path: Path) -> None:
-    with running(tmp_path, GatedDescriber, price_analyze=2, price_optimize=3, price_convert=5) as service:
+def test_prices_are_a_setting_and_afford_uses_them(tmp_path: Path) -> None:
+    with running(tmp_path, GatedDescriber, prices="2, 3, 5") as service:
         answer = service.client.get("/credits/afford", params={"images": 4, "languages": 3})
         assert answer.json()["data"]["required"] == 4 * (3 * 2 + 3 + 5)
         service.process("process", pictures.jpeg(), languages=["en", "de", "fr"])

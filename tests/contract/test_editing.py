@@ -152,7 +152,7 @@ def test_a_text_that_is_sent_unchanged_is_accepted(shared: Running) -> None:
 
 @pytest.mark.parametrize("pixel_texts", [True, False])
 def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_texts: bool) -> None:
-    with running(tmp_path, pixel_texts=pixel_texts, first_balance=5, price_analyze=3) as service:
+    with running(tmp_path, pixel_texts=pixel_texts, first_balance=5, prices="3,1,1") as service:
         picture = Picture(service)
         assert (picture.stored()["seo_alt_text"] != "", picture.stored()["needs_text"]) == (pixel_texts, True)
         named = picture.edit(seo_filename="two boats.JPG")
