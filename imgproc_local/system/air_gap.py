@@ -20,20 +20,16 @@ from typing import Any
 from imgproc_local.domain.addresses import is_loopback
 from imgproc_local.system.kernel_rules import Unavailable, block_sockets
 
-ENVIRONMENT_VARIABLE = "IMGPROC_AIR_GAPPED"
+_VARIABLE = "IMGPROC_AIR_GAPPED"
 """The environment variable of the setting. `enable` sets it to "true", so that child processes inherit the mode."""
-TEST_ADDRESS = "192.0.2.1"
+_TEST_ADDRESS = "192.0.2.1"
 """From TEST-NET-1, which is reserved for documentation and never routed. Source: RFC 5737."""
-TEST_HOSTNAME = "example.com"
 ATTEMPT_TIMEOUT_S = 3.0
 """The timeout of one connection attempt in the self-test."""
 
 
 class AirGapError(PermissionError):
     """Raised by the audit hook for an address outside the loopback interface."""
-
-    def __init__(self, operation: str) -> None:
-        super().__init__(errno.EACCES, f"{operation} was blocked: air_gapped is true")
 
 
 class _State:
@@ -51,7 +47,7 @@ def enable() -> None:
     if _State.enabled:
         return
     _State.enabled = True
-    os.environ[ENVIRONMENT_VARIABLE] = "true"
+    os.environ[_VARIABLE] = "true"
     sys.addaudithook(_audit)
     try:
         block_sockets()
@@ -61,7 +57,7 @@ def enable() -> None:
 
 def enable_if_inherited() -> None:
     """Enable the mode in a child process if the parent process enabled it."""
-    if os.environ.get(ENVIRONMENT_VARIABLE) == "true":
+    if os.environ.get(_VARIABLE) == "true":
         enable()
 
 
@@ -70,38 +66,28 @@ def seccomp_error() -> str | None:
     return _State.seccomp_error
 
 
+_CALLS_WITH_ADDRESS = {f"socket.{call}" for call in ("connect", "bind", "sendto", "sendmsg", "getnameinfo")}
+_LOOKUPS = {f"socket.{call}" for call in ("getaddrinfo", "gethostbyname", "gethostbyaddr")}
+
+
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     """The audit hook: raises AirGapError for socket events outside the loopback interface.
 
     Source: the table of audit events in Python's documentation.
     """
-    if not event.startswith("socket."):
+    if event in _LOOKUPS:
+        named = host = arguments[0]
+    elif event in _CALLS_WITH_ADDRESS:
+        named = arguments[0 if event == "socket.getnameinfo" else 1]
+        host = named[0] if isinstance(named, tuple) else ""  # an address without a host, such as a Unix socket's path
+    else:
         return
-    match event:
-        case "socket.connect" | "socket.bind" | "socket.sendto" | "socket.sendmsg":
-            address = arguments[1]
-            # a message without an address goes to the peer of a connected socket
-            if address is not None and not _is_loopback(address[0] if isinstance(address, tuple) else None):
-                raise AirGapError(f"{event.removeprefix('socket.')} {_format_address(address)}")
-        case "socket.getaddrinfo" | "socket.gethostbyname" | "socket.gethostbyaddr":
-            if arguments[0] is not None and not _is_loopback(arguments[0]):
-                raise AirGapError(f"looking up {_format_address(arguments[0])}")
-        case "socket.getnameinfo":
-            if not _is_loopback(arguments[0][0]):
-                raise AirGapError(f"looking up {_format_address(arguments[0])}")
-
-
-def _is_loopback(host: object) -> bool:
-    """Whether `host` is a loopback address or "localhost". No name is looked up."""
     if isinstance(host, (bytes, bytearray)):
         host = host.decode("ascii", "replace")
-    return isinstance(host, str) and is_loopback(host)
-
-
-def _format_address(address: object) -> str:
-    if isinstance(address, tuple) and len(address) > 1:
-        return f"{address[0]} port {address[1]}"
-    return address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
+    # a message without an address goes to the peer of a connected socket; a lookup without a name, to this machine
+    if named is not None and not (isinstance(host, str) and is_loopback(host)):
+        operation = f"{event.removeprefix('socket.')} {host or named!r}"
+        raise AirGapError(errno.EACCES, f"{operation} was blocked: air_gapped is true")
 
 
 # ---- self-test ----
@@ -113,8 +99,8 @@ def find_leaks() -> list[str]:
     Returns the attempts that were not blocked: none in air-gapped mode.
     """
     attempts: list[tuple[str, Callable[[], object], type[OSError]]] = [
-        (f"a connection to {TEST_ADDRESS}", _connect, AirGapError),
-        (f"looking up {TEST_HOSTNAME}", lambda: socket.getaddrinfo(TEST_HOSTNAME, 443), AirGapError),
+        (f"a connection to {_TEST_ADDRESS}", _connect, AirGapError),
+        ("looking up example.com", lambda: socket.getaddrinfo("example.com", 443), AirGapError),
     ]
     if _State.seccomp_error is None:
         for name, family in (("IPv4", socket.AF_INET), ("IPv6", socket.AF_INET6), ("Unix", socket.AF_UNIX)):
@@ -132,7 +118,7 @@ def find_leaks() -> list[str]:
 
 
 def _connect() -> None:
-    with socket.create_connection((TEST_ADDRESS, 443), timeout=ATTEMPT_TIMEOUT_S):
+    with socket.create_connection((_TEST_ADDRESS, 443), timeout=ATTEMPT_TIMEOUT_S):
         pass
 
 
