@@ -19,7 +19,7 @@ from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
 from imgproc_local.engine.runner import Limits, Runner
 from imgproc_local.engine.stage import Options, Stage, StageDurations
-from imgproc_local.engine.updates import AccountSubscription, Updates
+from imgproc_local.engine.updates import Subscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 from imgproc_local.storage.stages import Stages
@@ -136,7 +136,7 @@ class Engine:
 
         None is yielded after every `quiet_s` seconds without a change. Raises: NotFound.
         """
-        with self._updates.subscribed(job_id) as subscription:
+        with self._updates.subscribed(job_id=job_id) as subscription:
             job = await self._jobs.get(job_id, account_id)
             yield job
             while not job.status.final:
@@ -164,9 +164,9 @@ class Engine:
                     last = job or last
         return last
 
-    def account_changes(self, account_id: str) -> AbstractContextManager[AccountSubscription]:
+    def account_changes(self, account_id: str) -> AbstractContextManager[Subscription]:
         """A subscription to all jobs of the account. Enter it before reading them, so that no change is missed."""
-        return self._updates.subscribed_to_account(account_id)
+        return self._updates.subscribed(account_id=account_id)
 
     def reset_account_changes(self) -> None:
         """Make all who follow an account read its jobs again, because jobs or their files were removed."""
@@ -253,7 +253,7 @@ class Texts(Struct, frozen=True):
         While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
-        with self.updates.subscribed(job_id) as subscription, suppress(TimeoutError):
+        with self.updates.subscribed(job_id=job_id) as subscription, suppress(TimeoutError):
             job, is_new = await self.translations.request(job_id, language_code, 0 if is_local else self.price)
             if is_new:
                 self._published(job)

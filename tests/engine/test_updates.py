@@ -21,7 +21,7 @@ def job(number: int, account_id: str = "a") -> Job:
 
 def test_a_deleted_job_is_not_reported_as_changed() -> None:
     every = Updates()
-    with every.subscribed_to_account("a") as changes:
+    with every.subscribed(account_id="a") as changes:
         every.publish(job(1))
         every.end("j1", "a")
         taken = changes.take(10)
@@ -31,7 +31,7 @@ def test_a_deleted_job_is_not_reported_as_changed() -> None:
 def test_a_subscriber_that_takes_nothing_has_to_read_the_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updates, "MAX_UNREAD_JOBS", 3)
     every = Updates()
-    with every.subscribed_to_account("a") as changes:
+    with every.subscribed(account_id="a") as changes:
         for number in range(4):
             every.publish(job(number))
         every.publish(job(7))
@@ -42,7 +42,7 @@ def test_a_subscriber_that_takes_nothing_has_to_read_the_list_again(monkeypatch:
 
 async def test_a_wait_ends_at_a_change_and_when_the_service_stops() -> None:
     every = Updates()
-    with every.subscribed_to_account("a") as changes:
+    with every.subscribed(account_id="a") as changes:
         async with asyncio.timeout(5):
             asyncio.get_running_loop().call_later(0.01, every.publish, job(1))
             await changes.wait(60)
@@ -50,7 +50,7 @@ async def test_a_wait_ends_at_a_change_and_when_the_service_stops() -> None:
             asyncio.get_running_loop().call_later(0.01, every.close)
             await changes.wait(60)
         assert changes.is_closed
-    with every.subscribed_to_account("a") as late:
+    with every.subscribed(account_id="a") as late:
         assert late.is_closed
     every.publish(job(2))
     assert late.take(10).changed == (), "the subscription has ended with its block"
