@@ -19,9 +19,9 @@ def main() -> None:
 
         repack.run_child()
     elif sys.argv[1:2] == ["model-test"]:
-        from imgproc_local.vision.llm import selftest_child
+        from imgproc_local.vision.llm import selftest
 
-        selftest_child.run(int(sys.argv[2]))
+        selftest.run_child(int(sys.argv[2]))
     elif sys.argv[1:2] == ["archive-cluster"]:
         from imgproc_local.archive import cluster
 

@@ -1,4 +1,5 @@
-"""The bindings of llama.cpp, loaded once per process and without output to the terminal."""
+"""The bindings of llama.cpp, loaded once per process and without output to the terminal, and what interrupts it when a
+stage times out or is cancelled."""
 
 from __future__ import annotations
 
@@ -6,18 +7,16 @@ import ctypes
 import importlib.util
 import os
 import sys
+import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from imgproc_local.domain.errors import ModelUnusable, how_to_install
-
-SPIN_COUNT = "1000"
-"""The value of GOMP_SPINCOUNT: how often an idle thread of libgomp polls before it sleeps. This takes microseconds."""
-ERROR_LEVEL = 4
-"""The log level of error messages. Source: ggml.h, `enum ggml_log_level`."""
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, how_to_install
 
 NOT_INSTALLED = (
     f"llama-cpp-python is not installed. {how_to_install('vision')}"
@@ -40,8 +39,8 @@ class Bindings:
             raise ModelUnusable(NOT_INSTALLED)
         # libgomp reads GOMP_SPINCOUNT when it is loaded. By default its idle threads poll for a long time; if other
         # work, such as the codecs, occupies a core, this delays the threads that compute: 30 s instead of 0.3 s were
-        # measured
-        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+        # measured. Polling 1000 times takes microseconds
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
         # otherwise ggml starts a debugger to print a backtrace when an assertion fails
         os.environ.setdefault("GGML_NO_BACKTRACE", "1")
         if "llama_cpp" not in sys.modules:
@@ -72,7 +71,7 @@ class Bindings:
 
     def _record(self, level: int, message: bytes, _: object) -> None:
         """The log callback of llama.cpp: stores error messages and drops all others."""
-        if level == ERROR_LEVEL:
+        if level == 4:  # GGML_LOG_LEVEL_ERROR in ggml.h
             self.errors.append(message.decode("utf-8", "replace").strip())
 
     def last_error(self, path: Path) -> str:
@@ -85,3 +84,51 @@ class Bindings:
 def bindings() -> Bindings:
     """The bindings of this process. Raises: ModelUnusable, if they can't be loaded here."""
     return Bindings()
+
+
+class Interruption:
+    """Whether the call of llama.cpp in progress must stop.
+
+    `flag` is a C string: "" at first, and one character when it must stop. llama.cpp reads it between two operations.
+    Invariant: the last flag remains referenced after its call, because llama.cpp has its address until the next call.
+    """
+
+    def __init__(self) -> None:
+        self.flag = ctypes.create_string_buffer(2)
+        self._error: BaseException | None = None
+
+    @contextmanager
+    def watching(self, check_stop: CheckStop) -> Iterator[None]:
+        """Call `check_stop` at once, and then repeatedly during the block, whose calls of llama.cpp read `flag`.
+
+        Raises: what the first call of `check_stop` raises.
+        """
+        check_stop()
+        self.flag = ctypes.create_string_buffer(2)
+        done = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(check_stop, done), name="vision-stop", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            self._error = None
+
+    def _watch(self, check_stop: CheckStop, done: threading.Event) -> None:
+        while not done.wait(0.05):
+            try:
+                check_stop()
+            except BaseException as error:  # raised again on the thread that does the work
+                self._error = error
+                self.flag[0] = b"\x01"
+                return
+
+    def may_continue(self) -> bool:
+        """False after `check_stop` raised during the call in progress."""
+        return self._error is None
+
+    def raise_if_stopped(self) -> None:
+        """Raises: what `check_stop` raised during the call in progress."""
+        if self._error is not None:
+            raise self._error

@@ -248,7 +248,7 @@ def _misquotation(draft: _Text) -> str | None:
     for quotation in (quoted[1:-1] for quoted in _QUOTED.findall(draft.text)):
         quoted = letters_and_digits(quotation)
         if len(quoted) > 2 and not any(_errors(quoted, text) <= 0.1 * len(quoted) for text in known):
-            # a complaint must fit into `RETRY_TOKENS` of `llama.py`
+            # a complaint must fit into `_RETRY_TOKENS` of `llama.py`
             shown = quotation if len(quotation) <= 60 else f"{quotation[:60]}…"
             return f"it quoted “{shown}”, which is not in the picture"
     return None

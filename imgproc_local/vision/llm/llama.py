@@ -27,35 +27,30 @@ import psutil
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision.llm.bindings import bindings
-from imgproc_local.vision.llm.sampler import Sampler
-from imgproc_local.vision.llm.stop import Interruption
-from imgproc_local.vision.llm.weights import Weights
+from imgproc_local.vision.llm.bindings import Interruption, bindings
+from imgproc_local.vision.llm.weights import Sampler, Weights
 from imgproc_local.vision.models.model import VisionModel
 
-MAX_NEW_TOKENS = 208
+_MAX_NEW_TOKENS = 208
 """Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. Hindi and
 Greek need the most tokens, 161 and 148, because they take one per character in Qwen's vocabularies. In other languages
 the grammar, which limits the number of characters, ends an answer before this limit."""
-BATCH_TOKENS = 512
+_BATCH_TOKENS = 512
 """The maximum number of tokens in a batch, unless a picture needs more: some models need all of it in one batch."""
-RETRY_TOKENS = 96
+_RETRY_TOKENS = 96
 """Reserved in the context of each language for the complaint in the suffix of a retry: the reason why an answer was
 rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
-DRAFT_TOKENS = 128
+_DRAFT_TOKENS = 128
 """Reserved in the context for the draft, the English text to translate. If there is one, all suffixes begin with it."""
-PERFORMANCE_CPUS = Path("/sys/devices/cpu_core/cpus")
+_PERFORMANCE_CPUS = Path("/sys/devices/cpu_core/cpus")
 """The file in which Linux lists the performance cores of a hybrid processor of Intel; other processors have none."""
-CONTEXT_STEP_TOKENS = 512
-"""The size of a context is a multiple of this, so that one more language rarely needs a new context."""
-
 _ANSWER_END = b'"}'
 """The last characters of the JSON of an answer."""
 _INSTRUCTIONS, _PICTURE, _FIRST_LANGUAGE = 0, 1, 2
 """Numbers of sequences."""
 
 
-class BatchItem(NamedTuple):
+class _BatchItem(NamedTuple):
     """One token of a batch. With `output`, its logits are computed, so that the next token can be sampled."""
 
     token: int
@@ -80,7 +75,7 @@ class Llama:
         self._threads = physical_cores()
         self._context: Any = None
         self._batch: Any = None
-        self._batch_tokens = max(BATCH_TOKENS, model.chat.image_tokens)
+        self._batch_tokens = max(_BATCH_TOKENS, model.chat.image_tokens)
         self._context_tokens = self._context_sequences = 0
         # the tokens in sequence 0, which are the beginning of every prompt
         self._instructions: list[int] = []
@@ -101,8 +96,8 @@ class Llama:
         """
         with self._interruptible(check_stop), self.weights.chunks(self.weights.fitted(image), notes) as chunks:
             mtmd = self._mtmd
-            shared = mtmd.mtmd_helper_get_n_tokens(chunks) + DRAFT_TOKENS
-            needed = [len(self._suffix_tokens(suffix)) + RETRY_TOKENS + MAX_NEW_TOKENS for suffix in suffixes]
+            shared = mtmd.mtmd_helper_get_n_tokens(chunks) + _DRAFT_TOKENS
+            needed = [len(self._suffix_tokens(suffix)) + _RETRY_TOKENS + _MAX_NEW_TOKENS for suffix in suffixes]
             longest = shared + max(needed)
             if longest > self.weights.trained_tokens:
                 raise ModelUnusable(
@@ -148,7 +143,7 @@ class Llama:
         return int(after.value)
 
     def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
-        """The generated text after each of `suffixes`, in order. A text of `MAX_NEW_TOKENS` is incomplete.
+        """The generated text after each of `suffixes`, in order. A text of `_MAX_NEW_TOKENS` is incomplete.
 
         Decoding is greedy, or random with a `seed`; the same seed gives the same text. There are at most as many
         suffixes as `prefill` received.
@@ -170,7 +165,7 @@ class Llama:
                     self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [self.weights.text(tokens).decode("utf-8", "replace") for tokens in generated]
 
-    def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[BatchItem]:
+    def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[_BatchItem]:
         """Process all suffixes, each in its sequence, up to their last tokens, which are returned."""
         memory = self._llama.llama_get_memory(self._context)
         suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
@@ -184,11 +179,11 @@ class Llama:
         self._process([item for each in items for item in each[common:-1]])
         return [each[-1] for each in items]
 
-    def _generate(self, step: Sequence[BatchItem], samplers: Sequence[Sampler]) -> list[list[int]]:
+    def _generate(self, step: Sequence[_BatchItem], samplers: Sequence[Sampler]) -> list[list[int]]:
         """The tokens of each answer, after the last tokens of the suffixes."""
         weights = self.weights
         generated: list[list[int]] = [[] for _ in samplers]
-        for _ in range(MAX_NEW_TOKENS):
+        for _ in range(_MAX_NEW_TOKENS):
             self._decode(step)
             next_step = []
             for row, item in enumerate(step):
@@ -199,26 +194,26 @@ class Llama:
                 generated[answer].append(token)
                 # the grammar allows no quotation mark inside a string, so this is the end of the JSON
                 if not weights.text(generated[answer][-len(_ANSWER_END) :]).endswith(_ANSWER_END):
-                    next_step.append(BatchItem(token, item.position + 1, item.sequence, output=True))
+                    next_step.append(_BatchItem(token, item.position + 1, item.sequence, output=True))
             step = next_step
             if not step:
                 break
         return generated
 
-    def _items(self, tokens: Sequence[int], sequence: int) -> list[BatchItem]:
+    def _items(self, tokens: Sequence[int], sequence: int) -> list[_BatchItem]:
         """The tokens of a suffix, after the picture and its notes. Only the last one has an output."""
         last = len(tokens) - 1
         return [
-            BatchItem(token, self.prefix_end + offset, sequence, output=offset == last)
+            _BatchItem(token, self.prefix_end + offset, sequence, output=offset == last)
             for offset, token in enumerate(tokens)
         ]
 
-    def _process(self, items: Sequence[BatchItem]) -> None:
+    def _process(self, items: Sequence[_BatchItem]) -> None:
         """Process any number of tokens. Raises: ModelUnusable; what `check_stop` raises."""
         for start in range(0, len(items), self._batch_tokens):
             self._decode(items[start : start + self._batch_tokens])
 
-    def _decode(self, items: Sequence[BatchItem]) -> None:
+    def _decode(self, items: Sequence[_BatchItem]) -> None:
         """Process a batch. Raises: ModelUnusable; what `check_stop` raises."""
         batch = self._batch
         batch.n_tokens = len(items)
@@ -241,7 +236,7 @@ class Llama:
         params = llama.llama_context_default_params()
         # the next picture may need as much as the ones before
         tokens = max(tokens, self._context_tokens)
-        params.n_ctx = -(-tokens // CONTEXT_STEP_TOKENS) * CONTEXT_STEP_TOKENS
+        params.n_ctx = -(-tokens // 512) * 512  # so that one more language rarely needs a new context
         params.n_seq_max = max(sequences, self._context_sequences)
         params.n_batch = params.n_ubatch = self._batch_tokens
         # otherwise llama.cpp aborts the process for more than one sequence
@@ -293,8 +288,8 @@ def physical_cores() -> int:
     """
     physical, logical = psutil.cpu_count(logical=False) or 1, psutil.cpu_count() or 1
     cores = logical - physical or physical
-    if logical == physical and PERFORMANCE_CPUS.is_file():
-        ranges = [part.split("-") for part in PERFORMANCE_CPUS.read_text().split(",")]  # such as "0-3,8"
+    if logical == physical and _PERFORMANCE_CPUS.is_file():
+        ranges = [part.split("-") for part in _PERFORMANCE_CPUS.read_text().split(",")]  # such as "0-3,8"
         cores = sum(int(numbers[-1]) - int(numbers[0]) + 1 for numbers in ranges)
     if sys.platform == "darwin":
         # the performance cores of Apple silicon. Source: Apple, "Determining system capabilities"

@@ -1,10 +1,11 @@
-"""The two files of a model, loaded into memory: the text model and the vision encoder (mmproj)."""
+"""The two files of a model, loaded into memory: the text model and the vision encoder (mmproj); and the samplers that
+choose the tokens of an answer."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,22 +16,9 @@ from PIL import Image
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Pixels
-from imgproc_local.vision.llm.bindings import Bindings
-from imgproc_local.vision.llm.prompt import INSTRUCTIONS
-from imgproc_local.vision.llm.sampler import Sampler
-from imgproc_local.vision.llm.stop import Interruption
+from imgproc_local.vision.llm.bindings import Bindings, Interruption
+from imgproc_local.vision.llm.prompt import GRAMMAR, INSTRUCTIONS
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, VisionModel
-
-NODES_PER_CHECK = 16
-"""The number of graph nodes, a few milliseconds of work, that the vision encoder computes between two checks for an
-interruption."""
-MIN_IMAGE_TOKENS = 96
-"""A small picture is scaled up to this many tokens, a square to about 300 px, if the model takes different sizes."""
-DOWNSCALE = 0.8
-MAX_DOWNSCALES = 6
-"""A picture with too many tokens is scaled by `DOWNSCALE` at most this many times, to a quarter of its sides."""
-ALL_LAYERS = 999
-"""More layers than any model has: llama.cpp loads all of them into the memory of the GPU."""
 
 _PROMPT_MARK = "PICTURE-AND-QUESTION"
 """Stands for the prompt when a chat template is applied, to split the output into the texts before and after it."""
@@ -67,7 +55,7 @@ class Weights:
         llama, model = self.llama, self.model
         params = llama.llama_model_default_params()
         layers = model.gpu_layers
-        params.n_gpu_layers = (ALL_LAYERS if layers is None else layers) if self.use_gpu else 0
+        params.n_gpu_layers = (999 if layers is None else layers) if self.use_gpu else 0  # 999: all
         # AMX tile buffers crash on quantised models (ggml-org/llama.cpp#26954)
         params.use_extra_bufts = False
         # llama.cpp stores the callbacks, so they must remain referenced
@@ -87,7 +75,8 @@ class Weights:
         params.print_timings = params.warmup = False
         params.flash_attn_type = llama.LLAMA_FLASH_ATTN_TYPE_AUTO
         params.image_max_tokens = model.chat.image_tokens
-        params.image_min_tokens = min(MIN_IMAGE_TOKENS, model.chat.image_tokens)
+        # a small picture is scaled up, a square to about 300 px, if the model takes different sizes
+        params.image_min_tokens = min(96, model.chat.image_tokens)
         self._on_node = llama.ggml_backend_sched_eval_callback(self._at_node)
         params.cb_eval = self._on_node
         self._on_encoder_progress = mtmd.mtmd_progress_callback(lambda _share, _data: self._interruption.may_continue())
@@ -112,19 +101,14 @@ class Weights:
         if self.text_model:
             self.llama.llama_model_free(self.text_model)
         self.vision_encoder = self.text_model = None
-        if sys.platform == "linux":
-            # return freed memory to the operating system
-            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-            if trim is not None:
-                trim(0)
 
     def fitted(self, image: Pixels) -> Pixels:
-        """`image`, scaled down until its tiles have at most the model's maximum of tokens.
+        """`image`, scaled down to at least a quarter, until its tiles have at most the model's maximum of tokens.
 
         It is unchanged if the number of tokens does not depend on its size.
         """
         scaled = image
-        for _ in range(MAX_DOWNSCALES + 1):
+        for _ in range(7):
             with self.chunks(scaled, "") as chunks:
                 if self._image_tokens(chunks) <= self.model.chat.image_tokens:
                     return scaled
@@ -239,13 +223,83 @@ class Weights:
         """
         if not asks_to_stop_here:
             return self._interruption.may_continue()
-        self._nodes = (self._nodes + 1) % NODES_PER_CHECK
+        # 16 nodes take a few milliseconds
+        self._nodes = (self._nodes + 1) % 16
         return self._nodes == 0
 
 
 def _scaled_down(image: Pixels) -> Pixels:
-    """`image`, scaled by `DOWNSCALE`."""
-    width_px, height_px = (max(1, round(side * DOWNSCALE)) for side in (image.width_px, image.height_px))
+    """`image`, scaled by 0.8."""
+    width_px, height_px = (max(1, round(side * 0.8)) for side in (image.width_px, image.height_px))
     picture = Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb)
     smaller = picture.resize((width_px, height_px), Image.Resampling.BOX)
     return replace(image, width_px=width_px, height_px=height_px, rgb=smaller.tobytes())
+
+
+class Sampler:
+    """Samples the next token of one answer, constrained by the grammar of `prompt.py`. `close` frees its memory.
+
+    The first attempt at an answer is greedy: the most probable token is taken. An answer that is refused is generated
+    again with a `seed`: its tokens are sampled randomly. Checking one token against the grammar takes 0.01 ms, checking
+    the whole vocabulary 8 to 29 ms. So a token is sampled without the grammar first; only if the grammar rejects it is
+    the whole vocabulary checked.
+
+    Raises: ModelUnusable, if llama.cpp can't parse the grammar.
+    """
+
+    def __init__(self, llama: Any, vocabulary: Any, seed: int | None) -> None:
+        self._llama = llama
+        self._random = seed is not None
+        self._unconstrained = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
+        if seed is None:
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_greedy())
+        else:
+            # the settings that Qwen3-VL recommends
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_k(40))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_p(0.8, 1))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_temp(0.7))
+            llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_dist(seed))
+        self._grammar = llama.llama_sampler_init_grammar(vocabulary, GRAMMAR.encode(), b"root")
+        if not self._grammar:
+            # a NULL sampler in a chain would abort the process
+            llama.llama_sampler_free(self._unconstrained)
+            raise ModelUnusable(
+                "llama.cpp can't parse the grammar of the answer. Install the version of llama-cpp-python that"
+                " requirements-vision.lock names."
+            )
+        self._constrained = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
+        llama.llama_sampler_chain_add(self._constrained, self._grammar)
+        llama.llama_sampler_chain_add(self._constrained, llama.llama_sampler_init_greedy())
+        self._single = (llama.llama_token_data * 1)()
+
+    def next_token(self, context: Any, row: int) -> int:
+        """Sample and accept the token that follows row `row` of the last batch.
+
+        Raises: ModelUnusable, if the model computed NaN.
+        """
+        llama = self._llama
+        for _ in range(8 if self._random else 1):
+            token = int(llama.llama_sampler_sample(self._unconstrained, context, row))
+            # if one logit is NaN, all are, and the sampler of the grammar would abort the process
+            if not math.isfinite(llama.llama_get_logits_ith(context, row)[token]):
+                raise ModelUnusable(
+                    "The model computed NaN instead of numbers: its weights are damaged, or don't work on this machine"
+                    " or with this picture. Run `imgproc-local models verify`, or choose another model."
+                )
+            if self._is_allowed(token):
+                llama.llama_sampler_accept(self._grammar, token)
+                return token
+        # this call also updates the state of `_grammar`, which is in the chain: no llama_sampler_accept is needed
+        return int(llama.llama_sampler_sample(self._constrained, context, row))
+
+    def _is_allowed(self, token: int) -> bool:
+        """Whether the grammar allows `token` as the next one."""
+        self._single[0] = self._llama.llama_token_data(id=token, logit=1.0, p=0.0)
+        candidates = self._llama.llama_token_data_array(data=self._single, size=1, selected=-1, sorted=False)
+        self._llama.llama_sampler_apply(self._grammar, ctypes.byref(candidates))
+        return bool(self._single[0].logit > 0)
+
+    def close(self) -> None:
+        self._llama.llama_sampler_free(self._unconstrained)
+        # this also frees the grammar, which the chain owns
+        self._llama.llama_sampler_free(self._constrained)

@@ -1,4 +1,7 @@
-"""Good alt texts of every language are accepted; every kind of bad answer is rejected with a complaint or cleaned."""
+"""Good alt texts of every language are accepted; every kind of bad answer is rejected with a complaint or cleaned.
+
+It is one file, because each text is refused by one of the checks of one list.
+"""
 
 from __future__ import annotations
 

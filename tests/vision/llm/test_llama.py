@@ -15,10 +15,9 @@ import pytest
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled
 from imgproc_local.vision.llm import llama as llama_module
-from imgproc_local.vision.llm.bindings import bindings
+from imgproc_local.vision.llm.bindings import Interruption, bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.stop import Interruption
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
@@ -240,7 +239,7 @@ def test_an_unknown_chat_template_is_an_error() -> None:
 
 
 def test_an_invalid_grammar_is_reported_without_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("imgproc_local.vision.llm.sampler.GRAMMAR", 'root ::= "unclosed')
+    monkeypatch.setattr("imgproc_local.vision.llm.weights.GRAMMAR", 'root ::= "unclosed')
     with pytest.raises(ModelUnusable, match="grammar"):
         Llama(tiny.tiny_model())
 
@@ -274,7 +273,7 @@ def test_a_model_computes_on_physical_cores_without_efficiency_cores(
     threads: int,
 ) -> None:
     listed = tmp_path / "cpus"
-    monkeypatch.setattr(llama_module, "PERFORMANCE_CPUS", listed)
+    monkeypatch.setattr(llama_module, "_PERFORMANCE_CPUS", listed)
     if performance:
         listed.write_text(f"{performance}\n")
     monkeypatch.setattr(
