@@ -19,11 +19,10 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid, StageCancelled
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.vision import loopback as server_module
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.loopback import server as server_module
-from imgproc_local.vision.loopback.address import parse_address
-from imgproc_local.vision.loopback.programs import PROGRAMS, is_cloud_model
+from imgproc_local.vision.loopback import PROGRAMS, is_cloud_model, parse_address
 from tests.support.model_servers import (
     BLIND,
     ERRORS,
@@ -281,8 +280,8 @@ def test_an_answer_of_another_model_is_not_used(tmp_path: Path, caplog: pytest.L
 def test_neither_the_environment_s_proxy_is_used_nor_localhost_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
 ) -> None:
-    assert parse_address("http://localhost:1234").origins == ("http://127.0.0.1:1234", "http://[::1]:1234")
-    assert parse_address("http://[::1]:1234/").origins == ("http://[::1]:1234",)
+    assert parse_address("http://localhost:1234") == "http://127.0.0.1:1234"
+    assert parse_address("http://[::1]:1234/") == "http://[::1]:1234"
     for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     settings = config(tmp_path, double, program_url=double.url.replace("127.0.0.1", "localhost"))

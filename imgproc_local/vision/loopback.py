@@ -1,0 +1,463 @@
+"""Vision models in other programs on this machine: Ollama, LM Studio and llama-server.
+
+All have OpenAI's chat interface. Ollama's own is used instead of its copy of it, because only that can turn thinking
+off and set the size of the context. All three constrain the answer to a JSON schema.
+
+Pictures are sent to addresses of the loopback interface only: no name is looked up, redirects are not followed, and the
+proxies of the environment are not used, so that a request reaches nothing but the address that was checked. What a
+program sends is not trusted: it is limited in size, decoded into types, and quoted in messages only in part. Every
+failure becomes a `ModelUnusable` with a message that says what to do.
+
+Sources: docs.ollama.com/openapi.yaml; lmstudio.ai/docs/api/rest-api; llama.cpp, tools/server/README.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import ssl
+import time
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from imgproc_local import __version__
+from imgproc_local.domain.errors import CheckStop, ModelUnusable
+from imgproc_local.domain.image import Pixels
+from imgproc_local.system.threads import run_until_stopped
+from imgproc_local.vision.models.model import LoopbackModel
+
+LIST_TIMEOUT_S = 2.0
+"""The limit for listing the models of a program and their details, all requests together."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Limit for a response. An answer has about 4 kB, and a list of 1,000 models less than this."""
+LOADING_POLL_S = 1.0
+"""The interval at which a request is repeated while the program loads the model or is busy (status 503)."""
+
+_CONTEXT_TOKENS = 4096
+"""The context that a picture, the prompt and the answer need. Ollama is asked for it, because it truncates a longer
+prompt silently; it is also Ollama's default, so that Ollama need not reload a model that it has loaded."""
+_MAX_ANSWER_TOKENS = 400
+"""Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
+_ANSWER_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "alt_text": {"type": "string", "minLength": 1, "maxLength": 250},
+        "filename": {"type": "string", "minLength": 1, "maxLength": 100},
+    },
+    "required": ["alt_text", "filename"],
+    "additionalProperties": False,
+}
+"""The JSON of an answer as a JSON schema, whose order of keys, that of the grammar, the programs enforce, too."""
+_REQUIREMENTS = (
+    f"It needs a vision model with its vision encoder (mmproj), a context of at least {_CONTEXT_TOKENS} tokens, and no"
+    " API key."
+)
+
+
+def parse_address(url: str) -> str:
+    """The address in `url`, as `http://IP:PORT`. Raises: ValueError, unless it is one of this machine's loopback
+    interface. "localhost" stands for 127.0.0.1.
+    """
+    expected = f"expected http://127.0.0.1:PORT, or another loopback address, which is this machine; received {url!r}"
+    try:
+        parts = urlsplit(url)
+        address = ip_address("127.0.0.1" if parts.hostname == "localhost" else parts.hostname or "")
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(expected) from error
+    plain = parts.scheme == "http" and parts.path in ("", "/") and not parts.query and not parts.fragment
+    if not plain or not port or "@" in parts.netloc or "%" in parts.netloc or not address.is_loopback:
+        raise ValueError(expected)
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+class Program(Struct, frozen=True):
+    """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
+
+    `start` says how to start it, for messages. `details_path` is where Ollama, which has an interface of its own,
+    reports what its list of models omits. `owner` is what llama-server calls itself in its list.
+    """
+
+    title: str
+    usual_url: str
+    start: str
+    list_path: str
+    chat_path: str = "/v1/chat/completions"
+    details_path: str = ""
+    owner: str = ""
+
+
+PROGRAMS = {
+    "ollama": Program(
+        "Ollama",
+        "http://127.0.0.1:11434",
+        "Start Ollama, or run `ollama serve`",
+        "/api/tags",
+        "/api/chat",
+        "/api/show",
+    ),
+    "lmstudio": Program(
+        "LM Studio",
+        "http://127.0.0.1:1234",
+        "Start its server in LM Studio, or run `lms server start`",
+        "/api/v0/models",
+    ),
+    "llama-server": Program(
+        "llama-server",
+        "http://127.0.0.1:8080",
+        "Start llama-server with `--mmproj`",
+        "/v1/models",
+        owner="llamacpp",
+    ),
+}
+"""The programs by the first part of a model's name, such as "ollama" in "ollama:gemma3:4b"."""
+
+
+# ---- what the programs answer
+
+
+class _Error(Struct, frozen=True):
+    message: str = "no message"
+
+
+class _Reply(Struct, frozen=True):
+    """Any response. `error` is an object or, from Ollama and often LM Studio, the message itself."""
+
+    error: str | _Error = ""
+
+
+class _Details(_Reply, frozen=True):
+    """What the programs report of a model; each uses some of these fields.
+
+    `type` is LM Studio's. The `size` of llama-server is always "".
+    """
+
+    id: str = ""
+    name: str = ""
+    type: str = ""
+    size: int | str = 0
+    owned_by: str = ""
+    remote_host: str = ""
+    capabilities: list[str] | None = None
+
+    def listed(self, name: str, size_bytes: int = 0) -> ListedModel:
+        can_see = self.type == "vlm" if self.type else None
+        if self.capabilities is not None:
+            can_see = not {"vision", "multimodal"}.isdisjoint(self.capabilities)
+        size_bytes = self.size if isinstance(self.size, int) and self.size else size_bytes
+        return ListedModel(name, can_see, size_bytes, is_cloud_model(name) or bool(self.remote_host))
+
+
+class _Models(_Reply, frozen=True):
+    """Ollama's list is `models`; in OpenAI's form it is `data`, to which llama-server adds `models` with details."""
+
+    data: list[_Details] | None = None
+    models: list[_Details] | None = None
+
+
+class _Message(Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(Struct, frozen=True):
+    message: _Message
+
+
+class _Chat(_Reply, frozen=True):
+    """Ollama's answer is `message`, OpenAI's the first of `choices`. `model` is "" if the program does not say it."""
+
+    message: _Message | None = None
+    choices: list[_Choice] = []
+    model: str = ""
+
+
+_R = TypeVar("_R", bound=_Reply)
+
+
+class ListedModel(Struct, frozen=True):
+    """A model that a program offers.
+
+    `can_see` is None if the program does not report whether the model accepts pictures. A model `in_cloud` runs on
+    another machine.
+    """
+
+    name: str
+    can_see: bool | None
+    size_bytes: int
+    in_cloud: bool
+
+
+def is_cloud_model(name: str) -> bool:
+    """Whether the name alone makes Ollama send requests to its cloud: ":cloud" or "-cloud" at the end of a tag.
+
+    Source: Ollama, server/model_resolver.go.
+    """
+    _, colon, tag = name.lower().rpartition(":")
+    return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
+
+
+class ModelServer:
+    """The program `program` at `address`, a result of `parse_address`."""
+
+    def __init__(self, program: Program, address: str) -> None:
+        self.program = program
+        self.address = address
+
+    def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
+        """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
+        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        return [self._details(model, deadline_s, check_stop) for model in self._list(deadline_s, check_stop)]
+
+    def require(self, name: str, check_stop: CheckStop = lambda: None) -> None:
+        """Check that the program has the model `name` on this machine, and does not report that it can't see pictures.
+
+        Raises: ModelUnusable; what `check_stop` raises.
+        """
+        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        # Ollama takes a name without a tag for that with the tag "latest"
+        names = (name, f"{name}:latest")
+        found = next((model for model in self._list(deadline_s, check_stop) if model.name in names), None)
+        if found is None:
+            raise self._error(
+                f"has no model {name!r}", "`imgproc-local models list` shows its models that can see pictures."
+            )
+        model = self._details(found, deadline_s, check_stop)
+        if model.in_cloud:
+            raise self._error(
+                f"runs {name} in its cloud: pictures would leave this machine",
+                "Choose a model that runs on this machine.",
+            )
+        if model.can_see is False:
+            raise self._error(f"reports that {name} can't see pictures", _REQUIREMENTS)
+
+    def answer(
+        self, model: str, prompt: tuple[str, str, str], seed: int | None, deadline_s: float, check_stop: CheckStop
+    ) -> str:
+        """The JSON object that the model wrote, incomplete if the model reached the limit of tokens.
+
+        `prompt` is the texts before and after the picture, and between them the picture as a PNG file in Base64.
+        Raises: ModelUnusable; what `check_stop` raises.
+        """
+        document = _chat_request(self.program, model, *prompt, seed)
+        while True:
+            status, body = self._request(self.program.chat_path, document, deadline_s, check_stop)
+            # status 503: the program is loading the model, or is busy with other requests
+            if status != 503 or deadline_s - time.monotonic() < 2 * LOADING_POLL_S:
+                break
+            run_until_stopped(asyncio.sleep(LOADING_POLL_S), check_stop, 0.1)
+        chat = self._parsed(status, body, _Chat)
+        message = chat.message or (chat.choices[0].message if chat.choices else _Message())
+        # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
+        # Source: lmstudio-ai/lmstudio-bug-tracker, issue 619
+        if chat.model not in ("", model) and not chat.model.startswith((f"{model}:", f"{model}@")):
+            raise self._error(
+                f"answered with the model {_quote(chat.model)} instead of {model}", f"Load {model} in it."
+            )
+        # some models write their thoughts first, or the JSON in a block of Markdown
+        text = (message.content or "").rpartition("</think>")[2]
+        start, end = text.find("{"), text.rfind("}") + 1
+        if start < 0:
+            raise self._error(
+                f"wrote no JSON with the model {model}: expected an object, received {_quote(text) or 'nothing'}",
+                f"Update it, or choose a model that does not think. {_REQUIREMENTS}",
+            )
+        return text[start : end if end > start else None]
+
+    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[ListedModel]:
+        """The models of the program. Raises: ModelUnusable, also if it is the list of another program.
+
+        Ollama and LM Studio also have a list at the path of llama-server, and llama-server at that of Ollama, which
+        does not say which models run in a cloud.
+        """
+        program = self.program
+        listed = self._parsed(*self._request(program.list_path, None, deadline_s, check_stop), _Models)
+        if program.details_path and listed.models is not None and listed.data is None:
+            return [model.listed(model.name) for model in listed.models]
+        # only LM Studio reports the type in `data`
+        own = [each for each in listed.data or () if (each.owned_by == program.owner if program.owner else each.type)]
+        if program.details_path or listed.data is None or (listed.data and not own):
+            raise self._another_program()
+        details = {model.name: model for model in listed.models or ()}
+        return [details.get(model.id, model).listed(model.id) for model in own]
+
+    def _details(self, model: ListedModel, deadline_s: float, check_stop: CheckStop) -> ListedModel:
+        """`model` with what Ollama's list omits, unless there is no more time for it."""
+        if not self.program.details_path or model.in_cloud or time.monotonic() > deadline_s:
+            return model
+        response = self._request(self.program.details_path, {"model": model.name}, deadline_s, check_stop)
+        return self._parsed(*response, _Details).listed(model.name, model.size_bytes)
+
+    def _request(self, path: str, document: Any, deadline_s: float, check_stop: CheckStop) -> tuple[int, bytes]:
+        """Status and body of the response to a POST of `document` as JSON, or to a GET if it is None."""
+        import httpx
+
+        check_stop()
+        body = None if document is None else msgspec.json.encode(document)
+        timeout_s = max(0.1, deadline_s - time.monotonic())
+        try:
+            return run_until_stopped(_exchange(self.address + path, body, timeout_s), check_stop, 0.1)
+        except (TimeoutError, httpx.TimeoutException):
+            raise self._error(
+                f"did not answer within {timeout_s:.0f} seconds",
+                "Restart it, choose a smaller model, or raise the setting stage_timeout_s.",
+            ) from None
+        except httpx.HTTPError:
+            raise self._error("does not answer", f"{self.program.start}, or change the setting program_url.") from None
+
+    def _parsed(self, status: int, body: bytes, reply_type: type[_R]) -> _R:
+        """What a response says. Raises: ModelUnusable, if it is an error or not one of the program."""
+        try:
+            # LM Studio sends errors with status 200, too
+            error = msgspec.json.decode(body, type=_Reply).error
+            reply = None if error or status >= 300 else msgspec.json.decode(body, type=reply_type)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            if status < 300:
+                raise self._another_program() from None
+            error, reply = "", None
+        if reply is None:
+            message = _quote(error if isinstance(error, str) else error.message) or "no message"
+            raise self._error(f"failed with status {status} ({message})", _REQUIREMENTS)
+        return reply
+
+    def _another_program(self) -> ModelUnusable:
+        return self._error(
+            f"did not answer like {self.program.title}",
+            "Update it, or change the setting program_url if another program uses this port.",
+        )
+
+    def _error(self, what: str, advice: str) -> ModelUnusable:
+        return ModelUnusable(f"{self.program.title} at {self.address} {what}. {advice}")
+
+
+def _chat_request(
+    program: Program, model: str, before: str, picture: str, after: str, seed: int | None
+) -> dict[str, Any]:
+    """The body of a request for one answer: the texts before and after the picture, a PNG file in Base64."""
+    sampling = {"temperature": 0} if seed is None else {"temperature": 0.7, "seed": seed}
+    if program.details_path:
+        # Ollama puts the pictures of a message before its text
+        return {
+            "model": model,
+            "messages": [{"role": "user", "content": f"{before}\n{after}", "images": [picture]}],
+            "format": _ANSWER_SCHEMA,
+            "think": False,
+            "stream": False,
+            "options": {"num_predict": _MAX_ANSWER_TOKENS, "num_ctx": _CONTEXT_TOKENS, **sampling},
+        }
+    content = [
+        {"type": "text", "text": before},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}},
+        {"type": "text", "text": after},
+    ]
+    schema = {"name": "answer", "strict": True, "schema": _ANSWER_SCHEMA}
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": content}],
+        "response_format": {"type": "json_schema", "json_schema": schema},
+        "max_tokens": _MAX_ANSWER_TOKENS,
+        "stream": False,
+        # which of these two turns thinking off depends on the program and on the chat template of the model
+        "reasoning_effort": "none",
+        "chat_template_kwargs": {"enable_thinking": False},
+        **sampling,
+    }
+
+
+async def _exchange(url: str, body: bytes | None, timeout_s: float) -> tuple[int, bytes]:
+    """Status and body of a response; a body that is too long is cut off. Raises: TimeoutError; httpx.HTTPError."""
+    import httpx
+
+    client = httpx.AsyncClient(
+        # a program sends nothing before its answer is complete, so reading may take as long as the whole exchange
+        timeout=httpx.Timeout(timeout_s, connect=min(2.0, timeout_s)),
+        follow_redirects=False,
+        trust_env=False,
+        # only http is used: reading the system's certificates would take longer than the request
+        verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        headers={"User-Agent": f"imgproc-local/{__version__}", "Accept-Encoding": "identity"},
+    )
+    method, headers = ("GET", {}) if body is None else ("POST", {"Content-Type": "application/json"})
+    async with (
+        asyncio.timeout(timeout_s),
+        client,
+        client.stream(method, url, content=body, headers=headers) as response,
+    ):
+        received = bytearray()
+        async for chunk in response.aiter_raw():
+            received += chunk
+            if len(received) > MAX_BYTES:
+                break
+        return response.status_code, bytes(received)
+
+
+def _quote(text: str) -> str:
+    """The start of `text`, printable and on one line."""
+    printable = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return (printable if len(printable) <= 200 else printable[:200] + "…").rstrip(". ")
+
+
+class LoadedLoopbackModel:
+    """The model `model` of the program `server`, used like one that llama.cpp runs in this process.
+
+    The program gets one request per language, one after another, because parallel ones would each process the picture.
+    If it caches its last prompt, as llama-server does, it processes the picture only for the first language.
+
+    The constructor asks the program whether it has this model. `picture_timeout_s` limits all requests for one picture
+    together. Raises: ModelUnusable; what `check_stop` raises.
+    """
+
+    def __init__(
+        self,
+        model: LoopbackModel,
+        server: ModelServer,
+        picture_timeout_s: float,
+        check_stop: CheckStop = lambda: None,
+    ) -> None:
+        self.model = model
+        self._server = server
+        self._picture_timeout_s = picture_timeout_s
+        self._picture = self._notes = ""
+        self._deadline_s = 0.0
+        server.require(model.name_in_program, check_stop)
+
+    def close(self) -> None:
+        """Forget the picture. The program itself decides when it unloads the model."""
+        self._picture = self._notes = ""
+
+    def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None:
+        """Store the picture and the notes after it for `generate`. Nothing is sent yet, so `suffixes` is not used."""
+        from PIL import Image
+
+        check_stop()
+        file = io.BytesIO()
+        # compression costs more time than it saves on the way to another process
+        Image.frombytes("RGB", (image.width_px, image.height_px), image.rgb).save(file, "PNG", compress_level=1)
+        self._picture = base64.b64encode(file.getvalue()).decode("ascii")
+        self._notes = notes
+        self._deadline_s = time.monotonic() + self._picture_timeout_s
+
+    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
+        """One answer per suffix; "" for the one whose request failed and those after it.
+
+        Raises: ModelUnusable, if the first request failed; what `check_stop` raises.
+        """
+        from imgproc_local.vision.llm.prompt import INSTRUCTIONS  # the settings are checked without loading it
+
+        answers: list[str] = []
+        for suffix in suffixes:
+            prompt = (INSTRUCTIONS, self._picture, self._notes + suffix)
+            try:
+                answers.append(
+                    self._server.answer(self.model.name_in_program, prompt, seed, self._deadline_s, check_stop)
+                )
+            except ModelUnusable:
+                if not answers:
+                    raise
+                break
+        return answers + [""] * (len(suffixes) - len(answers))
