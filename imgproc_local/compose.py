@@ -34,8 +34,7 @@ from imgproc_local.storage.accounts import Credits, Keys, Sessions
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Clock, Database, open_database, utc_now
 from imgproc_local.storage.inspection import DATABASE_FILE, RESTORING, WORK_FOLDER, content_problem
-from imgproc_local.storage.jobs import Jobs
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import Jobs, MaxAge, Retention
 from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, make_folder, require_folder

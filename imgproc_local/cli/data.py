@@ -20,7 +20,7 @@ from imgproc_local.system.folder_lock import FolderLock
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Store
-    from imgproc_local.storage.retention import Removable
+    from imgproc_local.storage.jobs import Removable
 
 UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
 
@@ -120,8 +120,7 @@ def prune(
     """
     from imgproc_local.domain.errors import DataFolderBusy
     from imgproc_local.storage.blobs import Blobs
-    from imgproc_local.storage.jobs import Jobs
-    from imgproc_local.storage.retention import MaxAge, Retention
+    from imgproc_local.storage.jobs import Jobs, MaxAge, Retention
 
     config, kind = load_config(ctx, data_dir), only or "jobs"
     max_age = MaxAge(**{kind: older_than})

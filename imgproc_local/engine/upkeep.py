@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import MaxAge, Retention
 from imgproc_local.system.audit import audit
 
 log = logging.getLogger(__name__)

@@ -35,19 +35,14 @@ from imgproc_local.storage.inspection import (
     read_database,
     referenced_files,
 )
-from imgproc_local.system.files import fsync_folder, try_lock
+from imgproc_local.system.files import fsync_folder
 from imgproc_local.system.folder_lock import require_folder
 
-FORMAT = 1
-MANIFEST, DIGEST = "manifest.json", "sha256"
+_FORMAT = 1
+_MANIFEST, _DIGEST = "manifest.json", "sha256"
 """Members. The backups of version 0.1.0 have a digest of the archive, too; it is not needed."""
-STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
-MAX_PASSES = 10
-"""How often the database is copied at most: once, and again after jobs were deleted before their files were copied."""
-COPY_BYTES = 1024 * 1024
-UNFINISHED, ARCHIVE = ".imgproc-local-backup-", "archive.tar"
-"""The prefix of the folder beside a backup in which it is written, and its name there."""
-NAME_ANOTHER = "Name another one with --data-dir."
+_STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+_NAME_ANOTHER = "Name another one with --data-dir."
 
 
 class Manifest(Struct, frozen=True):
@@ -92,12 +87,10 @@ def write_backup(folder: Path, target: Path, program: str, at: str) -> Manifest:
             raise StorageFailed(f"The folder {target.parent} does not exist. Create it, or name a file elsewhere.")
         require_folder(folder)
         if not (folder / DATABASE_FILE).is_file():
-            raise StorageFailed(f"The data folder {folder} has no database to back up. {NAME_ANOTHER}")
-        _delete_leftovers(target.parent)
-        with TemporaryDirectory(prefix=UNFINISHED, dir=target.parent) as scratch:
-            part = Path(scratch, ARCHIVE)
+            raise StorageFailed(f"The data folder {folder} has no database to back up. {_NAME_ANOTHER}")
+        with TemporaryDirectory(prefix=".imgproc-local-backup-", dir=target.parent) as scratch:
+            part = Path(scratch, "archive.tar")
             with open(part, "xb", opener=_private) as file:
-                try_lock(file)
                 with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
                     manifest = _fill(archive, folder, Path(scratch, DATABASE_FILE), program, at)
                 file.flush()
@@ -107,19 +100,10 @@ def write_backup(folder: Path, target: Path, program: str, at: str) -> Manifest:
     return manifest
 
 
-def _delete_leftovers(folder: Path) -> None:
-    """Delete what killed backups left in `folder`. The archive of a running one is locked."""
-    for part in filter(Path.is_file, folder.glob(f"{UNFINISHED}*/{ARCHIVE}")):
-        with part.open("rb") as file:
-            is_running = not try_lock(file)
-        if not is_running:
-            shutil.rmtree(part.parent)
-
-
 def _fill(archive: tarfile.TarFile, folder: Path, copy: Path, program: str, at: str) -> Manifest:
     files: dict[str, int] = {}
     left_out: dict[str, str] = {}
-    for _ in range(MAX_PASSES):
+    for _ in range(10):  # at most: again only after jobs were deleted before their files were copied
         wanted = _copy_database(folder / DATABASE_FILE, copy)
         left_out = {}
         for sha256, size_bytes in sorted(wanted.items() - files.items()):
@@ -136,9 +120,9 @@ def _fill(archive: tarfile.TarFile, folder: Path, copy: Path, program: str, at: 
             break
     with copy.open("rb") as content:
         _add(archive, DATABASE_FILE, content, copy.stat().st_size)
-    manifest = Manifest(FORMAT, program, SCHEMA, at, hash_file(copy), files, left_out)
+    manifest = Manifest(_FORMAT, program, SCHEMA, at, hash_file(copy), files, left_out)
     encoded = msgspec.json.encode(manifest)
-    _add(archive, MANIFEST, io.BytesIO(encoded), len(encoded))
+    _add(archive, _MANIFEST, io.BytesIO(encoded), len(encoded))
     return manifest
 
 
@@ -162,7 +146,7 @@ def _copy_database(database: Path, copy: Path) -> dict[str, int]:
         if not source.execute(QUERIES["holds_anything"]).fetchone()[0]:
             raise StorageFailed(
                 f"The data folder {database.parent} holds no job and no key: there is nothing to back up."
-                f" {NAME_ANOTHER}"
+                f" {_NAME_ANOTHER}"
             )
         copy.unlink(missing_ok=True)  # `read_database` may call twice
         source.execute("VACUUM INTO ?", (str(copy),))
@@ -240,7 +224,7 @@ def _unpack(source: Path, folder: Path) -> Manifest:
     try:
         with tarfile.open(source, "r|") as archive:
             for member in archive:
-                is_known = member.name in (DATABASE_FILE, MANIFEST, DIGEST) or STORED_FILE.fullmatch(member.name)
+                is_known = member.name in (DATABASE_FILE, _MANIFEST, _DIGEST) or _STORED_FILE.fullmatch(member.name)
                 if not is_known or member.type != tarfile.REGTYPE or member.issparse() or member.name in hashes:
                     raise damaged
                 path = folder / member.name
@@ -248,29 +232,27 @@ def _unpack(source: Path, folder: Path) -> Manifest:
                 content = archive.extractfile(member)
                 assert content is not None
                 with open(path, "xb", opener=_private) as target:
-                    shutil.copyfileobj(content, target, COPY_BYTES)
+                    shutil.copyfileobj(content, target, 1024 * 1024)
                     target.flush()
                     os.fsync(target.fileno())
                 fsync_folder(path.parent)
                 hashes[member.name] = hash_file(path)
     except tarfile.TarError as error:
         raise damaged from error
-    return _checked_manifest(folder / MANIFEST, hashes)
+    return _checked_manifest(folder / _MANIFEST, hashes)
 
 
 def _checked_manifest(path: Path, hashes: dict[str, str]) -> Manifest:
-    if MANIFEST not in hashes:
-        raise _unusable("it is cut off")
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise _unusable("its manifest is damaged or has another format") from error
-    if manifest.format != FORMAT or manifest.schema > SCHEMA:
+    except (FileNotFoundError, msgspec.MsgspecError) as error:
+        raise _unusable("its manifest is missing or damaged") from error
+    if manifest.format != _FORMAT or manifest.schema > SCHEMA:
         raise StorageFailed(
             f"The backup was written by a newer version ({manifest.program}); restore it with that one."
         )
     expected = {f"files/{sha256[:2]}/{sha256}": sha256 for sha256 in manifest.files}
-    found = {name: sha256 for name, sha256 in hashes.items() if name not in (MANIFEST, DIGEST)}
+    found = {name: sha256 for name, sha256 in hashes.items() if name not in (_MANIFEST, _DIGEST)}
     if found != expected | {DATABASE_FILE: manifest.database_sha256}:
         raise _unusable("its files are not those of its manifest")
     return manifest

@@ -22,6 +22,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Literal
@@ -32,9 +33,6 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import PRIVATE_FOLDER, fsync_folder, is_disk_full
 
 log = logging.getLogger(__name__)
-
-MAX_REMEMBERED = 20_000
-"""The largest number of files that are remembered as undamaged; each takes about 300 bytes of memory."""
 
 Damage = Literal["missing", "damaged"]
 
@@ -116,7 +114,6 @@ class Blobs:
         self._to_remove: set[str] = set()
         """Leased files that have to be removed when their last lease ends."""
         self._lock = asyncio.Lock()
-        self._checked: dict[str, tuple[int, ...]] = {}
         with storage_errors():
             self._files.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             self.incoming_folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -171,12 +168,11 @@ class Blobs:
                     raise
             fsync_folder(target.parent)
             fsync_folder(self._files)
-            self._remember(blob.sha256, _state(target))
 
     async def damage(self, sha256: str, size_bytes: int) -> Damage | None:
         """What is wrong with a stored file of `size_bytes`; None if its content is right.
 
-        The file is read only if it has changed since it was stored or last compared. Raises: StorageFailed.
+        The file is read only if it has changed since it was last compared. Raises: StorageFailed.
         """
         return await asyncio.to_thread(self.find_damage, sha256, size_bytes)
 
@@ -185,27 +181,16 @@ class Blobs:
         path = self.path(sha256)
         with storage_errors():
             try:
-                state = _state(path)
-                if state[0] != size_bytes:
-                    return "damaged"
-                if self._checked.get(sha256) == state:
-                    return None
-                if hash_file(path) != sha256:
-                    return "damaged"
+                status = path.stat()
+                state = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+                is_intact = status.st_size == size_bytes and _hash_of_state(path, state) == sha256
+                return None if is_intact else "damaged"
             except (FileNotFoundError, IsADirectoryError):
                 return "missing"
             except OSError as error:
                 if error.errno == errno.EIO:
                     return "damaged"
                 raise
-        self._remember(sha256, state)
-        return None
-
-    def _remember(self, sha256: str, state: tuple[int, ...]) -> None:
-        self._checked.pop(sha256, None)
-        self._checked[sha256] = state
-        if len(self._checked) > MAX_REMEMBERED:
-            self._checked.pop(next(iter(self._checked)), None)
 
     async def remove(self, addresses: Iterable[str]) -> None:
         """Delete those files that are neither referenced nor leased."""
@@ -256,10 +241,10 @@ class Blobs:
         return shutil.disk_usage(self._files).free
 
 
-def _state(path: Path) -> tuple[int, ...]:
-    """What the file system reports about a file, its size first. It differs after every change of the content."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+@lru_cache(maxsize=20_000)  # each takes about 500 bytes of memory
+def _hash_of_state(path: Path, _: tuple[int, ...]) -> str:
+    """`hash_file` of a file in a state that the file system reports, which differs after every change."""
+    return hash_file(path)
 
 
 def hash_file(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Jobs: submitted, read, listed and deleted. `stages.py` works on their stages.
+"""Jobs: submitted, read, listed, deleted, and removed when they are too old. `stages.py` works on their stages.
 
 A job, its stages and the hold of their credits are written in one transaction.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -18,13 +18,13 @@ from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job, JobTotals, Project, StageName, Status
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_credits, require_project
+from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
-from imgproc_local.storage.job_rows import read_job, read_jobs
 
-ABOVE_ALL_IDS = "~"
+_ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
-IDEMPOTENCY_WINDOW = timedelta(hours=24)
-READ_AT_ONCE = 500
+_IDEMPOTENCY_WINDOW = timedelta(hours=24)
+_READ_AT_ONCE = 500
 """Jobs that one statement reads at most; between two statements, other lists are read."""
 
 
@@ -72,7 +72,28 @@ class JobFilters(Struct, frozen=True):
     larger_than_optimized: bool = False
 
 
-NO_FILTERS = JobFilters()
+_NO_FILTERS = JobFilters()
+
+
+_decode_job = msgspec.json.Decoder(Job, strict=False).decode  # SQLite's truth values are 0 and 1
+
+
+async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
+    """The present state of the job. Raises: NotFound, also for a job of another account than `account_id`."""
+    jobs = await read_jobs(tx, [job_id], account_id)
+    if not jobs:
+        raise NotFound(f"No job {job_id!r} in this account.")
+    return jobs[0]
+
+
+async def read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
+    """The jobs that exist, newest first; with `account_id`, only those of this account."""
+    parameters = {
+        "ids": msgspec.json.encode(job_ids).decode(),
+        "account_id": account_id,
+        "uncommitted": int(tx.has_changes),
+    }
+    return [_decode_job(row["job"]) for row in await tx.all("jobs_by_id", parameters)]
 
 
 class Jobs:
@@ -129,7 +150,7 @@ class Jobs:
             {
                 "account_id": submission.account_id,
                 "idempotency_key": submission.idempotency_key,
-                "since": rfc3339(tx.now - IDEMPOTENCY_WINDOW),
+                "since": rfc3339(tx.now - _IDEMPOTENCY_WINDOW),
             },
         )
         if row is None:
@@ -173,14 +194,14 @@ class Jobs:
             return await read_job(read, job_id, account_id)
 
     async def page(
-        self, account_id: str, limit: int, filters: JobFilters = NO_FILTERS, before_id: str | None = None
+        self, account_id: str, limit: int, filters: JobFilters = _NO_FILTERS, before_id: str | None = None
     ) -> list[Job]:
         """At most `limit` jobs that match `filters`, newest first, older than `before_id` where it is given."""
         parameters = {
             **asdict(filters),
             "statuses": msgspec.json.encode(filters.statuses or ()).decode(),
             "account_id": account_id,
-            "before_id": before_id or ABOVE_ALL_IDS,
+            "before_id": before_id or _ABOVE_ALL_IDS,
             "limit": limit,
         }
         async with self._database.listing() as read:
@@ -190,9 +211,9 @@ class Jobs:
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
         """The jobs of `job_ids` that exist in the account, in this order."""
         found: dict[str, Job] = {}
-        for start in range(0, len(job_ids), READ_AT_ONCE):
+        for start in range(0, len(job_ids), _READ_AT_ONCE):
             async with self._database.listing() as read:
-                jobs = await read_jobs(read, job_ids[start : start + READ_AT_ONCE], account_id)
+                jobs = await read_jobs(read, job_ids[start : start + _READ_AT_ONCE], account_id)
             found.update((job.id, job) for job in jobs)
         return [found[job_id] for job_id in job_ids if job_id in found]
 
@@ -280,3 +301,104 @@ def _list_queries(filters: JobFilters) -> list[str]:
     queries = {Status.COMPLETED: all_jobs, Status.FAILED: "list_failed_jobs"}
     # most jobs are completed, so that an index of these would not shorten the search
     return list({queries.get(status, "list_open_jobs") for status in filters.statuses or (Status.COMPLETED,)})
+
+
+# ---- retention ----
+
+_BATCH = 200
+"""Jobs, or files, of one transaction; few, so that uploads do not wait long for it."""
+_CHANGES = {
+    "is_old": (None, "delete_job"),
+    "has_old_original": ("original", "detach_original"),
+    "has_old_results": ("result", "detach_results"),
+}
+"""For each column of the statement `too_old`: the kind of files that are removed, and what removes them from rows."""
+
+
+class MaxAge(Struct, frozen=True):
+    """How old finished jobs, and the originals and results of those that remain, may become. None is no limit."""
+
+    jobs: timedelta | None = None
+    originals: timedelta | None = None
+    results: timedelta | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        return not (self.jobs is None and self.originals is None and self.results is None)
+
+    def limits(self, now: datetime, max_jobs: int = -1) -> dict[str, str | int]:
+        """The parameters of `too_old`: the instants before which something is too old. -1 jobs is no limit."""
+        return {
+            "limit": max_jobs,
+            "jobs_before": _before(now, self.jobs),
+            "originals_before": _before(now, self.originals),
+            "results_before": _before(now, self.results),
+        }
+
+
+def _before(now: datetime, age: timedelta | None) -> str:
+    """The instant that was `age` ago; "", which sorts before every stored instant, if there is none."""
+    try:
+        return "" if age is None else rfc3339(now - age)
+    except OverflowError:
+        return ""
+
+
+class Removable(Struct, frozen=True):
+    """What is too old: jobs, and all files that no row would reference after the removal."""
+
+    jobs: int
+    files: int
+    size_bytes: int
+
+
+class Retention:
+    """Removes jobs, or only their files, that are older than a limit. The ledger keeps every movement of credits.
+
+    Only finished jobs are removed. Rows are changed by any process; files are deleted by the process that owns the data
+    folder, because only it knows which files an upload is about to reference. So the SHA-256 sums of these files are
+    queued in a table.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def removable(self, age: MaxAge) -> Removable:
+        """What `remove` would remove now."""
+        async with self._database.listing() as read:
+            row = await read.one("removable", age.limits(read.now))
+        assert row is not None
+        return Removable(*row)
+
+    async def remove(self, age: MaxAge) -> None:
+        """Delete the jobs that are too old, and mark files of younger jobs as removed that are too old for them.
+
+        `delete_files` deletes the files.
+        """
+        found = True
+        while found:
+            async with self._database.transaction() as tx:
+                rows = await tx.all("too_old", age.limits(tx.now, _BATCH))
+                for row in rows:
+                    for column, (kind, statement) in _CHANGES.items():
+                        if row[column]:
+                            await tx.run("queue_files", {"job_id": row["id"], "kind": kind})
+                            await tx.run(statement, {"job_id": row["id"], "at": tx.at})
+            found = bool(rows)
+
+    async def delete_files(self, blobs: Blobs) -> int:
+        """Delete those of the queued files that no row references, and return how many were queued.
+
+        Only for the owner of the data folder.
+        """
+        count = 0
+        while True:
+            async with self._database.reading() as read:
+                waiting = [row["sha256"] for row in await read.all("queued_removals", {"limit": _BATCH})]
+            if not waiting:
+                return count
+            count += len(waiting)
+            await blobs.remove(waiting)
+            async with self._database.transaction() as tx:
+                for sha256 in waiting:
+                    await tx.run("unqueue_removal", {"sha256": sha256})

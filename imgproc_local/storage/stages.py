@@ -22,7 +22,7 @@ from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.storage.accounts import move_credits
 from imgproc_local.storage.database import Database, Row, Transaction
-from imgproc_local.storage.job_rows import read_job
+from imgproc_local.storage.jobs import read_job
 from imgproc_local.storage.translations import insert_translation, read_text, store_version
 
 MAX_ATTEMPTS = 3

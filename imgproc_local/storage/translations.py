@@ -16,7 +16,7 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
-from imgproc_local.storage.job_rows import read_job
+from imgproc_local.storage.jobs import read_job
 
 MAX_VERSIONS = 50
 """Versions of one text that are stored. A change beyond that deletes the oldest one."""

@@ -20,7 +20,6 @@ import httpx
 import pytest
 
 from imgproc_local.storage import backup
-from imgproc_local.system.files import try_lock
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults import disk
@@ -282,21 +281,6 @@ def test_restored_browsers_and_links_do_not_sign_in_and_valid_keys_are_counted(
         assert (status({"X-API-Key": key}), status(session)) == (200, 401)
         assert httpx.get(f"{service.root}/local/keys", headers=session).status_code == 401
         assert use_link(f"{service.root}/?token={token}").status_code == 401
-
-
-def test_a_backup_deletes_what_a_killed_one_left_and_nothing_of_a_running_one(
-    data: Path, program: Program, tmp_path: Path
-) -> None:
-    killed, unfinished = (tmp_path / f"{backup.UNFINISHED}{name}" for name in ("killed", "running"))
-    for folder in (killed, unfinished):
-        folder.mkdir()
-        (folder / backup.ARCHIVE).write_bytes(b"half")
-    with (unfinished / backup.ARCHIVE).open("rb") as file:
-        assert try_lock(file)
-        assert program.in_process("backup", tmp_path / "second.tar").exit_code == 0
-        assert (killed.exists(), unfinished.exists()) == (False, True)
-    assert program.in_process("backup", tmp_path / "third.tar").exit_code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "second.tar", "third.tar"]
 
 
 def test_what_can_not_be_written_or_replaced_is_refused(

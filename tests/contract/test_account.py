@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import MaxAge, Retention
 from tests.support import pictures
 from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running

@@ -19,7 +19,7 @@ import pytest
 
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.result import Translation
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import MaxAge, Retention
 from tests.support import pictures
 from tests.support.events import END, account_events, event_stream
 from tests.support.service import GatedDescriber, Running, running

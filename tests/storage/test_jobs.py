@@ -11,7 +11,7 @@ from imgproc_local.domain.errors import NotFound, QueueFull
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, Status, StoredFile
 from imgproc_local.domain.plan import Operation
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS
 from tests.storage.store import BALANCE, QUEUE_LIMIT, Store, texts
 

@@ -13,7 +13,7 @@ import pytest
 from imgproc_local.engine import upkeep
 from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.storage.blobs import Blobs
-from imgproc_local.storage.retention import MaxAge, Retention
+from imgproc_local.storage.jobs import MaxAge, Retention
 from imgproc_local.system import audit
 from tests.storage.store import Store
 
