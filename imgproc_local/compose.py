@@ -24,6 +24,7 @@ from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exports import Exporter
+from imgproc_local.engine.reading import Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
@@ -141,16 +142,19 @@ def open_stages(
     results.mkdir(parents=True, exist_ok=True)
     workers = codec_workers(config, folder / WORK_FOLDER, results)
     analyzer = Analyzer(workers, lambda: describer(config), text_reader(config, folder / OCR_FOLDER))
+    reader = Reader(workers, config.max_pixels, config.keep_location)
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, _pixels_in_progress()) if at_once else None
     try:
         yield DirectStages(
             (analyzer.stage, optimize_stage(workers, service), convert_stage(workers)),
             _stage_options(config),
             workers,
+            reader,
             config.stage_timeout_s,
             lanes,
         )
     finally:
+        reader.close()
         if lanes is not None:
             lanes.close()
         workers.close()
@@ -336,6 +340,7 @@ async def open_services(
             workers = codec_workers(config, config.data_dir / WORK_FOLDER, blobs.incoming_folder)
             reader = text_reader(config, config.data_dir / WORK_FOLDER / OCR_FOLDER)
             analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), reader)
+            pictures = Reader(workers, config.max_pixels, config.keep_location)
             engine = Engine(
                 jobs,
                 Stages(store.database),
@@ -349,11 +354,11 @@ async def open_services(
                 _stage_options(config),
                 config.stage_prices,
                 Limits(
-                    max_pixels=config.max_pixels,
                     pixels_in_progress=_pixels_in_progress(),
                     stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
                     stage_s=config.stage_timeout_s,
                 ),
+                pictures,
             )
             await engine.start()
             models = model_tasks(config, analyzer.unload_model)
@@ -375,6 +380,7 @@ async def open_services(
             finally:
                 upkeep.cancel()
                 thumbnails.close()
+                pictures.close()
                 await asyncio.to_thread(models.close)
                 await engine.stop()
                 await asyncio.to_thread(workers.close)

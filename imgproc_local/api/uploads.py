@@ -189,7 +189,7 @@ class _PartReader:
             self._form.filename = part.filename or ""
 
     def _add_to_image(self, data: bytes | bytearray) -> None:
-        from imgproc_local.codecs.picture.probe import max_local_bytes
+        from imgproc_local.codecs.picture.formats import max_local_bytes
 
         self._image_bytes += len(data)
         self._head += data[: SIGNATURE_BYTES - len(self._head)]

@@ -19,19 +19,16 @@ from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, wit
 from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.batch.files import LocalFile, ResultFile, fallback_name, result_files, texts_of
 from imgproc_local.batch.request import BatchRequest
-from imgproc_local.codecs.picture.probe import detect, max_local_bytes, opened, probe
+from imgproc_local.codecs.picture.formats import HEAD_BYTES, detect, head_of, max_local_bytes
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import BadImage, StorageFailed, UnsupportedImage
-from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
 from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
+from imgproc_local.engine.reading import ReadPicture
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
-
-HEAD_BYTES = 4
-"""What announces a TIFF, which may be larger than others."""
 
 
 class Tools(Struct, frozen=True):
@@ -59,11 +56,11 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
     picture = pending.picture
     row = new_row(picture, tools.request.options_hash)
     try:
-        with _fetched(tools, picture) as (staged, sha256, info):
-            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=info.format)
+        with _fetched(tools, picture) as (staged, sha256, read):
+            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=read.info.format)
             described = [] if pending.described is None else [pending.described]
             wanted = [stage for stage in StageName if not (described and stage is StageName.ANALYZE)]
-            results = described + _run_stages(tools, picture, staged, info, wanted)
+            results = described + _run_stages(tools, picture, staged, read, wanted)
             with _target_errors():
                 row = _write(tools, pending, _with_stages(row, results), results, staged)
     except _Failed as failed:
@@ -77,8 +74,8 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
 def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
     """The result of the analyze stage. Raises: StorageFailed, if the disk of the temporary files is full."""
     try:
-        with _fetched(tools, picture) as (staged, _, info):
-            return _run_stages(tools, picture, staged, info, [StageName.ANALYZE])[0]
+        with _fetched(tools, picture) as (staged, _, read):
+            return _run_stages(tools, picture, staged, read, [StageName.ANALYZE])[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
         return StageResult(StageName.ANALYZE, None, failed.args[2], 0.0)
 
@@ -87,8 +84,8 @@ def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
 
 
 @contextmanager
-def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, ImageInfo]]:
-    """A copy of the picture in a folder of its own, its SHA-256, and what its header says.
+def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, ReadPicture]]:
+    """A copy of the picture in a folder of its own, its SHA-256, and what it says.
 
     Raises: _Failed; StorageFailed.
     """
@@ -110,23 +107,22 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, I
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
             raise _Failed("failed", "source", message) from error
         try:
-            with opened(staged) as data:
-                detect(data, accepted)
+            detect(head_of(staged), accepted)
         except UnsupportedImage as error:
             raise _Failed("skipped", "", error.message) from None
         try:
-            info = probe(staged, tools.config.max_pixels, accepted)
+            read = tools.direct.reader.read(staged, accepted)
         except BadImage as error:
             raise _Failed("failed", "picture", error.message) from None
-        yield staged, sha256, info
+        yield staged, sha256, read
 
 
 def _run_stages(
-    tools: Tools, picture: SourceObject, staged: Path, info: ImageInfo, wanted: Collection[StageName]
+    tools: Tools, picture: SourceObject, staged: Path, read: ReadPicture, wanted: Collection[StageName]
 ) -> list[StageResult]:
     name = PurePosixPath(picture.key).name
     plans = tools.request.plans
-    return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, info, wanted)]
+    return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, read, wanted)]
 
 
 def _with_stages(row: Row, results: list[StageResult]) -> Row:

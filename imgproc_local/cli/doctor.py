@@ -171,9 +171,8 @@ def _codecs(advice: str) -> Check:
 
     Packages that only make files smaller or the work faster are worth a warning.
     """
-    from imgproc_local.codecs.container.heic import HOW_TO_INSTALL, can_decode
     from imgproc_local.codecs.jpeg import encoders
-    from imgproc_local.codecs.picture.formats import FORMATS
+    from imgproc_local.codecs.picture.formats import FORMATS, HOW_TO_INSTALL_HEIC, can_decode_heic
     from imgproc_local.domain.image import READ_ONLY_FORMATS
 
     try:
@@ -195,12 +194,11 @@ def _codecs(advice: str) -> Check:
     detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"
     if broken:
         return Check("codecs", "problem", f"{detail}; can't write {', '.join(broken)}", advice)
-    detail += (
-        f"; write {', '.join(row.name for row in writable.values())}; read TIFF{' and HEIC' if can_decode() else ''}"
-    )
+    read_only = "TIFF and HEIC" if can_decode_heic() else "TIFF"
+    detail += f"; write {', '.join(row.name for row in writable.values())}; read {read_only}"
     if lacking:
         return Check("codecs", "warning", f"{detail}; without {', '.join(lacking)}", advice)
-    return Check("codecs", "ok", detail, None if can_decode() else HOW_TO_INSTALL)
+    return Check("codecs", "ok", detail, None if can_decode_heic() else HOW_TO_INSTALL_HEIC)
 
 
 def _can_write(extension: str) -> bool:

@@ -18,7 +18,7 @@ from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH, MAX_XMP_NODES
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.codecs.picture.source import opened
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.result import TextSource, Translation

@@ -20,7 +20,7 @@ from imgproc_local.codecs.container import Blocks, Data, apng, avif
 from imgproc_local.codecs.picture.decode import open_upright, scaled
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
-from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.codecs.picture.source import opened
 from imgproc_local.domain.errors import BrokenImage, CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, ResultOptions, Source, open_source
+from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source
 from imgproc_local.codecs.working_copy import working_copy
 from imgproc_local.domain.errors import CheckStop, StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ScaledSize
 
 CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
 
 
 def convert_file(
     path: Path,
-    info: ImageInfo,
+    picture: Picture,
     new_format: Format,
     check_stop: CheckStop,
     options: ResultOptions = DEFAULT_OPTIONS,
@@ -30,7 +30,7 @@ def convert_file(
     Of an animation, some frames are scored together.
     Raises: BrokenImage; StageFailed, also for a picture that the format can't hold; and what `check_stop` raises.
     """
-    name = FORMATS[new_format].name
+    info, name = picture.info, FORMATS[new_format].name
     with translate_errors(f"The picture can't be converted to {name}"):
         width_px, height_px = (size.width_px, size.height_px) if size else info.display_size_px
         require_writable(new_format, width_px, height_px)
@@ -39,7 +39,7 @@ def convert_file(
                 f"An animated {FORMATS[info.format].name} can't be converted to {name}: expected a still picture,"
                 " or an animated GIF, WebP or PNG."
             )
-        with open_source(path, info, check_stop, options) as source:
+        with open_source(path, picture, check_stop, options) as source:
             if size is None and info.format not in READ_ONLY_FORMATS:
                 return CONVERTERS[new_format](source)
             with working_copy(source, size, eight_bit=new_format is Format.WEBP) as copy:

@@ -17,14 +17,14 @@ from msgspec import structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
-from imgproc_local.codecs.metadata.record import blocks_for, read_record
+from imgproc_local.codecs.metadata.record import blocks_for
 from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.errors import translate_errors
-from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
 from imgproc_local.codecs.picture.libvips import of_samples
-from imgproc_local.codecs.picture.probe import opened, probe
+from imgproc_local.codecs.picture.source import Picture, opened, read_picture
 from imgproc_local.domain.errors import BadImage, CheckStop, ExternalServiceFailed
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation, Pixels
+from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
 THUMBNAIL_SIDE_PX = 256
 MAX_MEAN_ERROR = 8.0
@@ -38,23 +38,21 @@ SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
 @translate_errors("The picture can't be read")
-def file_to_send(path: Path, info: ImageInfo) -> bytes | None:
+def file_to_send(path: Path, picture: Picture) -> bytes | None:
     """The file to send: its pixels as stored, its profile, no other metadata. None if the picture may not be sent.
 
     Raises: BrokenImage, StageFailed.
     """
+    info = picture.info
     if info.format not in SENDABLE_FORMATS or info.frames > 1 or info.bits_per_sample > 8:
         return None
     with opened(path) as data:
-        container = FORMATS[info.format].container
-        blocks = container.read_blocks(data)
-        if _may_not_be_sent(data, info, blocks):
+        if _may_not_be_sent(data, info, picture.record.icc):
             return None
-        return container.with_blocks(data, Blocks(icc=kept_profile(blocks.icc)))
+        return FORMATS[info.format].container.with_blocks(data, Blocks(icc=picture.record.icc))
 
 
-def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
-    profile = kept_profile(blocks.icc)
+def _may_not_be_sent(data: Data, info: ImageInfo, profile: bytes | None) -> bool:
     if profile is not None and colour_space(profile) != "RGB":
         return True
     if info.format is Format.JPEG:
@@ -69,9 +67,7 @@ def _may_not_be_sent(data: Data, info: ImageInfo, blocks: Blocks) -> bool:
 
 
 @translate_errors("The compression service's result can't be used")
-def checked_result(
-    path: Path, info: ImageInfo, result: bytes, check_stop: CheckStop, keep_location: KeepLocation = KeepLocation.CITY
-) -> bytes | None:
+def checked_result(path: Path, picture: Picture, result: bytes, check_stop: CheckStop) -> bytes | None:
     """The service's `result` with the metadata of the original; None if that is not smaller than the original.
 
     The orientation remains a tag, because the pixels were sent as stored. The profile is restored if the result has
@@ -80,20 +76,19 @@ def checked_result(
     and what `check_stop` raises.
     """
     check_stop()
+    info, record = picture.info, picture.record
     as_stored = structs.replace(info, orientation=1)
     original = thumbnail(path, as_stored, THUMBNAIL_SIDE_PX, check_stop)
     container = FORMATS[info.format].container
-    with opened(path) as data:
-        blocks, size_bytes = container.read_blocks(data), len(data)
     with tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
         file = Path(folder) / "result"
         try:
             file.write_bytes(result)
-            _require_same_kind(probe(file, info.pixels), as_stored)
+            _require_same_kind(read_picture(file, detect(result[:HEAD_BYTES]), info.pixels).info, as_stored)
             received = container.read_blocks(result)
             profiles = [kept_profile(received.icc)]
-            if not received.icc and info.format is not Format.AVIF and kept_profile(blocks.icc) is not None:
-                profiles.append(kept_profile(blocks.icc))
+            if not received.icc and info.format is not Format.AVIF and record.icc is not None:
+                profiles.append(record.icc)
             errors = []
             for profile in profiles:
                 file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
@@ -105,9 +100,9 @@ def checked_result(
     best = min(range(len(profiles)), key=errors.__getitem__)
     if errors[best] > MAX_MEAN_ERROR:
         raise ExternalServiceFailed("The compression service sent a picture that looks different.")
-    preserved = blocks_for(read_record(blocks, keep_location), info.format, orientation=info.orientation)
+    preserved = blocks_for(record, info.format, orientation=info.orientation)
     complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best]))
-    return complete if len(complete) < size_bytes else None
+    return complete if len(complete) < path.stat().st_size else None
 
 
 def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:

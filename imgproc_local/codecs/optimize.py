@@ -13,15 +13,14 @@ from imgproc_local.codecs import animation, avif, gif, webp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.embedded import private_kinds
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, ResultOptions, Source, open_source
+from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source
 from imgproc_local.codecs.png import optimize as png
 from imgproc_local.codecs.working_copy import has_transparency, working_copy
 from imgproc_local.domain.errors import CheckStop, StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ScaledSize
 
 CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
     Format.JPEG: jpeg.candidates,
@@ -34,7 +33,7 @@ CANDIDATES: dict[Format, Callable[[Source], Iterator[bytes]]] = {
 
 
 def optimize_file(
-    path: Path, info: ImageInfo, check_stop: CheckStop, options: ResultOptions = DEFAULT_OPTIONS
+    path: Path, picture: Picture, check_stop: CheckStop, options: ResultOptions = DEFAULT_OPTIONS
 ) -> bytes | None:
     """A smaller file of the same format, None if none was found. For a file that this function returned, None.
 
@@ -43,18 +42,18 @@ def optimize_file(
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     with (
-        translate_errors(f"The {FORMATS[info.format].name} can't be optimized"),
-        open_source(path, info, check_stop, options) as source,
+        translate_errors(f"The {FORMATS[picture.info.format].name} can't be optimized"),
+        open_source(path, picture, check_stop, options) as source,
     ):
-        best = min(CANDIDATES[info.format](source), key=len)
+        best = min(CANDIDATES[picture.info.format](source), key=len)
         if len(best) < len(source.data):
             return best
-        return best if private_kinds(path, info, options.keep_location) and best != source.data[:] else None
+        return best if picture.record.removed and best != source.data[:] else None
 
 
 def encode_file(
     path: Path,
-    info: ImageInfo,
+    picture: Picture,
     check_stop: CheckStop,
     options: ResultOptions = DEFAULT_OPTIONS,
     size: ScaledSize | None = None,
@@ -66,10 +65,11 @@ def encode_file(
     remains lossless; a gain map is dropped.
     Raises: BrokenImage; StageFailed, also for a picture that can't be scaled; and what `check_stop` raises.
     """
+    info = picture.info
     name = FORMATS[info.format].name
     with (
         translate_errors(f"The {name} can't be {'scaled' if size else 'converted'}"),
-        open_source(path, info, check_stop, options) as source,
+        open_source(path, picture, check_stop, options) as source,
     ):
         if info.format is Format.GIF and size is not None:
             return gif.scaled(source, size), Format.GIF

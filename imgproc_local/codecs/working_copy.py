@@ -20,8 +20,7 @@ from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import png, webp
 from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import evaluate, in_eight_bits, open_upright, scaled, to_srgb
-from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.picture.source import Source, opened
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 
 _PNG_OPTIONS = {"compression": 1, "filter": "sub", "keep": "icc"}

@@ -43,8 +43,8 @@ class ImageInfo(Struct, frozen=True):
     """The properties of a picture that its header states, known before decoding.
 
     `width_px` and `height_px` are those of one frame as stored, before `orientation` is applied. `orientation` is the
-    EXIF value from 1 to 8; values from 5 to 8 swap width and height. `duration_ms` is the duration of all frames
-    together. If a file has several `pages`, the other properties are those of the first, the only one processed.
+    EXIF value from 1 to 8; values from 5 to 8 swap width and height. If a file has several `pages`, the other
+    properties are those of the first, the only one processed.
     """
 
     format: Format
@@ -54,7 +54,6 @@ class ImageInfo(Struct, frozen=True):
     orientation: int = 1
     has_alpha: bool = False
     bits_per_sample: int = 8
-    duration_ms: int = 0
     pages: int = 1
 
     @property

@@ -1,6 +1,6 @@
-"""The analyze stage: decodes a thumbnail, reads the metadata, and has the describer write the alt texts.
+"""The analyze stage: decodes a thumbnail, and has the describer write the alt texts.
 
-Decoding and reading run in a worker process. The describer runs in the process of the engine, because it keeps the
+Decoding runs in a worker process. The describer runs in the process of the engine, because it keeps the
 vision model loaded. Text in the picture is recognized in a worker process that does nothing else (`TextReader`).
 """
 
@@ -45,15 +45,15 @@ class DescriberInput(Struct, frozen=True):
 
 
 def describer_input(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
-    """Decode and measure a thumbnail of the picture, and read its metadata. Runs in a worker."""
-    from imgproc_local.codecs.embedded import read_embedded
+    """Decode and measure a thumbnail of the picture. Runs in a worker."""
+    from imgproc_local.codecs.metadata.record import embedded
     from imgproc_local.codecs.picture import decode
     from imgproc_local.vision.facts.pixels import pixel_facts
 
     pixels = decode.thumbnail(work.original, work.info, THUMBNAIL_SIDE_PX, check_stop)
     check_stop()
-    embedded = read_embedded(work.original, work.info, work.options.keep_location)
-    return DescriberInput(pixels, pixel_facts(pixels, work.info, embedded, work.original_filename), embedded)
+    words = embedded(work.picture().record)
+    return DescriberInput(pixels, pixel_facts(pixels, work.info, words, work.original_filename), words)
 
 
 def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:

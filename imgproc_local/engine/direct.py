@@ -14,9 +14,9 @@ from msgspec import Struct, field
 
 from imgproc_local.domain.errors import BadImage, StageFailed, StorageFailed
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
+from imgproc_local.engine.reading import Reader, ReadPicture
 from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
 from imgproc_local.engine.workers import Workers
 from imgproc_local.system.threads import started_threads
@@ -65,6 +65,7 @@ class DirectStages(Struct, frozen=True):
     stages: tuple[Stage, ...]
     options: Options
     workers: Workers
+    reader: Reader
     timeout_s: float
     lanes: Lanes | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
@@ -83,7 +84,7 @@ class StageResult(Struct, frozen=True):
 
 
 def run_stages(
-    direct: DirectStages, plan: Plan, file: Path, name: str, info: ImageInfo, wanted: Container[StageName]
+    direct: DirectStages, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
@@ -92,10 +93,11 @@ def run_stages(
     work = WorkItem(
         path=os.fsencode(file),
         size_bytes=file.stat().st_size,
-        info=info,
+        info=picture.info,
         plan=plan,
-        original_filename=original_name(name, default=f"image.{info.format.value}"),
+        original_filename=original_name(name, default=f"image.{picture.info.format.value}"),
         options=direct.options,
+        record=picture.record,
     )
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     if direct.lanes is None:

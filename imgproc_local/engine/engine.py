@@ -17,6 +17,7 @@ from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
+from imgproc_local.engine.reading import Reader
 from imgproc_local.engine.runner import Limits, Runner
 from imgproc_local.engine.stage import Options, Stage, StageDurations
 from imgproc_local.engine.updates import Subscription, Updates
@@ -41,13 +42,14 @@ class Engine:
         options: Options,
         prices: Prices,
         limits: Limits,
+        reader: Reader,
     ) -> None:
         self._jobs = jobs
         self._stored_stages = stored_stages
         self._blobs = blobs
         self._lanes = {stage.name: stage.lane for stage in stages}
         self._prices = prices
-        self._max_pixels = limits.max_pixels
+        self._reader = reader
         self._updates = Updates()
         self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
         self._runner = Runner(stored_stages, blobs, stages, options, self._updates, self._wake, limits)
@@ -73,26 +75,25 @@ class Engine:
 
         Raises:
             InvalidRequest: the request has problems, the image can't be used, or the project is unknown.
-            IdempotencyConflict, QueueFull, InsufficientCredits, StorageFailed: nothing was stored.
+            IdempotencyConflict, QueueFull, InsufficientCredits, StorageFailed, ServiceStopping: nothing was
+                stored.
         """
-        from imgproc_local.codecs.picture.probe import probe
-
         found = dict(problems or {})
         if plan.project_id is not None and "project_id" not in found:
             try:
                 await self._jobs.require_project(account_id, plan.project_id)
             except InvalidRequest as error:
                 found.update(error.errors)
-        info = None
+        picture = None
         if "image" not in found:
             try:
                 accepted = accepted_formats(plan.operation, local=is_local)
-                info = await asyncio.to_thread(probe, upload.path, self._max_pixels, accepted)
+                picture = await self._reader.read_upload(upload.path, accepted)
             except BadImage as error:
                 if not found:
                     raise  # with its own code
                 found.update(error.errors)
-        if found or info is None:
+        if found or picture is None:
             raise InvalidRequest(found)
         prices = {} if is_local else self._prices_of_stages(len(plan.languages))
         async with self._blobs.stored(upload) as blob:
@@ -100,10 +101,11 @@ class Engine:
                 Submission(
                     account_id=account_id,
                     plan=plan,
-                    original_filename=original_name(filename, default=f"image.{info.format.value}"),
+                    original_filename=original_name(filename, default=f"image.{picture.info.format.value}"),
                     sha256=blob.sha256,
                     size_bytes=blob.size_bytes,
-                    info=info,
+                    info=picture.info,
+                    record=picture.record,
                     prices={stage: prices.get(stage, 0) for stage in STAGES[plan.operation]},
                     lanes=self._lanes,
                     idempotency_key=idempotency_key,

@@ -27,7 +27,6 @@ from msgspec import Struct
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.stage import CODECS_LANE, CancellationToken, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
@@ -43,11 +42,12 @@ def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
     from imgproc_local.codecs.optimize import encode_file, optimize_file
 
+    picture = work.picture()
+    removed = tuple(sorted(picture.record.removed))
     if work.must_be_encoded:
-        data, new_format = encode_file(work.original, work.info, check_stop, _result_options(work), work.result_size)
-        return Output(data=data, format=new_format, removed=_private_kinds(work))
-    optimized = optimize_file(work.original, work.info, check_stop, _result_options(work))
-    removed = _private_kinds(work)
+        data, new_format = encode_file(work.original, picture, check_stop, _result_options(work), work.result_size)
+        return Output(data=data, format=new_format, removed=removed)
+    optimized = optimize_file(work.original, picture, check_stop, _result_options(work))
     if optimized is None:
         if removed:
             log.warning("The picture holds private data that could not be removed: %s", ", ".join(removed))
@@ -59,22 +59,15 @@ def convert(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
     from imgproc_local.codecs.convert import convert_file
 
-    options = _result_options(work)
-    data = convert_file(work.original, work.info, work.plan.format, check_stop, options, work.result_size)
-    return Output(data=data, format=work.plan.format, removed=_private_kinds(work))
+    picture, options = work.picture(), _result_options(work)
+    data = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size)
+    return Output(data=data, format=work.plan.format, removed=tuple(sorted(picture.record.removed)))
 
 
 def _result_options(work: WorkItem) -> ResultOptions:
     from imgproc_local.codecs.picture.source import ResultOptions
 
-    return ResultOptions(work.options.target_score, work.options.keep_location, work.options.effort)
-
-
-def _private_kinds(work: WorkItem) -> tuple[Removed, ...]:
-    """The kinds of private data that the original holds and a result does not."""
-    from imgproc_local.codecs.embedded import private_kinds
-
-    return private_kinds(work.original, work.info, work.options.keep_location)
+    return ResultOptions(work.options.target_score, work.options.effort)
 
 
 # ---- the outside service ----
@@ -92,7 +85,7 @@ def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs import external
 
     check_stop()
-    return Output(data=external.file_to_send(work.original, work.info), format=work.info.format)
+    return Output(data=external.file_to_send(work.original, work.picture()), format=work.info.format)
 
 
 def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
@@ -102,11 +95,11 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
     """
     from imgproc_local.codecs import external
 
-    work = received.work
-    data = external.checked_result(work.original, work.info, received.data, check_stop, work.options.keep_location)
+    work, picture = received.work, received.work.picture()
+    data = external.checked_result(work.original, picture, received.data, check_stop)
     if data is None:
         return Output(keeps_original=True)
-    return Output(data=data, format=work.info.format, removed=_private_kinds(work))
+    return Output(data=data, format=work.info.format, removed=tuple(sorted(picture.record.removed)))
 
 
 # ---- the stages ----

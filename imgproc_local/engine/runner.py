@@ -47,14 +47,13 @@ STOP_GRACE_S = 5.0
 
 
 class Limits(Struct, frozen=True):
-    """Limits on the size of pictures, on concurrency and on times.
+    """Limits on concurrency and on times.
 
-    `max_pixels` is the maximum for one picture, counting all its frames. `pixels_in_progress` is the maximum for all
+    `pixels_in_progress` is the maximum for all
     running stages together. `stages_at_once` is the number of stages that each lane runs at the same time. A stage
     times out after `stage_s`. `storage_retry_s` is the delay between retries after a storage error.
     """
 
-    max_pixels: int
     pixels_in_progress: int
     stages_at_once: Mapping[str, int]
     stage_s: float
@@ -193,6 +192,7 @@ class Runner:
             plan=claimed.plan,
             original_filename=claimed.job.original_filename,
             options=self._options,
+            record=claimed.record,
         )
         return stage.run(work, token.check)
 

@@ -13,7 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
@@ -23,6 +23,9 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
+
+if TYPE_CHECKING:
+    from imgproc_local.codecs.picture.source import Picture
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"
@@ -47,7 +50,8 @@ class Options(Struct, frozen=True):
 class WorkItem(Struct, frozen=True):
     """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text.
+    The path is given as bytes, because the name of a folder need not be text. `record` is what `engine.reading` read;
+    without it, a stage reads the file again.
     """
 
     path: bytes
@@ -56,6 +60,7 @@ class WorkItem(Struct, frozen=True):
     plan: Plan
     original_filename: str
     options: Options
+    record: bytes | None = None
 
     @property
     def result_size(self) -> ScaledSize | None:
@@ -70,6 +75,16 @@ class WorkItem(Struct, frozen=True):
     @property
     def original(self) -> Path:
         return Path(os.fsdecode(self.path))
+
+    def picture(self) -> Picture:
+        """The header and the record; the file is read only if it was not yet with these options. For workers."""
+        from imgproc_local.codecs.metadata.record import unpacked
+        from imgproc_local.codecs.picture.source import Picture, read_picture
+
+        record = unpacked(self.record, self.options.keep_location) if self.record else None
+        if record is not None:
+            return Picture(self.info, record)
+        return read_picture(self.original, self.info.format, self.info.pixels, self.options.keep_location)
 
 
 class Output(Struct, frozen=True):

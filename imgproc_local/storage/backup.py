@@ -157,6 +157,7 @@ def _copy_database(database: Path, copy: Path) -> dict[str, int]:
         target.execute("PRAGMA secure_delete = ON")
         # a context is private, and is stored only while its job waits in this folder
         target.execute("DELETE FROM contexts")
+        target.execute("DELETE FROM records")
         return referenced_files(target)
 
 

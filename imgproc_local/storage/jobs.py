@@ -29,7 +29,10 @@ _READ_AT_ONCE = 500
 
 
 class Submission(Struct, frozen=True):
-    """An upload to be queued. `prices` are those of its stages, in order; `lanes` says where each stage runs."""
+    """An upload to be queued. `record` is what its metadata says, packed by `codecs.metadata`.
+
+    `prices` are those of its stages, in order; `lanes` says where each stage runs.
+    """
 
     account_id: str
     plan: Plan
@@ -40,6 +43,7 @@ class Submission(Struct, frozen=True):
     prices: Mapping[StageName, int]
     lanes: Mapping[StageName, str]
     idempotency_key: str | None = None
+    record: bytes | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -134,6 +138,8 @@ class Jobs:
                 "fingerprint": submission.fingerprint,
             }
             await tx.run("insert_job", msgspec.to_builtins(submission.plan) | job)
+            if submission.record is not None:
+                await tx.run("insert_record", {"job_id": job_id, "record": submission.record})
             if submission.plan.context:
                 await tx.run("insert_context", {"job_id": job_id, "context": submission.plan.context})
             for stage, price in submission.prices.items():

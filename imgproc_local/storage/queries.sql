@@ -90,6 +90,9 @@ INSERT INTO jobs (
 -- name: insert_context
 INSERT INTO contexts (job_id, context) VALUES (:job_id, :context);
 
+-- name: insert_record
+INSERT INTO records (job_id, record) VALUES (:job_id, :record);
+
 -- name: insert_stage
 INSERT INTO stages (job_id, account_id, name, lane, state, price)
 VALUES (:job_id, :account_id, :name, :lane, 'pending', :price);
@@ -254,7 +257,8 @@ WHERE id = (
 RETURNING 'text' AS kind, id, job_id, account_id, 'analyze' AS name, attempts, language_code;
 
 -- name: plan_of_job
-SELECT convert_to, coalesce((SELECT context FROM contexts WHERE job_id = jobs.id), '') AS context
+SELECT convert_to, coalesce((SELECT context FROM contexts WHERE job_id = jobs.id), '') AS context,
+    (SELECT record FROM records WHERE job_id = jobs.id) AS record
 FROM jobs WHERE id = :job_id;
 
 -- name: finish_stage
@@ -292,6 +296,10 @@ WHERE id = :job_id AND original_removed_at IS NULL RETURNING id;
 
 -- name: delete_context
 DELETE FROM contexts WHERE job_id = :job_id;
+
+-- name: delete_record_of_settled
+DELETE FROM records WHERE job_id = :job_id
+    AND NOT EXISTS (SELECT 1 FROM stages WHERE job_id = :job_id AND state IN ('pending', 'running'));
 
 -- name: highest_slug_number
 SELECT max(slug_number) FROM translations

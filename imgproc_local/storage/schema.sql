@@ -135,6 +135,13 @@ WHERE output_sha256 IS NOT NULL AND output_removed_at IS NULL;
 -- Files that a command wants removed. The process that owns the data folder deletes those that no row references.
 CREATE TABLE IF NOT EXISTS removals (sha256 TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
+-- What the metadata of an upload says and may be published (codecs.metadata.record). Without a row, stages read the file
+-- again. The row is deleted when the last stage of the job ends.
+CREATE TABLE IF NOT EXISTS records (
+    job_id  TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    record  BLOB NOT NULL
+) STRICT;
+
 -- What the client says of the page that the picture is for. The row is deleted when the analyze stage ends.
 CREATE TABLE IF NOT EXISTS contexts (
     job_id   TEXT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,

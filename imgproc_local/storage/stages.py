@@ -36,7 +36,7 @@ class ClaimedStage(Struct, frozen=True):
     """A stage to run, and what it needs to know. `attempts` includes this run.
 
     `row_id` is that of its row: in `stages`, or, with the kind "text", in `regenerations`. A stage of that kind writes
-    one stored text anew.
+    one stored text anew. `record` is what was read from the upload; None if that must be read again.
     """
 
     job: Job
@@ -46,6 +46,7 @@ class ClaimedStage(Struct, frozen=True):
     attempts: int
     info: ImageInfo
     plan: Plan
+    record: bytes | None
 
 
 class Stages:
@@ -95,6 +96,7 @@ class Stages:
                 max_width_px=job.details.max_width_px,
                 max_height_px=job.details.max_height_px,
             ),
+            record=requested["record"],
         )
 
     async def record_done(
@@ -127,6 +129,7 @@ class Stages:
                     await insert_translation(tx, claimed.job, position, text)
             if claimed.stage is StageName.ANALYZE:
                 await tx.run("delete_context", {"job_id": claimed.job.id})
+            await tx.run("delete_record_of_settled", {"job_id": claimed.job.id})
             return await read_job(tx, claimed.job.id)
 
     async def record_failed(self, claimed: ClaimedStage, message: str) -> Job | None:
@@ -141,6 +144,7 @@ class Stages:
         await move_credits(tx, row["account_id"], "release", row["price"], row["job_id"], row["paid_as"])
         if row["paid_as"] == StageName.ANALYZE:
             await tx.run("delete_context", {"job_id": row["job_id"]})
+        await tx.run("delete_record_of_settled", {"job_id": row["job_id"]})
         return await read_job(tx, row["job_id"])
 
     async def requeue(self, claimed: ClaimedStage) -> None:

@@ -22,8 +22,7 @@ from torch.nn import functional
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import prompt
-from imgproc_local.vision.llm.bindings import bindings
-from imgproc_local.vision.llm.stop import Interruption
+from imgproc_local.vision.llm.bindings import Interruption, bindings
 from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import VisionModel
 from models.tiny import notes, scenes

@@ -24,15 +24,13 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Effort
 from tests.bench.load import print_table
 from tests.gate import Shown
+from tests.support.reading import convert_file, optimize_file, probe
 
 MAX_PIXELS = 1_000_000_000
 LOSSLESS_SCORE = 99.99

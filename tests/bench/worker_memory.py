@@ -18,7 +18,6 @@ from unittest.mock import patch
 import pyvips
 from msgspec.structs import replace
 
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.engine import analyze, results, workers
@@ -26,6 +25,7 @@ from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import MEGABYTE, Workers, memory_limit_bytes
 from tests.bench.load import print_table, verdict
 from tests.support.processes import memory_bytes
+from tests.support.reading import probe
 from tests.support.worker_pool import work_item, worker_pool
 
 SAMPLE_S = 0.005

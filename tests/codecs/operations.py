@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from imgproc_local.codecs.convert import convert_file
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.plan import TARGETS, Effort
 from tests.codecs import pictures
+from tests.support.reading import convert_file, optimize_file, probe
 
 MAX_PIXELS = 10**9
 

@@ -12,10 +12,10 @@ import pyvips
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage
 from tests.codecs import operations, pictures
 from tests.codecs.operations import MAX_PIXELS, frames_of, optimized
+from tests.support.reading import probe
 
 converted = partial(operations.converted, target="AVIF")
 

@@ -16,10 +16,10 @@ from imgproc_local.codecs import avif_alpha
 from imgproc_local.codecs.avif_alpha import MAX_ERROR, AlphaEncoder
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.codecs.container import avif_writer
-from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import operations, pictures
 from tests.codecs.operations import MAX_PIXELS, optimized
 from tests.codecs.pictures import never_stop
+from tests.support.reading import probe
 
 converted = partial(operations.converted, target="AVIF")
 

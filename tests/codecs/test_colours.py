@@ -10,12 +10,11 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail, to_srgb
-from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe
 
 MAX_PIXELS = 10**9
 MEDIAN, P99 = 1.0, 4.0

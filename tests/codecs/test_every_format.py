@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageFailed, StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT, MAX_PIXELS, converted, optimized, whole
+from tests.support.reading import optimize_file, probe
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from imgproc_local.codecs import external
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import ExternalServiceFailed, StageTimedOut
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
@@ -21,6 +18,8 @@ from tests.codecs import pictures
 from tests.codecs.jpeg.test_optimize import MAX_PIXELS
 from tests.codecs.pictures import never_stop
 from tests.remote.tinify_server import shrink
+from tests.support import reading
+from tests.support.reading import probe, read_embedded
 
 FULL: dict[str, Callable[[], bytes]] = {
     "jpeg": pictures.jpeg_with_metadata,
@@ -32,12 +31,12 @@ FULL: dict[str, Callable[[], bytes]] = {
 
 def sent(folder: Path, data: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.file_to_send(path, probe(path, MAX_PIXELS))
+    return reading.file_to_send(path, probe(path, MAX_PIXELS))
 
 
 def checked_result(folder: Path, data: bytes, result: bytes) -> bytes | None:
     path = pictures.write(folder, data)
-    return external.checked_result(path, probe(path, MAX_PIXELS), result, never_stop)
+    return reading.checked_result(path, probe(path, MAX_PIXELS), result, never_stop)
 
 
 def round_trip(folder: Path, data: bytes) -> bytes:
@@ -174,7 +173,7 @@ def test_check_stop_is_called(tmp_path: Path) -> None:
         raise StageTimedOut("late")
 
     with pytest.raises(StageTimedOut):
-        external.checked_result(path, probe(path, MAX_PIXELS), shrink(JPEG), expired)
+        reading.checked_result(path, probe(path, MAX_PIXELS), shrink(JPEG), expired)
 
 
 def _sixteen_bit_png() -> bytes:

@@ -12,9 +12,9 @@ from PIL import Image, ImageDraw
 from imgproc_local.codecs import gif
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
-from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import MAX_PIXELS, frames_of, optimized
+from tests.support.reading import probe
 
 
 def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:

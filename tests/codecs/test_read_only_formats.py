@@ -12,20 +12,17 @@ import pytest
 import pyvips
 from PIL import Image, ImageCms
 
-from imgproc_local.codecs.container import heic
-from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.embedded import private_kinds, read_embedded
-from imgproc_local.codecs.optimize import encode_file
+from imgproc_local.codecs.picture import formats
 from imgproc_local.codecs.picture.decode import thumbnail
-from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import detect, probe
+from imgproc_local.codecs.picture.formats import FORMATS, detect
 from imgproc_local.codecs.picture.source import ResultOptions
-from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
+from imgproc_local.domain.errors import BadImage, BrokenImage, StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.plan import Operation, accepted_formats
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
+from tests.support.reading import convert_file, encode_file, private_kinds, probe, read_embedded
 
 WIDTH, HEIGHT = 160, 120
 RGB = pictures.photo(WIDTH, HEIGHT)
@@ -109,7 +106,9 @@ def test_a_tiff_becomes_a_jpeg_or_a_png_where_it_is_transparent(tmp_path: Path, 
     info = probe(path, 10**9, LOCAL)
     out, new_format = encode_file(path, info, never_stop, ResultOptions(effort="fast"))
     assert info.format is Format.TIFF
-    assert info.pages == (3 if name == "several pages" else 2 if name == "big endian" else 1)
+    assert info.pages == (
+        3 if name in ("several pages", "tiles and smaller copies") else 2 if name == "big endian" else 1
+    )
     assert new_format is (Format.PNG if expected.shape[2] == 4 else Format.JPEG)
     assert detect(out) is new_format
     assert mean_error(out, expected) < (12.0 if name == "fax (G4)" else MAX_MEAN_ERROR)
@@ -166,7 +165,7 @@ def test_a_wide_gamut_is_preserved(tmp_path: Path) -> None:
     assert FORMATS[Format.JPEG].container.read_blocks(out).icc == profile
 
 
-COMPRESSION, BITS, WIDTH_TAG, PHOTOMETRIC = 259, 258, 256, 262
+COMPRESSION, BITS, WIDTH_TAG = 259, 258, 256
 
 
 def with_tag(tag: int, value: int) -> bytes:
@@ -179,18 +178,17 @@ def with_tag(tag: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (with_tag(COMPRESSION, 50000), "another method .50000.. Save it again with LZW"),
-        (with_tag(BITS, 64), "64 bits"),
-        (with_tag(PHOTOMETRIC, 6), "Save it again in RGB"),
-        (tiff(Image.fromarray(np.zeros((4, 4), np.int32))), "signed"),
-        (tiff(LAB_OF_8_BITS), "Lab of 8 bits"),
-    ],
+    "data", [with_tag(BITS, 64), tiff(Image.fromarray(np.zeros((4, 4), np.int32))), tiff(LAB_OF_8_BITS)]
 )
-def test_a_tiff_that_cannot_be_decoded_is_refused_with_the_reason(tmp_path: Path, data: bytes, message: str) -> None:
-    with pytest.raises(UnsupportedImage, match=message):
+def test_a_tiff_of_another_kind_is_refused_with_what_is_expected(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(BadImage, match=r"expected grey, RGB, CMYK or Lab .* Save it again in RGB"):
         probe(pictures.write(tmp_path, data), 10**9, LOCAL)
+
+
+def test_an_unsupported_compression_of_a_tiff_is_named_as_the_cause(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, with_tag(COMPRESSION, 50000))
+    with pytest.raises(StageFailed, match="Save it again with LZW"):
+        encode_file(path, probe(path, 10**9, LOCAL), never_stop)
 
 
 def test_a_damaged_tiff_is_refused(tmp_path: Path) -> None:
@@ -201,13 +199,6 @@ def test_a_damaged_tiff_is_refused(tmp_path: Path) -> None:
     path = pictures.write(tmp_path, whole[:-20_000])
     with pytest.raises(BrokenImage):
         encode_file(path, probe(path, 10**9, LOCAL), never_stop)
-
-
-def test_pages_in_a_circle_are_counted_once(tmp_path: Path) -> None:
-    data = bytearray(pictures.tiff_with_metadata(RGB))
-    (count,) = struct.unpack_from("<H", data, 8)
-    struct.pack_into("<I", data, 8 + 2 + 12 * count, 8)
-    assert probe(pictures.write(tmp_path, bytes(data)), 10**9, LOCAL).pages == 1
 
 
 # ---- camera raw ----
@@ -234,10 +225,8 @@ def raw_tiff(*tags: int) -> bytes:
 )
 def test_a_camera_raw_file_is_refused_as_such(tmp_path: Path, data: bytes) -> None:
     path = pictures.write(tmp_path, data)
-    for is_local, developed in ((True, "JPEG or TIFF"), (False, "JPEG")):
-        with pytest.raises(UnsupportedImage) as refused:
-            probe(path, 10**9, accepted_formats(Operation.PROCESS, local=is_local))
-        assert f"but got a camera raw file: export it as {developed} first." in refused.value.message
+    with pytest.raises(UnsupportedImage, match="but got a camera raw file: export it as JPEG first"):
+        probe(path, 10**9, LOCAL)
 
 
 # ---- HEIC ----
@@ -247,34 +236,11 @@ def test_a_heic_is_refused_with_what_to_install_where_its_decoder_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pictures.write(tmp_path, pictures.as_heic(pictures.avif_with_metadata()))
-    monkeypatch.setattr(heic, "can_decode", lambda: False)
+    monkeypatch.setattr(formats, "can_decode_heic", lambda: False)
     with pytest.raises(UnsupportedImage, match=r"imgproc-local\[heic\]"):
         probe(path, 10**9, LOCAL)
     with pytest.raises(UnsupportedImage, match="but got a HEIC"):
         probe(path, 10**9, accepted_formats(Operation.PROCESS, local=False))
-
-
-def test_the_header_and_metadata_of_a_heic_are_read_without_a_decoder() -> None:
-    data = pictures.as_heic(pictures.avif_with_metadata())
-    container = FORMATS[Format.HEIC].container
-    assert container.read_header(data).format is Format.HEIC
-    assert pictures.ALT_TEXT["de"].encode() in (container.read_blocks(data).xmp or b"")
-
-
-def test_the_message_about_a_damaged_heic_does_not_call_it_an_avif() -> None:
-    data = pictures.as_heic(pictures.avif_with_metadata())
-    for damaged in (data[: len(data) // 2], data.replace(b"meta", b"free"), data.replace(b"pitm", b"free")):
-        with pytest.raises(BrokenImage) as refused:
-            FORMATS[Format.HEIC].container.read_header(damaged)
-        assert "AVIF" not in refused.value.message
-
-
-def test_a_clean_aperture_of_a_heic_that_is_narrower_than_a_pixel_is_ignored() -> None:
-    data = heic_file(RGB[:43, :43])
-    at = data.index(b"clap") + 4
-    narrow = data[:at] + struct.pack(">4I", 1, 2, 43, 1) + data[at + 16 :]
-    info = FORMATS[Format.HEIC].container.read_header(narrow)
-    assert min(info.width_px, info.height_px) >= 43
 
 
 def heic_file(pixels: np.ndarray = RGB, *, orientation: int = 1, **options: object) -> bytes:

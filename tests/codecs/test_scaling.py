@@ -13,11 +13,8 @@ from PIL import Image
 
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.optimize import encode_file
 from imgproc_local.codecs.picture.decode import open_upright, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions, open_source
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.working_copy import working_copy
@@ -26,6 +23,7 @@ from imgproc_local.domain.image import Format, ImageInfo
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
+from tests.support.reading import convert_file, encode_file, picture, probe
 
 SIDE_PX = 120
 DELAYS_MS = [100, 200, 50, 1000]
@@ -141,7 +139,7 @@ def test_every_format_is_scaled_as_by_libvips_thumbnail(tmp_path: Path, name: st
     decoded = to_srgb(open_upright(path, info)).copy_memory()
     expected = decoded.thumbnail_image(size.width_px, height=size.height_px, size="force")
     with (
-        open_source(path, info, never_stop, ResultOptions()) as source,
+        open_source(path, picture(path), never_stop, ResultOptions()) as source,
         working_copy(source, size) as copy,
     ):
         ours = to_srgb(open_upright(copy.path, copy.info)).copy_memory()

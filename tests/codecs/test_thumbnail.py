@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.thumbnail import MAX_SIDE_PX, ThumbnailSource, make_thumbnail
 from imgproc_local.domain.errors import BrokenImage
 from tests.codecs import pictures
+from tests.support.reading import probe
 
 SCENE = pictures.scene(1400, 700)
 GREY = np.asarray(Image.fromarray(SCENE).convert("L"))

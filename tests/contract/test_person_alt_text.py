@@ -8,10 +8,9 @@ from xml.sax.saxutils import escape
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedText
 from tests.codecs.pictures import animated, chunk, saved, segment, with_png_chunks
+from tests.support.reading import probe, read_embedded
 from tests.support.service import Running
 
 SHORT = "Zwei Boote & ein „Reiher“ 🐦"

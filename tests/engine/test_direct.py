@@ -16,6 +16,7 @@ from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.direct import DirectStages, Lanes, StageResult, run_stages
+from imgproc_local.engine.reading import ReadPicture
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 
 PIXELS = 100
@@ -29,15 +30,15 @@ class Recorder:
         self.lanes = Lanes({CODECS_LANE: 4}, PIXELS)
         stages = tuple(Stage(name, CODECS_LANE, self._run) for name in (StageName.OPTIMIZE, StageName.CONVERT))
         workers: Any = None
-        self.direct = DirectStages(stages, Options(target_score=75), workers, timeout_s=30, lanes=self.lanes)
+        self.direct = DirectStages(stages, Options(target_score=75), workers, workers, 30, self.lanes)
         self.lasts_s = 0.05
         self._running: list[int] = []
         self.at_once = self.pixels_at_once = 0
         self._lock = threading.Lock()
 
     def run(self, picture: Path, width_px: int) -> list[StageResult]:
-        info = ImageInfo(Format.JPEG, width_px, 1)
-        return run_stages(self.direct, Plan(Operation.PROCESS), picture, "a.jpg", info, tuple(StageName))
+        read = ReadPicture(ImageInfo(Format.JPEG, width_px, 1), b"")
+        return run_stages(self.direct, Plan(Operation.PROCESS), picture, "a.jpg", read, tuple(StageName))
 
     def _run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         with self._lock:

@@ -32,6 +32,7 @@ from imgproc_local.storage.jobs import Jobs
 from imgproc_local.storage.stages import ClaimedStage, Stages
 from imgproc_local.storage.translations import Translations
 from tests.support import pictures
+from tests.support.reading import reader_here
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 STAGE_S, PATIENT_S = 0.5, 60.0
@@ -66,7 +67,8 @@ class Harness:
             ),
             Options(target_score=85.0),
             Prices(),
-            Limits(10**9, 10**9, {CODECS_LANE: threads}, stage_s, storage_retry_s=0.01),
+            Limits(10**9, {CODECS_LANE: threads}, stage_s, storage_retry_s=0.01),
+            reader_here(),
         )
 
     def _with_file(self, function: StageFunction) -> StageFunction:

@@ -11,13 +11,13 @@ import pytest
 from PIL import ExifTags, Image
 
 from imgproc_local.codecs import optimize as codecs
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.engine import results
 from imgproc_local.engine.stage import Options, WorkItem
 from tests.support import pictures
+from tests.support.reading import probe
 
 
 def never_stop() -> None:

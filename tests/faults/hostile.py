@@ -72,7 +72,9 @@ def hostile_files() -> dict[str, bytes]:
 
 READABLE = frozenset(
     (
+        "bomb-frames.gif",
         "bomb-iccp.png",
+        "bomb-ztxt.png",
         "bomb-idat.png",
         "bomb-exif.png",
         "bomb-exif.jpg",

@@ -16,15 +16,16 @@ import pytest
 from msgspec import Struct
 
 from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.embedded import read_embedded
+from imgproc_local.codecs.metadata.record import embedded
 from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
+from imgproc_local.codecs.picture.source import Picture
 from imgproc_local.domain.errors import ServiceError
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import Format
 from imgproc_local.vision.text.embedded_text import collect_texts
 from tests.codecs.pictures import never_stop
 from tests.faults.floods import FLOODS, SLOW_TO_ENCODE
 from tests.support.processes import memory_bytes, reset_peak
+from tests.support.reading import picture
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 
@@ -33,14 +34,14 @@ MAX_CPU_S = 2.0
 MAX_MEMORY_BYTES = 128 * 1024 * 1024
 TIMEOUT_S = 300
 FILES = sorted(FLOODS.keys() - SLOW_TO_ENCODE)
-OPERATIONS: dict[str, Callable[[Path, ImageInfo], Any]] = {
-    "probe": lambda path, info: None,
-    "describe": lambda path, info: collect_texts(read_embedded(path, info), path.name),
-    "optimize": lambda path, info: optimize_file(path, info, never_stop),
-    "WebP": lambda path, info: convert_file(path, info, Format.WEBP, never_stop),
-    "AVIF": lambda path, info: convert_file(path, info, Format.AVIF, never_stop),
+OPERATIONS: dict[str, Callable[[Path, Picture], Any]] = {
+    "read": lambda path, picture: None,
+    "describe": lambda path, picture: collect_texts(embedded(picture.record), path.name),
+    "optimize": lambda path, picture: optimize_file(path, picture, never_stop),
+    "WebP": lambda path, picture: convert_file(path, picture, Format.WEBP, never_stop),
+    "AVIF": lambda path, picture: convert_file(path, picture, Format.AVIF, never_stop),
 }
-"""What is done after the probe."""
+"""What is done after the file was read."""
 WITH_METADATA = [
     name for name in FILES if name.startswith(("xmp", "exif", "iptc", "icc")) and name != "xmp-in-16000-extents.avif"
 ]
@@ -70,7 +71,7 @@ def measure() -> Costs:
                 reset_peak("self")
                 before, began_s, outcome = memory_bytes("self", "VmRSS"), time.process_time(), "done"
                 try:
-                    operation(path, probe(path, MAX_PIXELS))
+                    operation(path, picture(path, MAX_PIXELS))
                 except ServiceError as error:
                     outcome = error.message
                 peak = memory_bytes("self", "VmHWM") - before
@@ -95,18 +96,11 @@ def test_every_operation_on_a_flood_takes_little_time_and_memory(costs: Costs, f
         assert cost.outcome == "done" or cost.outcome.endswith("."), cost  # an error message is a sentence
 
 
-@pytest.mark.parametrize("scans", ["20000", "one-component-20000"])
-def test_a_jpeg_with_too_many_scans_is_refused_and_the_message_has_limit_and_count(costs: Costs, scans: str) -> None:
-    message = costs[f"scans-{scans}.jpg", "probe"].outcome
-    assert "at most 100 scans, but has " in message
-    assert "Save it again" in message
-
-
 @pytest.mark.parametrize("file", ["frames-24000.png", "frames-24000.gif", "frames-24000.webp", "frames-declared.png"])
 def test_an_animation_with_too_many_frames_is_refused_and_the_message_has_limit_and_count(
     costs: Costs, file: str
 ) -> None:
-    assert "at most 20,000 frames, but has " in costs[file, "probe"].outcome
+    assert "at most 20,000 frames, but has " in costs[file, "read"].outcome
 
 
 @pytest.mark.parametrize("file", WITH_METADATA)

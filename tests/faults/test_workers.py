@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,18 +96,23 @@ def test_workers_killed_at_random_moments_fail_no_other_job(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["process", "thread"])
-def test_what_has_no_worker_waits_and_healthz_says_so(tmp_path: Path, folder: Path, key: str, kind: str) -> None:
+def test_what_has_no_worker_waits_or_is_refused(tmp_path: Path, folder: Path, key: str, kind: str) -> None:
     obstacle = tmp_path / "obstacle"
     program = (*OBSTRUCTED, kind, str(obstacle), "imgproc-local")
     with serving(folder, program=program) as server, Service(server.wait_ready(), key) as service:
         health = f"{service.root}/healthz"
+        job_id = service.dispatch("optimize", pictures.jpeg(4000, 3000))["job_id"]
         obstacle.touch()
-        job_id = service.dispatch("process", pictures.jpeg())["job_id"]
+        for pid in server.workers():
+            os.kill(pid, signal.SIGKILL)
         assert wait_until(lambda: service.client.get(health).status_code == 503, WAIT_S)
         assert "can't be started" in service.client.get(health).json()["message"]
         # where it gets no threads, a worker is started again and again, and ends at once
         assert wait_until(lambda: server.workers() == [], WAIT_S)
         assert service.job(job_id).get("errors", []) == []
+        refused = service.client.post("/images/process", files={"image": ("a.jpg", pictures.jpeg())})
+        assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+        assert "can't be started" in refused.json()["message"]
         obstacle.unlink()
         final = service.final(job_id)
         assert final["status"] == "completed", final

@@ -35,7 +35,7 @@ ALARM_S = 20
 GRACE_S = 600
 """A run that lasts this much longer than `--seconds` is ended. Its start takes minutes on a busy machine."""
 NAMES = (
-    "probe",
+    "detect",
     "jpeg",
     "png",
     "gif",

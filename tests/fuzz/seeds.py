@@ -43,7 +43,7 @@ def seeds(target: str) -> tuple[bytes, ...]:
     """The seeds of a target of `tests/fuzz/targets.py`."""
     if target in FORMATS:
         return _of_format(target)
-    return {**_parts(), "probe": tuple(seed for each in FORMATS for seed in _of_format(each))}[target]
+    return {**_parts(), "detect": tuple(seed for each in FORMATS for seed in _of_format(each))}[target]
 
 
 def _of_format(name: str) -> tuple[bytes, ...]:

@@ -53,6 +53,22 @@ async def test_a_final_job_never_changes_again(store: Store) -> None:
     assert await store.jobs.get(final.id) == final
 
 
+async def test_the_record_of_an_upload_is_stored_until_its_last_stage_ends(store: Store) -> None:
+    job = await store.submit(Operation.PROCESS, record=b"its words")
+    for lane in ("codecs", "codecs", "vision"):
+        claimed = await store.stages.claim(lane)
+        assert claimed is not None
+        assert claimed.record == b"its words"
+        if lane == "vision":
+            await store.stages.record_failed(claimed, "Broken.")
+        else:
+            await store.stages.record_done(claimed, claimed.job.original, ())
+    async with store.database.reading() as read:
+        row = await read.one("plan_of_job", {"job_id": job.id})
+    assert row is not None
+    assert row["record"] is None
+
+
 # ---- after an end of the process ----
 
 

@@ -116,12 +116,13 @@ async def test_a_session_of_schema_8_stays_and_the_key_of_its_page_is_revoked(tm
     with closing(sqlite3.connect(path)) as rows:
         rows.executescript(
             "ALTER TABLE page_sessions ADD COLUMN key_id TEXT REFERENCES keys (id);"
-            "UPDATE page_sessions SET key_id = (SELECT id FROM keys); PRAGMA user_version = 8;"
+            "UPDATE page_sessions SET key_id = (SELECT id FROM keys); DROP TABLE records; PRAGMA user_version = 8;"
         )
     database = await open_database(path)
     try:
         keys = Keys(database, 0)
         assert (await keys.authenticate(opened[1])).id == opened[0].id
+        assert "CREATE TABLE records" in "".join(dump(path))
         with pytest.raises(Unauthenticated):
             await keys.authenticate(secret)
     finally:

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
 from imgproc_local.engine.workers import Workers
 from imgproc_local.system.piped_child import program
 from tests.support import pictures
+from tests.support.reading import probe
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUT_S = 60.0

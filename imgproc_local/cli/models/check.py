@@ -96,7 +96,7 @@ def check(
         described = []
         with TemporaryDirectory(prefix="imgproc-check-") as temporary, open_stages(config, Path(temporary)) as stages:
             for picture in pictures:
-                described.append(_describe(stages, config.max_pixels, picture.path, folder, codes, token))
+                described.append(_describe(stages, picture.path, folder, codes, token))
                 if not as_json:
                     _show(described[-1])
         return described
@@ -124,10 +124,10 @@ def check(
 
 
 def _describe(
-    stages: DirectStages, max_pixels: int, path: Path, folder: Path, codes: tuple[str, ...], token: CancellationToken
+    stages: DirectStages, path: Path, folder: Path, codes: tuple[str, ...], token: CancellationToken
 ) -> DescribedPicture:
     """Describe one picture of `folder`. Raises: StageCancelled, after Ctrl+C."""
-    from imgproc_local.codecs.picture.probe import probe
+    from imgproc_local.codecs.picture.formats import EVERY_FORMAT
     from imgproc_local.domain.job import StageName
     from imgproc_local.domain.plan import Operation, Plan
     from imgproc_local.engine.stage import WorkItem
@@ -136,13 +136,15 @@ def _describe(
     (analyze,) = (stage for stage in stages.stages if stage.name == StageName.ANALYZE)
     began_s = time.monotonic()
     try:
+        read = stages.reader.read(path, EVERY_FORMAT)
         work = WorkItem(
             path=os.fsencode(path),
             size_bytes=path.stat().st_size,
-            info=probe(path, max_pixels),
+            info=read.info,
             plan=Plan(Operation.ANALYZE, codes),
             original_filename=path.name,
             options=stages.options,
+            record=read.record,
         )
         texts = analyze.run(work, token.check).texts
     except StageCancelled:

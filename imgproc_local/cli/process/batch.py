@@ -23,13 +23,13 @@ from imgproc_local.cli.process.discovery import Picture
 from imgproc_local.cli.process.output_folder import PART_PREFIX, PART_SUFFIX
 from imgproc_local.cli.process.publishing import Finished, Outcome, Publisher
 from imgproc_local.cli.progress import RunProgress
-from imgproc_local.codecs.picture.probe import max_local_bytes, probe
+from imgproc_local.codecs.picture.formats import head_of, max_local_bytes
 from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
-from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import DirectStages, run_stages
+from imgproc_local.engine.reading import ReadPicture
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import is_disk_full
 
@@ -153,13 +153,16 @@ class Batch:
         """Run the stages of a picture, and copy the results to temporary files in the output folder."""
         try:
             sha256 = hash_file(picture.path)
-            info = self._probed(picture)
+            read = self._read(picture)
+        except StorageFailed as error:
+            self._stop(error.message)
+            return Finished(picture)
         except ServiceError as error:
             return Finished(picture, errors=((None, error.message),))
         except OSError as error:
             return Finished(picture, errors=((None, f"It can't be read: {error.strerror}."),))
         try:
-            return self._made(picture, sha256, info)
+            return self._made(picture, sha256, read)
         except StorageFailed as error:
             self._stop(error.message)
         except OSError as error:
@@ -168,31 +171,30 @@ class Batch:
             self._stop(_write_problem(error))
         return Finished(picture)
 
-    def _probed(self, picture: Picture) -> ImageInfo:
-        """What the header of the picture says. Raises: ServiceError, OSError."""
-        with picture.path.open("rb") as file:
-            maximum = max_local_bytes(file.read(4), self._config.max_upload_bytes)
+    def _read(self, picture: Picture) -> ReadPicture:
+        """What the picture says. Raises: ServiceError, OSError."""
+        maximum = max_local_bytes(head_of(picture.path), self._config.max_upload_bytes)
         if picture.size_bytes > maximum:
             raise UploadTooLarge(
                 f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
             )
-        info = probe(picture.path, self._config.max_pixels, self._publisher.request.accepted)
-        if info.pages > 1:
-            log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), info.pages)
-        return info
+        read = self._direct.reader.read(picture.path, self._publisher.request.accepted)
+        if read.info.pages > 1:
+            log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), read.info.pages)
+        return read
 
-    def _made(self, picture: Picture, sha256: str, info: ImageInfo) -> Finished:
+    def _made(self, picture: Picture, sha256: str, read: ReadPicture) -> Finished:
         """The picture with its results. Raises: StorageFailed, OSError; then no file is left in the output folder."""
         request, original = self._publisher.request, picture.path.absolute()
         results = [
             result
             for plan in request.plans
-            for result in run_stages(self._direct, plan, original, picture.path.name, info, tuple(StageName))
+            for result in run_stages(self._direct, plan, original, picture.path.name, read, tuple(StageName))
         ]
         staged: list[LocalFile] = []
         with TemporaryDirectory(dir=self._folder) as folder:
             made, problems = result_files(
-                self._direct, request, picture.path, original, info.format, results, Path(folder)
+                self._direct, request, picture.path, original, read.info.format, results, Path(folder)
             )
             try:
                 for file in made:

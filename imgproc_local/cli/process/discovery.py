@@ -18,7 +18,7 @@ from msgspec import Struct
 from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above, is_folder
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.cli.process.manifest import read_manifest
-from imgproc_local.codecs.picture.probe import detect, opened
+from imgproc_local.codecs.picture.formats import detect, head_of
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
@@ -193,8 +193,7 @@ class Finder:
             elif (of_earlier_run := self.own_results.reason(real, status.st_size)) is not None:
                 discovery.skipped.append(RejectedFile(file, of_earlier_run))
             else:
-                with file.open("rb"), opened(file) as data:  # the first raises OSError
-                    detect(data, self._accepted)
+                detect(head_of(file), self._accepted)
                 folder = subfolder or PurePosixPath()
                 discovery.pictures.append(Picture(file, folder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:

@@ -24,7 +24,6 @@ from imgproc_local.codecs.container.bounds import (
 )
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
-from imgproc_local.domain.image import Format, ImageInfo
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger AVIF."""
@@ -162,60 +161,25 @@ def _tracks(data: Data) -> list[Box]:
     return found
 
 
-def matches(head: bytes) -> bool:
-    """Whether a file that begins like this names AVIF, still or animated, among its brands."""
-    return head[4:8] == b"ftyp" and not {b"avif", b"avis"}.isdisjoint(brands(head))
-
-
-def brands(head: bytes) -> list[bytes]:
-    """The brands that the file type box at the beginning of a file names."""
-    size = int.from_bytes(head[:4], "big")
-    return [head[8:12], *(head[at : at + 4] for at in range(16, min(size, len(head)), 4))]
-
-
-def read_header(data: Data) -> ImageInfo:
-    """The properties of the primary item, and the frames of an animation's track. Raises: BrokenImage."""
-    meta = meta_box(data)
-    width = height = 0
-    bits, angle, mirror = 8, 0, None
-    for box in primary_properties(data, meta):
-        if box.kind == b"ispe":
-            width, height = unpack(">II", data, box.body + 4, "size", box.end)
-        elif box.kind == b"av1C":
-            (flags,) = unpack(">B", data, box.body + 2, "codec configuration", box.end)
-            bits = 8 if not flags & 0x40 else 12 if flags & 0x20 else 10
-        elif box.kind == b"pixi":
-            bits = unpack(">BB", data, box.body + 4, "sample depth", box.end)[1]
-        elif box.kind == b"irot":
-            angle = unpack(">B", data, box.body, "rotation", box.end)[0] & 3
+def orientation(data: Data) -> int:
+    """The EXIF orientation that the primary item's rotation and mirroring amount to. Raises: BrokenImage."""
+    angle, mirror = 0, None
+    for box in primary_properties(data, meta_box(data)):
+        if box.kind == b"irot":
+            angle = _byte(data, box) & 3
         elif box.kind == b"imir":
-            mirror = unpack(">B", data, box.body, "mirroring", box.end)[0] & 1
-    if not width or not height:
-        raise BrokenImage(f"The file's header makes no sense: {width}×{height} pixels.")
-    for _ in boxes(data, 0, len(data)):
-        pass  # raises if the file is cut off
-    frames, duration_ms = _frames_and_duration(data)
-    return ImageInfo(
-        Format.AVIF, width, height, frames, _ORIENTATIONS[angle, mirror], _has_alpha(data, meta), bits, duration_ms
-    )
+            mirror = _byte(data, box) & 1
+    return _ORIENTATIONS[angle, mirror]
 
 
-def _frames_and_duration(data: Data) -> tuple[int, int]:
-    """The number of frames and the duration in milliseconds of the track with most frames; 1 and 0 for a still."""
-    best = (1, 0)
+def frame_count(data: Data) -> int:
+    """The number of frames of the track that has most; 1 for a still picture. Raises: BrokenImage."""
+    counts = [1]
     for track in _tracks(data):
-        media = _find(data, track, b"mdia")
-        times = _find(data, media, b"mdhd") if media else None
-        sizes = _find(data, media, b"minf", b"stbl", b"stsz") if media else None
-        if times is None or sizes is None:
-            continue
-        (count,) = unpack(">I", data, sizes.body + 8, "sample table", sizes.end)
-        if _byte(data, times):
-            scale, duration = unpack(">IQ", data, times.body + 20, "track header", times.end)
-        else:
-            scale, duration = unpack(">II", data, times.body + 12, "track header", times.end)
-        best = max(best, (count, round(1000 * duration / scale) if scale else 0))
-    return best if best[0] > 1 else (1, 0)
+        sizes = _find(data, track, b"mdia", b"minf", b"stbl", b"stsz")
+        if sizes is not None:
+            counts.append(unpack(">I", data, sizes.body + 8, "sample table", sizes.end)[0])
+    return max(counts)
 
 
 def primary_properties(data: Data, meta: Box) -> list[Box]:
@@ -269,14 +233,6 @@ def _associations(data: Data, holder: Box) -> Iterator[tuple[int, tuple[int, int
             end = start + count * size
             indices = unpack(f">{count}{'H' if size == 2 else 'B'}", data, start, "property table", table.end)
             yield owner, (at, start, end), [index & (0x7FFF if size == 2 else 0x7F) for index in indices]
-
-
-def _has_alpha(data: Data, meta: Box) -> bool:
-    store = _find(data, meta, b"iprp", b"ipco")
-    if store is None:
-        return False
-    auxiliary = (box for box in boxes(data, store.body, store.end, MAX_ITEMS) if box.kind == b"auxC")
-    return any(b":alpha" in data[box.body : box.end] or b":auxid:1" in data[box.body : box.end] for box in auxiliary)
 
 
 def colour_description(data: Data) -> tuple[int, int] | None:

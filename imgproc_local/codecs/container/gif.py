@@ -11,7 +11,6 @@ from imgproc_local.codecs.container import Blocks, Data, TextBlock, text_of, unp
 from imgproc_local.codecs.container.bounds import MAX_GIF_BLOCKS, MAX_GIF_SUB_BLOCKS
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
-from imgproc_local.domain.image import Format, ImageInfo
 
 IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
@@ -83,27 +82,6 @@ def blocks(data: Data) -> Iterator[Block]:
 def _first_block(data: Data) -> int:
     (flags,) = unpack("<B", data, 10, "header")
     return 13 + _colour_table_bytes(flags)
-
-
-def matches(head: bytes) -> bool:
-    return head[:6] in (b"GIF87a", b"GIF89a")
-
-
-def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the file and frame headers. Raises: BrokenImage, also without a frame."""
-    width, height = unpack("<HH", data, 6, "header")
-    alpha = False
-    for block in blocks(data):
-        if block.kind == IMAGE:
-            left, top, frame_width, frame_height = unpack("<HHHH", data, block.start + 1, "frame header")
-            width, height = max(width, left + frame_width), max(height, top + frame_height)
-        elif block.label == CONTROL and block.end - block.body >= 6:
-            alpha = alpha or bool(unpack("<B", data, block.body + 1, "frame control")[0] & 1)
-    delays, _ = read_timing(data)
-    if not delays or not width or not height:
-        raise BrokenImage(f"The GIF holds no picture: {len(delays)} frames of {width}×{height} pixels.")
-    duration_ms = sum(delays) if len(delays) > 1 else 0
-    return ImageInfo(Format.GIF, width, height, len(delays), has_alpha=alpha, duration_ms=duration_ms)
 
 
 def played_delay_ms(delay_ms: int) -> int:

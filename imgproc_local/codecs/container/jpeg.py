@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.bounds import MAX_PICTURES, MAX_SCANS, MAX_SEGMENTS
-from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.container.bounds import MAX_PICTURES, MAX_SEGMENTS
+from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
-from imgproc_local.domain.image import Format, ImageInfo
 
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
@@ -80,45 +79,11 @@ def segments(data: Data) -> Iterator[Segment]:
     raise BrokenImage(f"The JPEG has more than {MAX_SEGMENTS:,} segments before its picture data begins.")
 
 
-def matches(head: bytes) -> bool:
-    return head[:3] == b"\xff\xd8\xff"
-
-
-def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from the frame header and EXIF. Raises: BrokenImage, also for more than `MAX_SCANS`."""
-    orientation, progressive = 0, False
-    frame: tuple[int, ...] | None = None
-    for segment in segments(data):
-        if segment.marker in _FRAME_MARKERS and frame is None:
-            frame = unpack(">BHHB", data, segment.payload, "frame header", segment.end)
-            progressive = segment.marker in _PROGRESSIVE_MARKERS
-        elif segment.marker == APP1 and not orientation and _begins_with(data, segment, EXIF):
-            orientation = exif.orientation(data[segment.payload + 6 : segment.end])
-    if frame is None:
-        raise BrokenImage("The JPEG has no frame header that says its size.")
-    bits, height, width, components = frame
-    if not width or not height or components not in (1, 3, 4):
-        raise BrokenImage(f"The JPEG's header makes no sense: {width}×{height} pixels, {components} components.")
-    # libjpeg decodes further scans only if the first does not complete the picture
-    if progressive or unpack(">B", data, segment.payload, "scan header", segment.end)[0] < components:
-        scans = _count_scans(data, segment.end)
-        if scans > MAX_SCANS:
-            raise BrokenImage(
-                f"The JPEG may have at most {MAX_SCANS} scans, but has {scans:,}. Save it again as a baseline JPEG."
-            )
-    return ImageInfo(Format.JPEG, width, height, orientation=orientation or 1, bits_per_sample=bits)
-
-
-def _count_scans(data: Data, first_scan: int) -> int:
-    """The number of scans of a picture, which may be cut off. The data of its first scan begin at `first_scan`."""
-    scans, at = 1, first_scan
-    while found := _MARKER_IN_SCAN.search(data, at):
-        marker, at = data[found.end() - 1], found.end()
-        if marker == EOI:
-            break
-        scans += marker == SOS
-        at += max(2, int.from_bytes(data[at : at + 2], "big"))
-    return scans
+def size(data: Data) -> tuple[int, int]:
+    """Width and height as stored. Raises: BrokenImage."""
+    frame = _frame_header(data)
+    height, width = unpack(">HH", data, frame.payload + 1, "frame header", frame.end)
+    return width, height
 
 
 def components(data: Data) -> int:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, TextBlock, inflate, text_of, unpack
-from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PACKED_TEXTS, MAX_PNG_CHUNKS, MAX_RAW_PROFILES
+from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PNG_CHUNKS, MAX_RAW_PROFILES
 from imgproc_local.codecs.container.gif import played_delay_ms
-from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
-from imgproc_local.domain.image import Format, ImageInfo
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PICTURE_CHUNKS = {
@@ -80,43 +79,12 @@ def chunks(data: Data) -> Iterator[Chunk]:
     raise BrokenImage(f"The PNG has more than {MAX_PNG_CHUNKS:,} chunks.")
 
 
-def matches(head: bytes) -> bool:
-    return head[:8] == SIGNATURE
-
-
-def read_header(data: Data) -> ImageInfo:
-    """The picture's properties from IHDR, the animation chunks and EXIF. Raises: BrokenImage."""
-    width, height, bits, colour = 0, 0, 0, -1
-    frames, orientation, alpha = 1, 0, False
-    texts, text_bytes = 0, 0
-    for number, chunk in enumerate(chunks(data)):
-        if number == 0:
-            if chunk.kind != b"IHDR":
-                raise BrokenImage("The PNG does not begin with its header chunk.")
-            width, height, bits, colour = unpack(">IIBB", data, chunk.payload, "header", chunk.end)
-            alpha = colour in (4, 6)
-        elif chunk.kind == b"tRNS":
-            alpha = True
-        elif chunk.kind == b"acTL":
-            frames = max(1, unpack(">I", data, chunk.payload, "animation header", chunk.end)[0])
-        elif chunk.kind == b"eXIf" and not orientation:
-            orientation = exif.orientation(data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)])
-        elif chunk.kind in (b"zTXt", b"iTXt"):
-            packed = _compressed_text(chunk.kind, data[chunk.payload : chunk.end].partition(b"\0")[2])
-            if packed is not None:
-                texts += 1
-                text_bytes += _inflated_bytes(packed, MAX_INFLATED_BYTES - text_bytes)
-            if texts > MAX_PACKED_TEXTS or text_bytes > MAX_INFLATED_BYTES:
-                raise BrokenImage(
-                    f"The PNG holds more than {MAX_PACKED_TEXTS:,} compressed texts,"
-                    f" or more than {MAX_INFLATED_BYTES:,} bytes in them."
-                )
-    if not 0 < width < 2**31 or not 0 < height < 2**31 or colour not in _COLOUR_TYPES or bits not in (1, 2, 4, 8, 16):
-        raise BrokenImage(
-            f"The PNG's header makes no sense: {width}×{height} pixels, {bits} bits, colour type {colour}."
-        )
-    duration_ms = sum(read_timing(data)[0])
-    return ImageInfo(Format.PNG, width, height, frames, orientation or 1, alpha, bits, duration_ms if frames > 1 else 0)
+def frame_count(data: Data) -> int:
+    """The number of frames of an APNG; 1 for a still picture. Raises: BrokenImage."""
+    for chunk in chunks(data):
+        if chunk.kind == b"acTL":
+            return max(1, unpack(">I", data, chunk.payload, "animation header", chunk.end)[0])
+    return 1
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:

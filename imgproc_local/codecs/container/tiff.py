@@ -12,11 +12,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.bounds import MAX_TIFF_PAGES
 from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_IFD_ENTRIES
-from imgproc_local.domain.errors import BrokenImage, UnsupportedImage
-from imgproc_local.domain.image import Format, ImageInfo
 
 _SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
@@ -72,90 +69,17 @@ class Layout(Struct, frozen=True):
     is_big: bool
 
 
-def matches(head: bytes) -> bool:
-    return head[:4] in _SIGNATURES
-
-
 def is_camera_raw(data: Data) -> bool:
-    """Whether the file is what a camera's sensor recorded, which a converter must develop first. Most are TIFFs."""
-    if any(data[offset : offset + len(signature)] == signature for offset, signature in _RAW_SIGNATURES):
-        return True
-    if not matches(data[:4]):
-        return False
-    try:
-        layout, page = first_directory(data)
-        places = numbers(data, layout, page.get(_SUB_IFDS))[:_MAX_SUB_DIRECTORIES]
-        pages = [page, *(directory(data, layout, place)[0] for place in places)]
-    except BrokenImage:
-        return False
-    colours = {number for each in pages for number in numbers(data, layout, each.get(_PHOTOMETRIC))[:1]}
-    return _DNG_VERSION in page or not colours.isdisjoint(_SENSOR)
+    """Whether the first page is what a sensor recorded (DNG), or only the preview that cameras store before it."""
+    layout, page = first_directory(data)
+    is_reduced = next(iter(numbers(data, layout, page.get(_SUBFILE))), 0) & 1
+    return bool(is_reduced) or _DNG_VERSION in page
 
 
-def read_header(data: Data) -> ImageInfo:
-    """The properties of the first page. Raises: BrokenImage; UnsupportedImage, for one that libvips can't decode."""
-    layout, first = _start(data)
-    page, following = directory(data, layout, first)
-
-    def number(tag: int, default: int) -> int:
-        return next(iter(numbers(data, layout, page.get(tag))), default)
-
-    width, height = number(_WIDTH, 0), number(_HEIGHT, 0)
-    if not width or not height:
-        raise BrokenImage(f"The TIFF's header makes no sense: {width}×{height} pixels.")
-    bits = max(numbers(data, layout, page.get(_BITS)), default=1)
-    sample_format, photometric = number(_SAMPLE_FORMAT, _UNSIGNED), number(_PHOTOMETRIC, 1)
-    _require_readable(number(_COMPRESSION, 1), bits, sample_format, is_lab=photometric == _LAB)
-    orientation = number(_ORIENTATION, 1)
-    colour_samples = _COLOUR_SAMPLES.get(photometric)
-    # libtiff converts YCbCr to RGB only while it decodes JPEG data
-    if colour_samples is None or (photometric == _YCBCR and number(_COMPRESSION, 1) != _JPEG):
-        raise UnsupportedImage(
-            "Expected a TIFF in grey, RGB, CMYK or Lab, with a palette, or in YCbCr compressed as JPEG, but got other"
-            f" colours ({photometric}). Save it again in RGB."
-        )
-    if (photometric, bits) == (_LAB, 8):  # libvips decodes others
-        raise UnsupportedImage("Expected a TIFF in RGB, or in Lab of 16 bits, but got Lab of 8 bits. Save it in RGB.")
-    extra = numbers(data, layout, page.get(_EXTRA_SAMPLES))
-    has_alpha = number(_SAMPLES, 1) > colour_samples and bool(extra) and extra[0] in _ALPHA
-    return ImageInfo(
-        Format.TIFF,
-        width,
-        height,
-        orientation=orientation if 1 <= orientation <= 8 else 1,
-        has_alpha=has_alpha,
-        bits_per_sample=bits,
-        pages=1 + _further_pages(data, layout, following, first),
-    )
-
-
-def _require_readable(compression: int, bits: int, sample_format: int, *, is_lab: bool) -> None:
-    if compression not in _READABLE:
-        raise UnsupportedImage(
-            "Expected a TIFF that is not compressed, or by LZW, Deflate, PackBits, JPEG or fax, but got another method"
-            f" ({compression}). Save it again with LZW or Deflate."
-        )
-    is_whole = sample_format in (_UNSIGNED, _UNDEFINED, *((_SIGNED,) if is_lab else ())) and bits in (1, 2, 4, 8, 16)
-    if not is_whole and (sample_format, bits) != (_FLOAT, 32):
-        kind = {_UNSIGNED: "whole", _SIGNED: "signed", _FLOAT: "floating-point"}.get(sample_format, "complex")
-        raise UnsupportedImage(
-            "Expected a TIFF with samples of 1, 2, 4, 8 or 16 bits, or floating-point samples of 32, but got"
-            f" {kind} numbers of {bits} bits. Save it again with 8 or 16 bits."
-        )
-
-
-def _further_pages(data: Data, layout: Layout, offset: int, first: int) -> int:
-    """The number of pages after the first, at most `MAX_TIFF_PAGES`; smaller copies of a page and masks don't count."""
-    seen, pages = {0, first}, 0
-    while offset not in seen and len(seen) < MAX_TIFF_PAGES + 2:
-        seen.add(offset)
-        try:
-            page, offset = directory(data, layout, offset)
-        except BrokenImage:
-            break
-        kind = next(iter(numbers(data, layout, page.get(_SUBFILE))), 0)
-        pages += not kind & 0b101
-    return pages
+def has_alpha(data: Data) -> bool:
+    """Whether the first extra sample of the first page is transparency. Others are masks and spot colours."""
+    layout, page = first_directory(data)
+    return next(iter(numbers(data, layout, page.get(_EXTRA_SAMPLES))), 0) in _ALPHA
 
 
 def _start(data: Data) -> tuple[Layout, int]:

@@ -10,10 +10,8 @@ from msgspec import Struct
 from imgproc_local.codecs.container import Blocks, Data, unpack
 from imgproc_local.codecs.container.bounds import MAX_CHUNKS_IN_FRAME, MAX_WEBP_CHUNKS
 from imgproc_local.codecs.container.gif import played_delay_ms
-from imgproc_local.codecs.metadata import exif
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
-from imgproc_local.domain.image import Format, ImageInfo
 
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
@@ -75,43 +73,22 @@ def _bitstream_header(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
     return width & 0x3FFF, height & 0x3FFF, False
 
 
-def matches(head: bytes) -> bool:
-    return head[:4] == b"RIFF" and head[8:12] == b"WEBP"
-
-
-def read_header(data: Data) -> ImageInfo:
-    """The picture's properties. Its size is in the VP8X header, or without one in the bitstream.
+def _size_and_alpha(data: Data) -> tuple[int, int, bool]:
+    """Width and height from the VP8X header or, without one, from the bitstream, and whether one of them says alpha.
 
     Raises: BrokenImage.
     """
-    canvas: tuple[int, int] | None = None
-    bitstream: tuple[int, int, bool] | None = None
-    flags, frames, orientation = 0, 0, 0
+    size, alpha = None, False
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
-            (flags,) = unpack("<B", data, chunk.payload, "header", chunk.end)
-            canvas = _u24(data, chunk.payload + 4, chunk.end) + 1, _u24(data, chunk.payload + 7, chunk.end) + 1
-        elif chunk.kind in (b"VP8 ", b"VP8L") and bitstream is None:
-            bitstream = _bitstream_header(data, chunk)
-        elif chunk.kind == b"ANMF":
-            frames += 1
-        elif chunk.kind == b"EXIF" and not orientation:
-            orientation = exif.orientation(_exif(data, chunk))
-    if bitstream is None and (canvas is None or not frames):
+            alpha = bool(unpack("<B", data, chunk.payload, "header", chunk.end)[0] & ALPHA_FLAG)
+            size = _u24(data, chunk.payload + 4, chunk.end) + 1, _u24(data, chunk.payload + 7, chunk.end) + 1
+        elif chunk.kind in (b"VP8 ", b"VP8L"):
+            width, height, is_transparent = _bitstream_header(data, chunk)
+            return *(size or (width, height)), alpha or is_transparent
+    if size is None:
         raise BrokenImage("The WebP holds no picture.")
-    if canvas and bitstream and not frames and canvas != bitstream[:2]:
-        raise BrokenImage(
-            f"The WebP is damaged: its header says {canvas[0]}×{canvas[1]} pixels, its picture has"
-            f" {bitstream[0]}×{bitstream[1]}."
-        )
-    width, height = canvas or (bitstream or (0, 0, False))[:2]
-    if not width or not height:
-        raise BrokenImage(f"The WebP's header makes no sense: {width}×{height} pixels.")
-    alpha = bool(flags & ALPHA_FLAG) or bool(bitstream and bitstream[2])
-    duration_ms = sum(read_timing(data)[0])
-    return ImageInfo(
-        Format.WEBP, width, height, max(1, frames), orientation or 1, alpha, 8, duration_ms if frames > 1 else 0
-    )
+    return *size, alpha
 
 
 def read_timing(data: Data) -> tuple[list[int], int]:
@@ -154,7 +131,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
 
     WebP can't store IPTC-IIM: `blocks.iptc` is not written.
     """
-    info = read_header(data)
+    width_px, height_px, has_alpha = _size_and_alpha(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
     has_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
     flags = (ANIMATION_FLAG if animated else 0) | (ICC_FLAG if blocks.icc else 0)
@@ -167,8 +144,8 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     if not flags and not has_alpha_chunk:
         body = b"".join(picture)
     else:
-        flags |= ALPHA_FLAG if info.has_alpha else 0
-        parts = [_extended_header(info, flags)]
+        flags |= ALPHA_FLAG if has_alpha else 0
+        parts = [_extended_header(width_px, height_px, flags)]
         parts += [_chunk(b"ICCP", blocks.icc)] if blocks.icc else []
         parts += picture
         parts += [_chunk(b"EXIF", blocks.exif)] if blocks.exif else []
@@ -194,15 +171,15 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
         else:
             parts.append(_chunk(chunk.kind, data[chunk.payload : chunk.end]))
     if data[12:16] != b"VP8X":
-        info = read_header(data)
-        parts.insert(0, _extended_header(info, XMP_FLAG | (ALPHA_FLAG if info.has_alpha else 0)))
+        width_px, height_px, has_alpha = _size_and_alpha(data)
+        parts.insert(0, _extended_header(width_px, height_px, XMP_FLAG | (ALPHA_FLAG if has_alpha else 0)))
     body = b"".join([*parts, new])
     rest = data[8 + unpack("<I", data, 4, "header")[0] :]
     return _riff(body) + rest
 
 
-def _extended_header(info: ImageInfo, flags: int) -> bytes:
-    size = struct.pack("<I", info.width_px - 1)[:3] + struct.pack("<I", info.height_px - 1)[:3]
+def _extended_header(width_px: int, height_px: int, flags: int) -> bytes:
+    size = struct.pack("<I", width_px - 1)[:3] + struct.pack("<I", height_px - 1)[:3]
     return _chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)
 
 

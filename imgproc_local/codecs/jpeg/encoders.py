@@ -91,12 +91,12 @@ def with_chroma_of(original: Original, encoder: Encoder) -> Encoder | None:
     many bytes; and where the orientation would move a partial block at the right or lower edge to the left or upper
     edge, as for `jpegtran -perfect`.
     """
-    info, (across, down) = container.read_header(original.data), container.luma_sampling(original.data)
+    (width_px, height_px), (across, down) = container.size(original.data), container.luma_sampling(original.data)
     if mozjpeg_scans is None or across * down == 1:
         return None
     right_moves, lower_moves = (original.orientation in each for each in (_RIGHT_EDGE_MOVES, _LOWER_EDGE_MOVES))
     # a damaged header can have a sampling factor of 0, which `_splice` refuses
-    if (right_moves and info.width_px % (8 * across or 1)) or (lower_moves and info.height_px % (8 * down or 1)):
+    if (right_moves and width_px % (8 * across or 1)) or (lower_moves and height_px % (8 * down or 1)):
         return None
     return Encoder(encoder.draft, _with_optimized_scans, original)
 

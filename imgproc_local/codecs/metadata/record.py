@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from xml.etree import ElementTree as ET
 
+import msgspec
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
@@ -110,6 +111,33 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
         _date(shot.text(exif.DATE_TIME_ORIGINAL)),
         _camera(stored.text(exif.MAKE), stored.text(exif.MODEL)),
     )
+
+
+class _Packed(Struct, frozen=True, array_like=True):
+    """A `Record` as it is stored with a job: its properties as an XMP packet, and the setting that it was read with."""
+
+    keep_location: KeepLocation
+    xmp: bytes | None
+    icc: bytes | None
+    removed: frozenset[Removed]
+    removed_from_texts: frozenset[Removed]
+    created: str | None
+    camera: str | None
+
+
+def packed(record: Record, keep_location: KeepLocation) -> bytes:
+    """The record as bytes, with the `keep_location` that it was read with."""
+    fields = record.icc, record.removed, record.removed_from_texts, record.created, record.camera
+    return msgspec.msgpack.encode(_Packed(keep_location, xmp.write(list(record.properties.values())), *fields))
+
+
+def unpacked(stored: bytes, keep_location: KeepLocation) -> Record | None:
+    """The record that was `packed`; None if it was read with another `keep_location`."""
+    read = msgspec.msgpack.decode(stored, type=_Packed)
+    if read.keep_location is not keep_location:
+        return None
+    properties = xmp.parse(read.xmp).properties
+    return Record(properties, read.icc, read.removed, read.removed_from_texts, read.created, read.camera)
 
 
 def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map_bytes: int | None = None) -> Blocks:

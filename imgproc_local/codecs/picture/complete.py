@@ -14,7 +14,7 @@ from PIL import Image
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.image import Format, ImageInfo
 
-Image.MAX_IMAGE_PIXELS = None  # codecs.picture.probe enforces the limit, counting every frame
+Image.MAX_IMAGE_PIXELS = None  # codecs.picture.source enforces the limit, counting every frame
 
 T = TypeVar("T")
 

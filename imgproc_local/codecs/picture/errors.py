@@ -36,6 +36,7 @@ _DECODER_ERRORS = (
 )
 _VIPS_SYSTEM_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
 _VIPS_TEMPORARY_FILE_WORDS = "VipsImage: unable to write to"
+_TIFF_CODEC_WORDS = "compression support is not configured"
 _WEBP_ENCODER_WORDS = "webpsave: unable to encode"
 """libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. The known cause is too much detail:
 the first partition of a WebP has at most 512 KB for the modes of all blocks. A photograph of 169 megapixels could be
@@ -72,6 +73,10 @@ def translate(error: Exception, task: str) -> ServiceError | None:
             return StageFailed(f"{task}: its temporary file can't be written to the disk.")
         if any(word in str(error).lower() for word in _VIPS_SYSTEM_WORDS):
             return StageFailed(f"{task}: memory or disk space ran out, or a file can't be opened.")
+        if _TIFF_CODEC_WORDS in str(error):
+            return StageFailed(
+                f"{task}: it is compressed by a method that is not supported. Save it again with LZW or Deflate."
+            )
         if _WEBP_ENCODER_WORDS in str(error):
             return StageFailed(
                 f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."

@@ -1,31 +1,32 @@
-"""The image formats: one row per format, read by everything that asks what a format is or can do.
+"""The image formats: one row per format, read by everything that asks what a format is or can do, and how the first
+bytes of a file tell them apart.
 
-A new format needs a module in `container`, a row here and, unless it is read only, a module that encodes it.
+A new format needs a module in `container`, a row here, a case in `_announced` and, unless it is read only, a module
+that encodes it. The service itself looks at nothing of a file but these first bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Data, avif, gif, heic, jpeg, jpeg_xmp, png, tiff, webp
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, jpeg_xmp, png, tiff, webp
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.errors import StageFailed, UnsupportedImage, how_to_install
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.plan import TIFF_SIZE_FACTOR
 
 
 class Container(Protocol):
     """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
 
-    `matches` decides by the first 512 bytes. `with_blocks` returns the same picture with these metadata blocks and no
-    others.
+    `with_blocks` returns the same picture with these metadata blocks and no others; formats that are read only lack it.
     """
-
-    def matches(self, head: bytes, /) -> bool: ...
-
-    def read_header(self, data: Data, /) -> ImageInfo: ...
 
     def read_blocks(self, data: Data, /) -> Blocks: ...
 
@@ -37,9 +38,9 @@ class FormatRow(Struct, frozen=True):
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
     libvips' operation, "" for HEIC, which it can't decode. `with_xmp` replaces a file's XMP packet and nothing else;
-    None for formats that are read only. `read_timing`
-    gives the frames' delays in milliseconds and the number of plays (0 is endless); None for formats without animations
-    and for AVIF, whose animations can't be converted. `max_side_px` is the largest width or height that is written.
+    None for formats that are read only. `read_timing` gives the frames' delays in milliseconds and the number of plays
+    (0 is endless); None for formats without animations and for AVIF, whose animations can't be converted.
+    `max_side_px` is the largest width or height that is written.
     """
 
     name: str
@@ -73,7 +74,7 @@ FORMATS: dict[Format, FormatRow] = {
         "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, max_side_px=avif.MAX_SIDE_PX
     ),
     Format.TIFF: FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
-    Format.HEIC: FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), heic, "", None),
+    Format.HEIC: FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), avif, "", None),
 }
 
 
@@ -85,3 +86,118 @@ def require_writable(file_format: Format, width_px: int, height_px: int) -> None
             f"{row.name} is written with at most {row.max_side_px:,} pixels on a side, but the picture has"
             f" {width_px:,} × {height_px:,}."
         )
+
+
+# ---- the first bytes of a file ----
+
+HEAD_BYTES = 512
+"""How many bytes at the beginning of a file announce its type."""
+EVERY_FORMAT = tuple(Format)
+_IS_FROZEN = bool(getattr(sys, "frozen", False))
+HOW_TO_INSTALL_HEIC = (
+    "HEIC can't be read by this edition of imgproc-local, because its decoder has another licence. Install"
+    " imgproc-local[heic] with pip, uv or pipx instead, or export the picture as JPEG first."
+    if _IS_FROZEN
+    else f"HEIC can't be read, because its decoder is not installed. {how_to_install('heic')} Then start imgproc-local"
+    " again; or export the picture as JPEG first."
+)
+_HEIC_BRANDS = frozenset((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx"))
+_CAMERA_RAW = "a camera raw file: export it as JPEG first"
+_OTHER_TYPES: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"FUJIFILMCCD-RAW", _CAMERA_RAW),
+    (0, b"IIRO", _CAMERA_RAW),
+    (0, b"IIRS", _CAMERA_RAW),
+    (0, b"MMOR", _CAMERA_RAW),
+    (0, b"IIU\0", _CAMERA_RAW),
+    (0, b"FOVb", _CAMERA_RAW),
+    (0, b"\0MRM", _CAMERA_RAW),
+    (4, b"ftypcrx ", _CAMERA_RAW),
+    (6, b"HEAPCCDR", _CAMERA_RAW),
+    (8, b"CR\x02", _CAMERA_RAW),  # Canon's CR2, which begins like a TIFF
+    (4, b"ftyp", "a video or another ISO media file"),
+    (0, b"%PDF", "a PDF"),
+    (0, b"BM", "a BMP"),
+    (0, b"8BPS", "a Photoshop file"),
+    (0, b"\0\0\1\0", "an icon file"),
+    (0, b"\xff\x0a", "a JPEG XL"),
+    (0, b"\0\0\0\x0cJXL ", "a JPEG XL"),
+    (0, b"\0\0\0\x0cjP  ", "a JPEG 2000"),
+    (0, b"PK\3\4", "a ZIP archive"),
+    (0, b"\x1f\x8b", "a gzip file"),
+    (0, b"qoif", "a QOI"),
+    (0, b"RIFF", "a RIFF file other than WebP"),
+)
+"""Offset and bytes of types that are not accepted, and their names."""
+
+
+def detect(head: bytes, accepted: Sequence[Format] = EVERY_FORMAT) -> Format:
+    """The format that the first `HEAD_BYTES` of a file announce.
+
+    Raises: UnsupportedImage if it is none of those `accepted`; the message names the file's type if it is known.
+    """
+    if not head:
+        raise UnsupportedImage("The file is empty.")
+    found = _announced(head)
+    if found is not None and found in accepted:
+        if found is Format.HEIC and not can_decode_heic():
+            raise UnsupportedImage(HOW_TO_INSTALL_HEIC)
+        return found
+    *others, last = (FORMATS[each].name for each in accepted)
+    expected = f"{', '.join(others)} or {last}" if others else last
+    received = f"{FORMATS[found].article} {FORMATS[found].name}" if found else _described(head)
+    raise UnsupportedImage(f"Expected a picture as {expected}, but got {received}.")
+
+
+def head_of(path: Path) -> bytes:
+    """The first `HEAD_BYTES` of a file. Raises: OSError."""
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
+
+
+def max_local_bytes(head: bytes, max_upload_bytes: int) -> int:
+    """The largest size of a file that starts with `head` and comes from the command line or the local page."""
+    return max_upload_bytes * TIFF_SIZE_FACTOR if _announced(head) is Format.TIFF else max_upload_bytes
+
+
+def can_decode_heic() -> bool:
+    """Whether the extra `heic` is installed."""
+    return not _IS_FROZEN and importlib.util.find_spec("pillow_heif") is not None
+
+
+def _announced(head: bytes) -> Format | None:
+    if head[:3] == b"\xff\xd8\xff":
+        return Format.JPEG
+    if head[:8] == b"\x89PNG\r\n\x1a\n":
+        return Format.PNG
+    if head[:6] in (b"GIF87a", b"GIF89a"):
+        return Format.GIF
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return Format.WEBP
+    if head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return None if head[8:11] == b"CR\x02" else Format.TIFF
+    if head[4:8] == b"ftyp":
+        size = min(int.from_bytes(head[:4], "big"), len(head))
+        brands = {head[8:12], *(head[at : at + 4] for at in range(16, size, 4))}
+        if brands & {b"avif", b"avis"}:
+            return Format.AVIF
+        return Format.HEIC if brands & _HEIC_BRANDS else None
+    return None
+
+
+def _described(head: bytes) -> str:
+    for offset, signature, name in _OTHER_TYPES:
+        if head.startswith(signature, offset):
+            return name
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith(b"<svg") or (start.startswith((b"<?xml", b"<!--", b"<!doctype svg")) and b"<svg" in start):
+        return "an SVG"
+    if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
+        return "a web page"
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # the head may end inside a character, which has up to four bytes
+        text = "" if error.start < len(head) - 3 else head[: error.start].decode("utf-8")
+    if text and all(character.isprintable() or character in "\t\r\n\f" for character in text):
+        return "text"
+    return "a file of no known picture type"

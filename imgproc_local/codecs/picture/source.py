@@ -1,29 +1,143 @@
-"""A picture file that is being optimized or converted: its bytes, its metadata, and what the result must be."""
+"""A picture file: read once by `read_picture`, then opened, as often as results are made of it, by `open_source`.
+
+Both touch the bytes of strangers, so they run in worker processes.
+"""
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import Blocks, Data
+from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
+from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import record
+from imgproc_local.codecs.picture import heic
+from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.domain.errors import CheckStop
+from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.plan import TARGETS, Effort
 
+MAX_FRAMES = 20_000
+"""Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
+
+_EXPECTED_TIFF = (
+    "expected grey, RGB, CMYK or Lab with samples of 1, 2, 4, 8 or 16 bits, or floating-point samples of 32. Save it"
+    " again in RGB with 8 or 16 bits."
+)
+
+
+class Picture(Struct, frozen=True):
+    """What a picture file says: the properties in its header, and the record of its metadata."""
+
+    info: ImageInfo
+    record: record.Record
+
+
+@translate_errors("The picture can't be read")
+def read_picture(
+    path: Path, file_format: Format, max_pixels: int, keep_location: KeepLocation = KeepLocation.CITY
+) -> Picture:
+    """Read the header and the metadata of a file that begins like `file_format`; no pixel is decoded.
+
+    A picture within the limits may be decoded: `max_pixels` limits width × height × frames, `MAX_FRAMES` the frames.
+    `removed` of the record are the kinds of all private data in the file. A metadata block that can't be parsed counts
+    as absent.
+    Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageFailed if the file can't be read.
+    """
+    with opened(path) as data:
+        info = read_info(path, file_format, data)
+        if info.frames > MAX_FRAMES:
+            raise TooManyPixels(f"The animation may have at most {MAX_FRAMES:,} frames, but has {info.frames:,}.")
+        if info.pixels > max_pixels:
+            frames = f" × {info.frames} frames" if info.frames > 1 else ""
+            raise TooManyPixels(
+                f"The picture may have at most {max_pixels:,} pixels, but has {info.width_px:,} × {info.height_px:,}"
+                f"{frames} = {info.pixels:,}."
+            )
+        read = record.read_record(FORMATS[file_format].container.read_blocks(data), keep_location)
+        return Picture(info, structs.replace(read, removed=read.removed | dropped_kinds(file_format, data)))
+
+
+def read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
+    """What the header says, read by libvips, or of a HEIC by libheif. Raises: UnsupportedImage, BrokenImage."""
+    if file_format is Format.HEIC:
+        return heic.read_info(path)
+    if file_format is Format.TIFF and tiff.is_camera_raw(data):
+        raise UnsupportedImage("Expected a picture, but got a camera raw file: export it as JPEG first.")
+    try:
+        image = getattr(pyvips.Image, FORMATS[file_format].loader)(os.fsencode(path))
+    except pyvips.Error as error:
+        else_it_is = f"not supported: {_EXPECTED_TIFF}" if file_format is Format.TIFF else "incomplete."
+        raise BrokenImage(f"The {FORMATS[file_format].name} can't be read: it is damaged or {else_it_is}") from error
+    width_px, height_px, has_alpha = image.width, image.height, bool(image.hasalpha())
+    pages = _field(image, "n-pages", 1)
+    orientation = _field(image, "orientation", 1)
+    frames = pages if file_format in (Format.GIF, Format.WEBP) else 1
+    if file_format is Format.PNG:
+        frames = png.frame_count(data)
+    elif file_format is Format.AVIF:
+        frames, orientation = avif.frame_count(data), avif.orientation(data)
+        if orientation >= 5:  # libheif tells the size after the rotation
+            width_px, height_px = height_px, width_px
+    elif file_format is Format.TIFF:
+        _require_common_samples(image)
+        has_alpha = has_alpha and tiff.has_alpha(data)
+    return ImageInfo(
+        file_format,
+        width_px,
+        height_px,
+        frames,
+        orientation=orientation if 1 <= orientation <= 8 else 1,
+        has_alpha=has_alpha,
+        bits_per_sample=8 if file_format is Format.GIF else _field(image, "bits-per-sample", 8),
+        pages=pages if file_format is Format.TIFF else 1,
+    )
+
+
+def _field(image: pyvips.Image, name: str, default: int) -> int:
+    value: Any = image.get(name) if image.get_typeof(name) else default
+    return int(value)
+
+
+def _require_common_samples(image: pyvips.Image) -> None:
+    """Raises: UnsupportedImage, for a TIFF that `decode.to_common_samples` can't show."""
+    if image.format not in ("uchar", "ushort", "float") and image.interpretation not in ("lab", "labs", "labq"):
+        raise UnsupportedImage(
+            f"The TIFF has samples of a kind that is not supported ({image.format}): {_EXPECTED_TIFF}"
+        )
+
+
+def opened(path: Path) -> mmap.mmap:
+    """The file mapped into memory for reading, to be used in a `with` block.
+
+    Raises: UnsupportedImage if it is empty, StageFailed if it can't be read.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.seek(0, 2) == 0:
+                raise UnsupportedImage("The file is empty.")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise StageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
+
+
+# ---- making results ----
+
 
 class ResultOptions(Struct, frozen=True):
-    """What a result must be: the SSIMULACRA 2.1 score that it reaches if it is lossy (`target`), how exact the place
-    names in its metadata may be, and the effort to make it small.
+    """What a result must be: the SSIMULACRA 2.1 score that it reaches if it is lossy (`target`), and the effort to make
+    it small.
     """
 
     target: float = TARGETS["web"]
-    keep_location: KeepLocation = KeepLocation.CITY
     effort: Effort = "balanced"
 
 
@@ -59,9 +173,8 @@ class Source(Struct, frozen=True):
 
 
 @contextmanager
-def open_source(path: Path, info: ImageInfo, check_stop: CheckStop, options: ResultOptions) -> Iterator[Source]:
-    """Raises: BrokenImage, StageFailed, and what `check_stop` raises."""
+def open_source(path: Path, picture: Picture, check_stop: CheckStop, options: ResultOptions) -> Iterator[Source]:
+    """The file that was read as `picture`. Raises: StageFailed, and what `check_stop` raises."""
     check_stop()
     with opened(path) as data:
-        read = record.read_record(FORMATS[info.format].container.read_blocks(data), options.keep_location)
-        yield Source(path, info, data, read, options, check_stop)
+        yield Source(path, picture.info, data, picture.record, options, check_stop)

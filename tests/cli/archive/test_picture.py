@@ -27,6 +27,7 @@ from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from tests.support import pictures
+from tests.support.reading import reader_here
 
 KEY = "west wing/red bicycle.JPG"
 JPEG = pictures.jpeg(64, 48)
@@ -51,7 +52,7 @@ class Bench:
         self.tools = Tools(
             REQUEST,
             load({"data_dir": folder / "data", "max_pixels": 10_000, "max_upload_bytes": 100_000}).config,
-            DirectStages(stages, Options(85.0), cast("Workers", None), 60),
+            DirectStages(stages, Options(85.0), cast("Workers", None), reader_here(10_000), 60),
             LocalStore(self.source),
             LocalStore(self.target),
             folder,

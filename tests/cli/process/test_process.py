@@ -19,13 +19,13 @@ import pytest
 from PIL import Image
 
 from imgproc_local.cli.process import batch, output_folder
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.engine import direct as direct_stages
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.remote.tinify_server import tinify_server
 from tests.support import pictures
+from tests.support.reading import probe
 
 FIELDS = [
     "file", "status", "original_filename", "original_size", "optimized_size", "converted_format",
@@ -76,7 +76,7 @@ def test_tiff_and_heic_become_jpeg_and_a_raw_file_is_skipped_by_name(program: Pr
     result = program("process", folder, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".jpg", ".jpg", ".webp", ".webp"]
-    assert "a camera raw file: export it as JPEG or TIFF first" in result.stdout + result.stderr
+    assert "a camera raw file: export it as JPEG first" in result.stdout + result.stderr
     assert "boat.tif: only the first of its 2 pages is processed." in result.stderr
 
 

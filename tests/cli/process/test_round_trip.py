@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import opened
+from imgproc_local.codecs.picture.source import opened
 from imgproc_local.domain.image import Format
 from tests.cli.conftest import Program
 from tests.support import tiny

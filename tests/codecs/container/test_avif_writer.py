@@ -14,11 +14,10 @@ from imgproc_local.codecs import avif
 from imgproc_local.codecs.avif_alpha import MAX_ERROR
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe
 
 TILE = (96, 64)
 

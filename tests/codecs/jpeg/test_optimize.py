@@ -17,7 +17,6 @@ from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import search as jpeg_search
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.picture.decode import to_srgb
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.quality import sample as search
 from imgproc_local.codecs.quality.sample import TARGET_SCORE
 from imgproc_local.codecs.quality.ssimulacra2 import Reference
@@ -25,6 +24,7 @@ from imgproc_local.domain.errors import BrokenImage, StageFailed
 from tests.codecs import pictures
 from tests.codecs.metadata.profiles import MARKERS, OLD_TEXTS, colorants, planted, profile, sampled
 from tests.codecs.operations import MAX_PIXELS, optimized, whole
+from tests.support.reading import probe
 
 
 def score(source: bytes, out: bytes) -> float:

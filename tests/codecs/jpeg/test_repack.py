@@ -16,11 +16,11 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.jpeg import repack as jpeg_repack
 from imgproc_local.codecs.jpeg.repack import repacked
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageTimedOut
 from tests.codecs import pictures
 from tests.codecs.operations import MAX_PIXELS, optimized
 from tests.codecs.pictures import never_stop
+from tests.support.reading import probe
 
 pytest.importorskip("mozjpeg_lossless_optimization")
 

@@ -24,8 +24,6 @@ from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, w
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
@@ -34,6 +32,7 @@ from tests.codecs.metadata.test_odd_places import ultra_hdr
 from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe
 
 MAX_PIXELS = 10**9
 RDF, CORE = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}", "{http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/}"

@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 from PIL import ImageCms
 
-from imgproc_local.codecs.convert import convert_file
-from imgproc_local.codecs.embedded import private_kinds
-from imgproc_local.codecs.external import file_to_send
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.metadata.icc import kept_profile, rewritten
-from imgproc_local.codecs.optimize import encode_file, optimize_file
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format, ScaledSize
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
@@ -24,6 +19,7 @@ from tests.codecs.metadata import profiles
 from tests.codecs.metadata.profiles import MARKERS, PROFILES, planted
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
+from tests.support.reading import convert_file, encode_file, file_to_send, optimize_file, private_kinds, probe
 
 MAX_PIXELS = 10**9
 INTENTS = ("perceptual", "relative", "saturation", "absolute")

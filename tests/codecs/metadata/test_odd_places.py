@@ -21,14 +21,12 @@ from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.container.dropped import dropped_kinds
-from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe, read_embedded
 
 MAX_PIXELS = 10**9
 

@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import iptc, xmp
 from imgproc_local.codecs.metadata.bounds import MAX_TEXT_BYTES, MAX_TEXTS
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.alt_text import reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe, read_embedded
 
 MAX_PIXELS = 10**9
 Make = Callable[..., bytes | None]

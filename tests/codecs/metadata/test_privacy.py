@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import xmp, xmp_fields
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, probe, read_embedded
 
 MAX_PIXELS = 10**9
 MAX_RECORD_BYTES = 1000

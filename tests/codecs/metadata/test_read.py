@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from imgproc_local.codecs.embedded import read_embedded
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
 from tests.faults.floods import packet
+from tests.support.reading import optimize_file, probe, read_embedded
 
 MAX_PIXELS = 10**9
 TIGHT_JPEG = pictures.jpeg_with_metadata(quality=60)

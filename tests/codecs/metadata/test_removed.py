@@ -10,16 +10,14 @@ import msgspec
 import pytest
 
 from imgproc_local.codecs.container import Blocks, avif_writer
-from imgproc_local.codecs.embedded import private_kinds, read_embedded
 from imgproc_local.codecs.metadata.bounds import MAX_IFD_ENTRIES, MAX_IPTC_DATASETS
-from imgproc_local.codecs.optimize import optimize_file
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.metadata import planted
 from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, private_kinds, probe, read_embedded
 
 MAX_PIXELS = 10**9
 GPS, LOCATION, CONTACT, PERSON = Removed.GPS, Removed.LOCATION, Removed.CONTACT, Removed.PERSON

@@ -16,11 +16,7 @@ from msgspec.structs import replace
 from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.embedded import private_kinds, read_embedded
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.decode import thumbnail
-from imgproc_local.codecs.picture.probe import probe
-from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
@@ -42,6 +38,7 @@ from tests.codecs.metadata.planted import (
 )
 from tests.codecs.operations import CONVERT, read_blocks, to_webp
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, private_kinds, probe, read_embedded
 
 MAX_PIXELS = 10**9
 
@@ -177,8 +174,8 @@ def test_the_setting_decides_which_place_names_are_preserved(
     path = pictures.write(tmp_path, source("JPEG"))
     info = probe(path, MAX_PIXELS)
     for data, name in (
-        (optimize_file(path, info, never_stop, ResultOptions(keep_location=keep_location)), "JPEG"),
-        (to_webp(path, info, never_stop, ResultOptions(keep_location=keep_location)), "WEBP"),
+        (optimize_file(path, info, never_stop, keep_location=keep_location), "JPEG"),
+        (to_webp(path, info, never_stop, keep_location=keep_location), "WEBP"),
     ):
         assert data is not None
         found = set(found_in(searchable(data, name)))

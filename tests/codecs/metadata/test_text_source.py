@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
-from imgproc_local.codecs.embedded import private_kinds, read_embedded
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.image import EmbeddedText, Format
 from imgproc_local.domain.result import TextSource, Translation
 from tests.codecs import pictures
@@ -20,6 +17,7 @@ from tests.codecs.metadata.test_alt_texts import stored_packet, texts_in, writte
 from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.operations import to_webp
 from tests.codecs.pictures import never_stop
+from tests.support.reading import optimize_file, private_kinds, probe, read_embedded
 
 MAX_PIXELS = 10**9
 BOAT, BOOT, SHIP = "A red boat on a lake", "Ein rotes Boot auf einem See", "A blue ship in a harbour"

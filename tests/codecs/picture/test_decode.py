@@ -11,11 +11,11 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs.picture import decode
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import StageCancelled, StageTimedOut
 from imgproc_local.domain.image import Pixels
 from tests.codecs import pictures
 from tests.codecs.pictures import never_stop
+from tests.support.reading import probe
 
 MAX_PIXELS = 10**9
 

@@ -11,16 +11,14 @@ import pytest
 import pyvips
 from PIL import Image, UnidentifiedImageError
 
-from imgproc_local.codecs.embedded import read_embedded
-from imgproc_local.codecs.optimize import encode_file, optimize_file
 from imgproc_local.codecs.picture import decode
 from imgproc_local.codecs.picture.errors import translate, translate_errors
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
 from tests.codecs.operations import CONVERT, to_avif, to_webp
 from tests.codecs.pictures import never_stop
+from tests.support.reading import encode_file, optimize_file, probe, read_embedded
 
 LIBRARY_ERRORS = [
     (pyvips.Error("unable to call jpegload", "/data/blobs/ab/cd: premature end of JPEG image"), BrokenImage),

@@ -13,7 +13,6 @@ from PIL import Image
 
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.picture.decode import to_srgb
-from imgproc_local.codecs.picture.probe import probe
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
 from imgproc_local.codecs.quality.search import (
@@ -29,6 +28,7 @@ from imgproc_local.domain.plan import Effort
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
+from tests.support.reading import probe
 
 MAX_PIXELS = 10**9
 CONVERT = {"webp": to_webp, "avif": to_avif}

@@ -1,0 +1,74 @@
+"""Pictures of tests, read as a worker process reads uploads, and results made of them with their record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from imgproc_local.codecs import convert, external, optimize
+from imgproc_local.codecs.metadata.record import embedded
+from imgproc_local.codecs.picture.formats import EVERY_FORMAT, detect, head_of
+from imgproc_local.codecs.picture.source import Picture, read_picture
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, KeepLocation
+from imgproc_local.domain.privacy import Removed
+from imgproc_local.engine.reading import Reader
+
+MAX_PIXELS = 10**10
+
+
+def picture(
+    path: Path,
+    max_pixels: int = MAX_PIXELS,
+    accepted: Sequence[Format] = EVERY_FORMAT,
+    keep_location: KeepLocation = KeepLocation.CITY,
+) -> Picture:
+    """What a file says."""
+    return read_picture(path, detect(head_of(path), accepted), max_pixels, keep_location)
+
+
+class _WorkersHere:
+    """Call functions in this process, in place of `Workers`."""
+
+    def run(self, function: Any, argument: Any, info: ImageInfo, check_stop: CheckStop) -> Any:
+        return function(argument, check_stop)
+
+
+def reader_here(max_pixels: int = MAX_PIXELS) -> Reader:
+    """A reader without worker processes."""
+    workers: Any = _WorkersHere()
+    return Reader(workers, max_pixels, KeepLocation.CITY)
+
+
+def probe(path: Path, max_pixels: int = MAX_PIXELS, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
+    """The properties in the header of a file."""
+    return picture(path, max_pixels, accepted).info
+
+
+def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> EmbeddedMetadata:
+    """The words of a file."""
+    return embedded(picture(path, keep_location=keep_location).record)
+
+
+def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> tuple[Removed, ...]:
+    """The kinds of private data in a file, sorted."""
+    return tuple(sorted(picture(path, keep_location=keep_location).record.removed))
+
+
+def _with_record(make: Any) -> Any:
+    """A function of the codecs that takes a file's `ImageInfo` in place of its `Picture`, and reads the record."""
+
+    def made(
+        path: Path, info: ImageInfo, *args: Any, keep_location: KeepLocation = KeepLocation.CITY, **kw: Any
+    ) -> Any:
+        return make(path, Picture(info, picture(path, keep_location=keep_location).record), *args, **kw)
+
+    return made
+
+
+optimize_file = _with_record(optimize.optimize_file)
+encode_file = _with_record(optimize.encode_file)
+convert_file = _with_record(convert.convert_file)
+file_to_send = _with_record(external.file_to_send)
+checked_result = _with_record(external.checked_result)
