@@ -77,7 +77,7 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
         webp.is_lossless(data)
     elif file_format is Format.TIFF:
         tiff.is_camera_raw(data)
-        tiff.has_alpha(data)
+        tiff.has_mask(data)
     elif file_format is Format.AVIF:
         avif.orientation(data)
         avif.frame_count(data)

@@ -7,24 +7,11 @@ pass over all parts takes less than a second.
 
 from __future__ import annotations
 
-MAX_TIFF_PAGES = 1_000
-"""Pages of a TIFF that are counted; the rest is not read. Only the first is processed."""
-
 MAX_SEGMENTS = 2_000
 """Segments of a JPEG before its picture data, and again within it. A 25 MB file of full segments has about 400."""
 
-MAX_SCANS = 100
-"""Scans of a JPEG. A decoder visits every pixel once for each scan, even if the scan holds no data.
-
-Encoders write 10 (libjpeg) to 14 (mozjpeg); scans for every coefficient of three components would be 192, which no
-known program writes.
-"""
-
 MAX_PICTURES = 16
 """Pictures after the first in a JPEG: previews and a gain map. Further ones are not read."""
-
-MAX_FRAMES = 20_000
-"""Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
 
 MAX_PNG_CHUNKS = 50_000
 """Chunks of a PNG. libpng writes 8 KB into each: 25 MB have 3,200."""
@@ -36,14 +23,11 @@ A block that is damaged or too large counts as `MAX_BLOCK_BYTES`. libvips decomp
 as much memory for it.
 """
 
-MAX_PACKED_TEXTS = 1_000
-"""Compressed texts of a PNG. Source: libpng reads at most 1,000, `PNG_USER_CHUNK_CACHE_MAX`."""
-
 MAX_RAW_PROFILES = 16
 """Texts of a PNG that are searched for EXIF, IPTC or XMP. Further ones are not read."""
 
 MAX_GIF_BLOCKS = 50_000
-"""Blocks of a GIF: `MAX_FRAMES`, each with a graphic control extension, and comments."""
+"""Blocks of a GIF: 20,000 frames, each with a graphic control extension, and comments."""
 
 MAX_GIF_SUB_BLOCKS = 1_000_000
 """Sub-blocks of a GIF. A 25 MB file has about 100,000, because all but the last of a block have 255 bytes."""

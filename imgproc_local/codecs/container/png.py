@@ -29,7 +29,6 @@ TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "discl
 """The specification's keywords for captions and rights; those for software, source device and dates are not read."""
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
-_INFLATE_STEP_BYTES = 1024 * 1024
 
 _RAW_PROFILES = {
     b"xmp": ("xmp",),
@@ -49,7 +48,6 @@ RAW_PROFILES = tuple(name.decode() for name in _RAW_PROFILES)
 
 _HEADER_END = 33
 """The signature and IHDR have this many bytes."""
-_COLOUR_TYPES = (0, 2, 3, 4, 6)
 
 
 class Chunk(Struct, frozen=True):
@@ -202,37 +200,15 @@ def _blocks_under(keyword: bytes) -> tuple[str, ...]:
 
 
 def _text(kind: bytes, rest: bytes, decompress: Callable[[bytes], bytes | None]) -> bytes | None:
-    compressed = _compressed_text(kind, rest)
-    if compressed is not None:
-        return decompress(compressed)
+    """The text after the keyword of a text chunk; None if it is damaged, or `decompress` gives None."""
     if kind == b"tEXt":
         return rest
-    parts = rest[2:].split(b"\0", 2)
-    return parts[2] if len(parts) == 3 else None
-
-
-def _compressed_text(kind: bytes, rest: bytes) -> bytes | None:
-    """The zlib stream after a text's keyword; None if the text is not compressed."""
     if kind == b"zTXt":
-        return rest[1:]
-    if kind != b"iTXt" or rest[:1] != b"\1":
-        return None
+        return decompress(rest[1:])
     parts = rest[2:].split(b"\0", 2)
-    return parts[2] if len(parts) == 3 else None
-
-
-def _inflated_bytes(packed: bytes, limit: int) -> int:
-    """The decompressed size of a zlib stream, up to where it is damaged; counting stops just past `limit`."""
-    stream = zlib.decompressobj()
-    count = 0
-    while packed and count <= limit and not stream.eof:
-        try:
-            count += len(stream.decompress(packed, _INFLATE_STEP_BYTES))
-        except zlib.error:
-            # at most this many bytes were decompressed in this step before the damage
-            return count + _INFLATE_STEP_BYTES
-        packed = stream.unconsumed_tail
-    return count
+    if len(parts) < 3:
+        return None
+    return decompress(parts[2]) if rest[:1] == b"\1" else parts[2]
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:

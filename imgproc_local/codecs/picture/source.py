@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import record
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
@@ -62,7 +63,9 @@ def read_picture(
                 f"The picture may have at most {max_pixels:,} pixels, but has {info.width_px:,} × {info.height_px:,}"
                 f"{frames} = {info.pixels:,}."
             )
-        read = record.read_record(FORMATS[file_format].container.read_blocks(data), keep_location)
+        is_big_tiff = file_format is Format.TIFF and data[2:4] in (b"+\0", b"\0+")
+        blocks = _blocks_of_big_tiff(path) if is_big_tiff else FORMATS[file_format].container.read_blocks(data)
+        read = record.read_record(blocks, keep_location)
         return Picture(info, structs.replace(read, removed=read.removed | dropped_kinds(file_format, data)))
 
 
@@ -89,7 +92,7 @@ def read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
             width_px, height_px = height_px, width_px
     elif file_format is Format.TIFF:
         _require_common_samples(image)
-        has_alpha = has_alpha and tiff.has_alpha(data)
+        has_alpha = has_alpha and not tiff.has_mask(data)
     return ImageInfo(
         file_format,
         width_px,
@@ -100,6 +103,14 @@ def read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
         bits_per_sample=8 if file_format is Format.GIF else _field(image, "bits-per-sample", 8),
         pages=pages if file_format is Format.TIFF else 1,
     )
+
+
+def _blocks_of_big_tiff(path: Path) -> Blocks:
+    image = pyvips.Image.tiffload(os.fsencode(path))
+    fields = ("xmp-data", "iptc-data", "icc-profile-data")
+    found = [bytes(image.get(field)) if image.get_typeof(field) else None for field in fields]
+    xmp, iptc, icc = (block if len(block or b"") <= MAX_BLOCK_BYTES else None for block in found)
+    return Blocks(xmp=xmp, iptc=iptc, icc=icc)
 
 
 def _field(image: pyvips.Image, name: str, default: int) -> int:
