@@ -18,8 +18,8 @@ from imgproc_local.codecs import animation
 from imgproc_local.codecs.avif_alpha import AlphaEncoder
 from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.codecs.picture.complete import decode_complete
 from imgproc_local.codecs.picture.decode import (
+    decode_complete,
     evaluate,
     for_display,
     in_eight_bits,

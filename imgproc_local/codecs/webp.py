@@ -12,8 +12,13 @@ from msgspec import structs
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.picture.complete import decode_complete
-from imgproc_local.codecs.picture.decode import evaluate, for_display, open_upright, to_srgb_if_visually_lossless
+from imgproc_local.codecs.picture.decode import (
+    decode_complete,
+    evaluate,
+    for_display,
+    open_upright,
+    to_srgb_if_visually_lossless,
+)
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample

@@ -18,8 +18,7 @@ from msgspec import structs
 
 from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import png, webp
-from imgproc_local.codecs.picture.complete import decode_complete
-from imgproc_local.codecs.picture.decode import evaluate, in_eight_bits, open_upright, scaled, to_srgb
+from imgproc_local.codecs.picture.decode import decode_complete, evaluate, in_eight_bits, open_upright, scaled, to_srgb
 from imgproc_local.codecs.picture.source import Source, opened
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 

@@ -22,8 +22,13 @@ from imgproc_local.codecs.jpeg.repack import repacked
 from imgproc_local.codecs.jpeg.search import SAMPLE_ONLY_MARGIN, SKIP_IF_OVER_BUDGET, choose, smallest
 from imgproc_local.codecs.metadata.icc import rewritten
 from imgproc_local.codecs.metadata.record import Record, blocks_for, read_record
-from imgproc_local.codecs.picture.complete import decode_complete
-from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, to_srgb_if_visually_lossless
+from imgproc_local.codecs.picture.decode import (
+    decode_complete,
+    evaluate,
+    open_upright,
+    to_srgb,
+    to_srgb_if_visually_lossless,
+)
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.quality.sample import Sample
