@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from imgproc_local.codecs.thumbnail import MAX_SIDE_PX, ThumbnailSource, make_thumbnail
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.engine.thumbnails import MAX_SIDE_PX, ThumbnailSource, make_thumbnail
 from tests.codecs import pictures
 from tests.support.reading import probe
 
@@ -42,7 +42,7 @@ FILES = {
 def thumbnail(folder: Path, data: bytes) -> Image.Image:
     path = pictures.write(folder, data)
     info = probe(path, 10**9)
-    made = Image.open(io.BytesIO(make_thumbnail(ThumbnailSource(os.fsencode(path), info), pictures.never_stop).webp))
+    made = Image.open(io.BytesIO(make_thumbnail(ThumbnailSource(os.fsencode(path), info), pictures.never_stop)))
     assert (made.format, getattr(made, "n_frames", 1)) == ("WEBP", 1)
     assert not {"exif", "icc_profile", "xmp"} & made.info.keys()
     return made

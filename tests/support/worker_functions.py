@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from imgproc_local.codecs.thumbnail import Thumbnail, ThumbnailSource
 from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed
 from imgproc_local.engine.stage import Output, WorkItem
+from imgproc_local.engine.thumbnails import ThumbnailSource
 from imgproc_local.engine.workers import memory_limit_bytes
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
@@ -151,18 +151,18 @@ def find_the_disk_full(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"", format=work.info.format)
 
 
-# ---- in place of `codecs.thumbnail.make_thumbnail` ----
+# ---- in place of `engine.thumbnails.make_thumbnail` ----
 
 
-def crash_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+def crash_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     ctypes.string_at(0)
-    return Thumbnail(b"")
+    return b""
 
 
-def raise_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+def raise_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     raise ValueError("an error in the program")
 
 
-def hang_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> Thumbnail:
+def hang_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     ctypes.PyDLL(None).sleep(1000)
-    return Thumbnail(b"")
+    return b""
