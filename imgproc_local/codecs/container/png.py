@@ -44,8 +44,6 @@ _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
 """The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
 
-RAW_PROFILES = tuple(name.decode() for name in _RAW_PROFILES)
-
 _HEADER_END = 33
 """The signature and IHDR have this many bytes."""
 

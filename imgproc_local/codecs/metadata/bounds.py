@@ -53,9 +53,6 @@ MAX_PUBLISHED_XMP_BYTES = 1024 * 1024
 MAX_IFD_ENTRIES = 512
 """Entries of one IFD of EXIF; cameras write fewer than 100."""
 
-MAX_EXIF_TEXT_BYTES = 64 * 1024
-"""The longest field of EXIF that is read. A JPEG segment can't hold more."""
-
 MAX_IPTC_DATASETS = 4_096
 """Datasets of IPTC-IIM; one keyword takes one."""
 

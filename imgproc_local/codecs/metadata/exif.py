@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import Data, text_of
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_EXIF_TEXT_BYTES, MAX_IFD_ENTRIES
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_IFD_ENTRIES
 
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F
@@ -40,6 +40,9 @@ FIELDS = {
 
 Windows' subject is a line about the whole picture, as a headline is; `dc:subject` are keywords.
 """
+
+MAX_TEXT_BYTES = 64 * 1024
+"""The longest field that is read. A JPEG segment can't hold more."""
 
 TIFF_TAGS = frozenset(
     (*range(269, 274), ORIENTATION, 285, 305, 306, ARTIST, 316, 337, COPYRIGHT, *XP_FIELDS, EXIF_IFD, GPS_IFD, 0xC62F)
@@ -85,7 +88,7 @@ class Ifd(Struct, frozen=True):
     def raw(self, tag: int) -> bytes:
         """The bytes of a field; empty if it is missing, can't be read, holds numbers or is too long."""
         field = self.fields.get(tag)
-        if field is None or field.kind in _NUMBERS or not 0 <= field.end - field.start <= MAX_EXIF_TEXT_BYTES:
+        if field is None or field.kind in _NUMBERS or not 0 <= field.end - field.start <= MAX_TEXT_BYTES:
             return b""
         return self.tiff[field.start : field.end]
 

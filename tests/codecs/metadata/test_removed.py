@@ -26,7 +26,7 @@ THUMBNAIL, COMMENT, OTHER, UNREADABLE = Removed.THUMBNAIL, Removed.COMMENT, Remo
 
 EXIF_KINDS = {
     0x0131: SOFTWARE, 0x0110: CAMERA, 0x0132: DATE, 0xC62F: IDENTIFIER, 0xFE99: OTHER, 0x927C: CAMERA, 0x9286: COMMENT,
-    0xA430: PERSON, 0xA431: IDENTIFIER, 0xA434: CAMERA, 0xA439: SOFTWARE, 0x9003: DATE, 0x8649: OTHER,
+    0xA430: PERSON, 0xA431: IDENTIFIER, 0xA434: CAMERA, 0x9003: DATE, 0x8649: OTHER,
 }  # fmt: skip
 IPTC_KINDS = {10: OTHER, 22: IDENTIFIER, 27: LOCATION, 55: DATE, 65: SOFTWARE, 92: LOCATION, 118: CONTACT}
 XMP_KINDS = {
@@ -234,7 +234,7 @@ PARTS = {
     "JPEG thumbnail resource": (with_resource(0x040C, b"Secret"), THUMBNAIL),
     "JPEG program's resource": (with_resource(0x043A, b"Secret"), SOFTWARE),
     "JPEG resolution resource": (with_resource(0x03ED, b"\0" * 16), None),
-    "JPEG preview in IPTC": (with_iptc(10, b"Secret", 8), THUMBNAIL),
+    "JPEG preview in IPTC": (with_iptc(10, b"Secret", 8), OTHER),
     "PNG date": (png(b"tIME", b"\7\xea\1\1\0\0\0"), DATE),
     "PNG software": (png(b"tEXt", b"Software\0Secret"), SOFTWARE),
     "PNG position": (png(b"tEXt", b"exif:GPSLatitude\x0032/1"), GPS),
