@@ -140,7 +140,14 @@ def unpacked(stored: bytes, keep_location: KeepLocation) -> Record | None:
     return Record(properties, read.icc, read.removed, read.removed_from_texts, read.created, read.camera)
 
 
-def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map_bytes: int | None = None) -> Blocks:
+def blocks_for(
+    record: Record,
+    target: Format,
+    *,
+    orientation: int = 1,
+    gain_map_bytes: int | None = None,
+    can_hold_exif: bool = True,
+) -> Blocks:
     """The blocks that an output of format `target` carries.
 
     `orientation` is the EXIF orientation of the stored pixels, `gain_map_bytes` the length of the gain map after them.
@@ -154,6 +161,7 @@ def blocks_for(record: Record, target: Format, *, orientation: int = 1, gain_map
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
     fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
     exif_block = exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES)
+    exif_block = exif_block if can_hold_exif else None
     stored = exif.read_ifd(exif_block)  # without a text that is too long for it
     in_exif = {name for tag, name in exif.FIELDS.items() if stored.text(tag) == fields.get(tag)}
     if target is not Format.GIF and all(name in in_exif and _is_one_text(written, name) for name in written.properties):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.container.dropped import dropped_kinds
@@ -174,12 +174,13 @@ class Source(Struct, frozen=True):
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
-        container, is_avif = FORMATS[self.info.format].container, self.info.format is Format.AVIF
-        # in an AVIF, the orientation is a property of the item
-        blocks = self.blocks_for(self.info.format, orientation=1 if is_avif else self.info.orientation)
-        if is_avif:  # metadata is replaced in place, so a block of a kind that the file does not have would enlarge it
-            own = container.read_blocks(self.data)
-            blocks = structs.replace(blocks, exif=own.exif and blocks.exif, xmp=own.xmp and blocks.xmp)
+        container = FORMATS[self.info.format].container
+        if self.info.format is not Format.AVIF:
+            blocks = self.blocks_for(self.info.format, orientation=self.info.orientation)
+            return container.with_blocks(self.data, blocks)
+        # metadata is replaced in place, and the orientation is a property of the picture: new EXIF would need more room
+        has_exif = container.read_blocks(self.data).exif is not None
+        blocks = record.blocks_for(self.record, Format.AVIF, can_hold_exif=has_exif)
         return container.with_blocks(self.data, blocks)
 
 

@@ -253,6 +253,27 @@ def test_an_xmp_packet_in_a_uuid_box_is_replaced(tmp_path: Path, *, secret: bool
     assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
 
 
+@pytest.mark.parametrize("block", ["exif", "xmp"])
+def test_the_only_block_of_an_avif_keeps_its_words(tmp_path: Path, block: str) -> None:
+    packet = (
+        f'<rdf:RDF xmlns:rdf="{xmp.RDF[1:-1]}"><rdf:Description xmlns:dc="{xmp.DC[1:-1]}" dc:rights="Example Press"'
+        ' xmlns:exif="http://ns.adobe.com/exif/1.0/" exif:GPSLatitude="SECRET"/></rdf:RDF>'
+    )
+    title = b"Ada\0".decode().encode("utf-16-le")
+    blocks = {
+        "exif": pictures.compact_tiff({0x9C9B: title}, 1, {"maker note": b"SECRET note"}),
+        "xmp": packet.encode(),
+    }
+    source = pictures.saved(pictures.photo(200, 150), "AVIF", quality=30, **{block: blocks[block]})
+    out = optimized_twice(tmp_path, source)
+    assert (b"SECRET" in source, b"SECRET" in out) == (True, False)
+    path = pictures.write(tmp_path, out)
+    found = read_embedded(path, probe(path, MAX_PIXELS))
+    assert (found.copyright, [each.text for each in found.title]) == (
+        (None, ["Ada"]) if block == "exif" else ("Example Press", [])
+    )
+
+
 @pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_IDAT])
 @pytest.mark.parametrize("with_base_offset", [False, True])
 def test_avif_metadata_in_several_extents_is_read_and_cleaned(
