@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
-from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH, MAX_XMP_NODES
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import opened
@@ -89,9 +89,8 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
     edited = xmp.with_properties(packet, properties)
     if edited is None or len(edited) > MAX_XMP_BYTES:
         raise StageFailed(
-            "No texts can be added to the file's XMP: expected well-formed XML without a DOCTYPE, of at most"
-            f" {MAX_XMP_NODES:,} elements and attributes, nested at most {MAX_XMP_DEPTH} deep, and, with the texts,"
-            f" {MAX_XMP_BYTES:,} bytes."
+            "No texts can be added to the file's XMP: expected well-formed XML without a DOCTYPE, nested at most"
+            f" {MAX_XMP_DEPTH} deep and, with the texts, of at most {MAX_XMP_BYTES:,} bytes."
         )
     return edited
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_ICC_TAGS
+from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 
 _SRGB_COLORANTS = {
     b"rXYZ": (0.4361, 0.2225, 0.0139),
@@ -55,6 +55,8 @@ _PARAMETERS = {0: 1, 1: 3, 2: 4, 3: 5, 4: 7}
 """The number of parameters of each type of parametric curve."""
 _D50, _DATE = struct.pack(">3I", 0xF6D6, 0x10000, 0xD32D), struct.pack(">6H", 2000, 1, 1, 0, 0, 0)
 """The illuminant of every profile, and the date that is written into each."""
+_MAX_TAGS = 100
+"""Source: LittleCMS refuses more. The largest profiles have fewer than 40."""
 _HEADER_BYTES = 132
 """The header and the number of tags."""
 
@@ -155,10 +157,10 @@ def _area(one: tuple[float, float], other: tuple[float, float], third: tuple[flo
 
 def _table(profile: bytes) -> dict[bytes, tuple[int, int]]:
     """The offset and size of each tag, the first of its name. One that exceeds the profile counts as absent, and so do
-    all if they are more than `MAX_ICC_TAGS`.
+    all if they are more than `_MAX_TAGS`.
     """
     end, count = struct.unpack_from(">I124xI", profile) if colour_space(profile) else (0, 0)
-    count = min(count, (len(profile) - _HEADER_BYTES) // 12) if count <= MAX_ICC_TAGS else 0
+    count = min(count, (len(profile) - _HEADER_BYTES) // 12) if count <= _MAX_TAGS else 0
     entries = list(struct.iter_unpack(">4sII", profile[_HEADER_BYTES:][: 12 * count]))
     end = min(end, len(profile))
     return {tag: (offset, size) for tag, offset, size in reversed(entries) if offset and 0 < size <= end - offset}

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import text_of
-from imgproc_local.codecs.metadata.bounds import MAX_IPTC_DATASETS, MAX_IPTC_LENGTH_BYTES, MAX_PHOTOSHOP_RESOURCES
 
 CAPTION, SUBLOCATION = 120, 92
 DATASETS = {
@@ -60,10 +59,7 @@ class Datasets(Struct, frozen=True):
 
 
 def from_photoshop(resources: bytes) -> bytes | None:
-    """The datasets in a run of Photoshop image resources, None if there are none.
-
-    Only the first `MAX_PHOTOSHOP_RESOURCES` are read.
-    """
+    """The datasets in a run of Photoshop image resources, None if there are none."""
     found = [resources[start:end] for number, start, end in image_resources(resources) if number == IPTC_RESOURCE]
     return b"".join(found) or None
 
@@ -74,9 +70,7 @@ def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
     The end is not checked: that of the last resource may lie behind the run.
     """
     at = 0
-    for _ in range(MAX_PHOTOSHOP_RESOURCES):
-        if at + 12 > len(resources) or resources[at : at + 4] not in _SIGNATURES:
-            return
+    while at + 12 <= len(resources) and resources[at : at + 4] in _SIGNATURES:
         (number,) = struct.unpack(">H", resources[at + 4 : at + 6])
         name_bytes = resources[at + 6] + 1
         at += 6 + name_bytes + name_bytes % 2
@@ -96,23 +90,21 @@ def to_photoshop(datasets: bytes) -> bytes:
 
 
 def read(block: bytes | None) -> Datasets:
-    """The datasets of a block, at most `MAX_IPTC_DATASETS`.
+    """The datasets of a block.
 
     Texts are decoded as UTF-8 or, where that fails, as Windows-1252, whatever dataset 1:90 declares.
     """
     block, at = block or b"", 0
     texts: dict[int, list[str]] = {}
     stored = set()
-    for _ in range(MAX_IPTC_DATASETS):
-        if at + 5 > len(block) or block[at] != 0x1C:
-            break
+    while at + 5 <= len(block) and block[at] == 0x1C:
         record, number, size = struct.unpack_from(">BBH", block, at + 1)
         start = at + 5
         if size & 0x8000:  # an extended dataset: the other bits are the number of bytes that hold the length
             length_bytes = size & 0x7FFF
             size = int.from_bytes(block[start : start + length_bytes], "big")
             start += length_bytes
-            if length_bytes > MAX_IPTC_LENGTH_BYTES:
+            if length_bytes > 4:  # IIM 4.2, 1.5(c): enough for every size below 4 GB
                 break
         if start + size > len(block):
             break

@@ -31,9 +31,7 @@ from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.bounds import (
     MAX_BLOCK_BYTES,
     MAX_CLEANED_CHARACTERS,
-    MAX_CLEANED_TEXTS,
-    MAX_MERGED_VALUES,
-    MAX_PUBLISHED_XMP_BYTES,
+    MAX_XMP_BYTES,
 )
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
@@ -156,7 +154,7 @@ def blocks_for(
     is_jpeg = target is Format.JPEG
     elements = xmp.fitting(
         xmp_fields.ordered(record.properties, gain_map_bytes=gain_map_bytes),
-        _MAX_JPEG_XMP_BYTES if is_jpeg else MAX_PUBLISHED_XMP_BYTES,
+        _MAX_JPEG_XMP_BYTES if is_jpeg else MAX_XMP_BYTES,
     )
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
     fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
@@ -218,7 +216,7 @@ def embedded(record: Record) -> EmbeddedMetadata:
 
 
 class _TextCleaner:
-    """Cleans the texts of one file, up to `MAX_CLEANED_TEXTS` and `MAX_CLEANED_CHARACTERS`; further ones become empty.
+    """Cleans the texts of one file, up to `MAX_CLEANED_CHARACTERS`; further ones become empty.
 
     A text that several blocks hold counts once, so that a result, which repeats some in EXIF and IPTC, is read as a
     whole. `removed` are the kinds of what was removed from them, `dropped` those of whole texts that are no captions.
@@ -227,7 +225,7 @@ class _TextCleaner:
     def __init__(self) -> None:
         self.removed: set[Removed] = set()
         self.dropped: set[Removed] = set()
-        self._texts_left, self._characters_left = MAX_CLEANED_TEXTS, MAX_CLEANED_CHARACTERS
+        self._characters_left = MAX_CLEANED_CHARACTERS
         self._cleaned: dict[tuple[str, bool], str] = {}
 
     def of(self, name: str) -> Callable[[str], str]:
@@ -236,9 +234,8 @@ class _TextCleaner:
 
     def __call__(self, text: str, *, keep_sentences: bool = False) -> str:
         if (text, keep_sentences) not in self._cleaned:
-            self._texts_left -= bool(text)
             self._characters_left -= min(len(text), MAX_TEXT_CHARACTERS)
-            if self._texts_left < 0 or self._characters_left < 0:
+            if self._characters_left < 0:
                 self.removed.add(Removed.UNREADABLE)
                 return ""
             cleaned = clean_text(text, keep_sentences=keep_sentences)
@@ -305,7 +302,7 @@ def _missing(texts: Iterable[str], others: Iterable[EmbeddedText], *, whole: boo
 
     A text that is a part of another is in it: programs cut long texts for IPTC. They also replace letters that are not
     ASCII by question marks, so a text with such marks is compared by its other letters. With `whole`, only equal texts
-    are compared, as many as there are; otherwise at most `MAX_MERGED_VALUES` others, later ones are left out.
+    are compared, as many as there are; otherwise at most 64 others, because each is compared with each.
     """
     present, missing = [_comparable(text) for text in texts], []
     if whole:
@@ -315,7 +312,7 @@ def _missing(texts: Iterable[str], others: Iterable[EmbeddedText], *, whole: boo
                 known.add(key)
                 missing.append(entry)
         return missing
-    for entry in list(others)[:MAX_MERGED_VALUES]:
+    for entry in list(others)[:64]:
         text = _comparable(entry.text)
         is_lossy, letters = "?" in text, _ascii_letters(text)
         if not any(text in each or (is_lossy and letters in _ascii_letters(each)) for each in present):

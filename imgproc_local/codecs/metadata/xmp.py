@@ -1,7 +1,7 @@
 """Parses and writes XMP packets.
 
 Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, or has a
-DOCTYPE, without which no entities can be expanded. Elements that exceed the bounds of depth and number are skipped.
+DOCTYPE, without which no entities can be expanded. Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
 Source: ISO 16684-1.
 """
 
@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH, MAX_XMP_NODES
+from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH
 from imgproc_local.domain.image import EmbeddedText
 
 RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
@@ -70,8 +70,8 @@ Properties = dict[str, Element]
 class Packet(Struct, frozen=True):
     """The top-level properties of a packet by qualified name; those written as attributes are elements here, too.
 
-    `is_complete` is False where parts of the packet or its extension are missing: elements that exceed a bound, or all
-    of one that is damaged.
+    `is_complete` is False where parts of the packet or its extension are missing: elements that are nested too deep, or
+    all of one that is damaged.
     """
 
     properties: Properties
@@ -136,8 +136,8 @@ def _outside_properties(root: ET.Element | None) -> Iterator[ET.Element]:
             unvisited += reversed(element)
 
 
-class _BoundedBuilder(ET.TreeBuilder):
-    """Builds a tree without the elements that exceed the bounds; `is_complete` is False if there are any.
+class _Builder(ET.TreeBuilder):
+    """Builds a tree without the elements that are nested too deep; `is_complete` is False if there are any.
 
     `prefixes` are those that the packet declares, by namespace in braces.
     """
@@ -146,29 +146,22 @@ class _BoundedBuilder(ET.TreeBuilder):
         super().__init__()
         self.is_complete = True
         self.prefixes: dict[str, str] = {}
-        self._depth = self._nodes = self._skipped_depth = 0
+        self._depth = 0
 
     def start_ns(self, prefix: str, uri: str, /) -> None:
         self.prefixes.setdefault(f"{{{uri}}}", prefix)
 
     def start(self, tag: str, attributes: dict[str, str], /) -> Any:
-        self._nodes += 1 + len(attributes)
-        if self._skipped_depth or self._depth == MAX_XMP_DEPTH or self._nodes > MAX_XMP_NODES:
-            self.is_complete = False
-            self._skipped_depth += 1
-            return None
         self._depth += 1
-        return super().start(tag, attributes)
+        self.is_complete &= self._depth <= MAX_XMP_DEPTH
+        return super().start(tag, attributes) if self._depth <= MAX_XMP_DEPTH else None
 
     def end(self, tag: str, /) -> Any:
-        if self._skipped_depth:
-            self._skipped_depth -= 1
-            return None
         self._depth -= 1
-        return super().end(tag)
+        return super().end(tag) if self._depth < MAX_XMP_DEPTH else None
 
     def data(self, text: str, /) -> None:
-        if not self._skipped_depth:
+        if self._depth <= MAX_XMP_DEPTH:
             super().data(text)
 
 
@@ -187,9 +180,9 @@ def _decoded(packet: bytes) -> str | None:
     return text.partition("?>")[2] if text.startswith("<?xml") else text
 
 
-def _tree(packet: bytes) -> tuple[ET.Element | None, _BoundedBuilder]:
+def _tree(packet: bytes) -> tuple[ET.Element | None, _Builder]:
     """The root element, None if the packet can't be parsed, and what built it."""
-    text, builder = _decoded(packet), _BoundedBuilder()
+    text, builder = _decoded(packet), _Builder()
     if text is None:
         return None, builder
     try:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_DEPTH, MAX_PUBLISHED_XMP_NODES
+from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_NODES
 from imgproc_local.codecs.metadata.xmp import (
     ALT_TEXT,
     ALT_TEXT_SOURCE,
@@ -139,7 +139,7 @@ def published(
     for name, element in properties.items():
         if rank(name) is not None:
             copier.clean = clean_of(name)
-            copies.append(copier.copy(element, MAX_PUBLISHED_XMP_DEPTH))
+            copies.append(copier.copy(element))
     return [copy for copy in copies if copy is not None], copier.nodes_left >= 0
 
 
@@ -174,9 +174,9 @@ class _Copier(Struct):
     keep_location: KeepLocation
     nodes_left: int = MAX_PUBLISHED_XMP_NODES
 
-    def copy(self, element: ET.Element, depth: int) -> ET.Element | None:
+    def copy(self, element: ET.Element) -> ET.Element | None:
         """A copy of only what may be published; None where nothing of the content is left."""
-        if depth == 0 or self.nodes_left < 0 or not self._may_be_published(element.tag):
+        if self.nodes_left < 0 or not self._may_be_published(element.tag):
             return None
         self.nodes_left -= 1 + len(element.attrib)
         if self.nodes_left < 0:
@@ -191,7 +191,7 @@ class _Copier(Struct):
         text = (element.text or "").strip()
         copy.text = _clean_value(element.tag, text, self.clean) or None
         for child in element:
-            inner = self.copy(child, depth - 1)
+            inner = self.copy(child)
             if inner is not None:
                 copy.append(inner)
         has_content = copy.text or len(copy) or not set(copy.attrib) <= MARKS
