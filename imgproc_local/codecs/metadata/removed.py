@@ -28,7 +28,7 @@ _KINDS = {
         Removed.COMMENT: "usercomment imagedescription label notes caption warning",
         Removed.IDENTIFIER: "serialnumber documentid instanceid uniqueid guid identifier filename transactionid digest"
         " transmissionreference projectreference jobid",
-        Removed.LOCATION: "location",
+        Removed.LOCATION: "sublocation locationname locationcode contentlocation",
         Removed.DATE: "date timestamp create modify creation subsectime offsettime",
         Removed.CAMERA: "makernote make model lens exif tiff microsoftphoto dji.com photo/1.0/",
     }.items()
@@ -116,9 +116,9 @@ def _add_exif(found: Kinds, blocks: Blocks) -> None:
 
     tiff = blocks.tiff or blocks.exif or b""
     main, shot, position = (exif.read_ifd(tiff, pointer) for pointer in (None, exif.EXIF_IFD, exif.GPS_IFD))
-    named = [(tag, field) for tag, field in main.fields.items() if not blocks.tiff or tag in exif.TIFF_TAGS]
-    for tag, field in [*named, *shot.fields.items()]:
-        size, kind = field.end - field.start, kind_of(TAGS.get(tag, ""))
+    about = [("", tag, field) for tag, field in main.fields.items() if not blocks.tiff or tag in exif.TIFF_TAGS]
+    for prefix, tag, field in [*about, *(("exif:", *each) for each in shot.fields.items())]:
+        size, kind = field.end - field.start, kind_of(prefix + TAGS[tag]) if tag in TAGS else Removed.OTHER
         if tag in exif.FIELDS and not 0 <= size <= exif.MAX_TEXT_BYTES:
             found.add(Removed.UNREADABLE)
         if tag in exif.FIELDS or tag == exif.GPS_IFD or (kind is None and size <= _MAX_TECHNICAL_BYTES):
