@@ -16,10 +16,7 @@ from imgproc_local.codecs.container import Blocks, Data, avif_known, unpack
 from imgproc_local.codecs.container.bounds import (
     MAX_BOXES,
     MAX_CHUNK_OFFSETS,
-    MAX_CONTAINER_BOXES,
-    MAX_ITEM_NAME_BYTES,
     MAX_ITEMS,
-    MAX_METADATA_ITEMS,
     MAX_TRACKS,
 )
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
@@ -66,8 +63,6 @@ class Extent(Struct, frozen=True):
 
 
 Range = tuple[int, int]
-Field = tuple[int, bytes]
-"""Bytes and their position in the file."""
 
 
 class Item(Struct):
@@ -256,7 +251,8 @@ def items(data: Data, meta: Box) -> list[Item]:
     names = _find(data, meta, b"iinf")
     if table is None or names is None:
         return []
-    found = {item.id: item for item in _locations(data, table)}
+    listed = list(_locations(data, table))
+    found = {item.id: item for item in listed}
     idat = _find(data, meta, b"idat")
     for item in found.values():
         if item.in_idat and idat is not None:
@@ -265,11 +261,14 @@ def items(data: Data, meta: Box) -> list[Item]:
                 structs.replace(each, offset=each.offset + idat.body, base=each.base + idat.body)
                 for each in item.extents
             ]
-    for box, number, at in _names(data, names):
+    named = list(_names(data, names))
+    if len(found) < len(listed) or len({number for _, number, _ in named}) < len(named):
+        raise BrokenImage("The file is damaged: its tables list an item twice.")
+    for box, number, at in named:
         if number in found:
             found[number].kind, found[number].kind_at = data[at : at + 4], at
             if found[number].kind == b"mime":
-                texts = data[at + 4 : min(box.end, at + 4 + MAX_ITEM_NAME_BYTES)].split(b"\0", 2)
+                texts = data[at + 4 : box.end].split(b"\0", 2)
                 found[number].content_type = texts[1] if len(texts) > 1 else b""
     return list(found.values())
 
@@ -323,10 +322,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
 def metadata_items(data: Data) -> list[tuple[str, Item]]:
     """The items of metadata whose extents all lie in the file, each after its name: `exif` or `xmp`."""
     named = [(_metadata_name(item), item) for item in _all_items(data) if _has_valid_extents(data, item)]
-    found = [(name, item) for name, item in named if name is not None]
-    if len(found) > MAX_METADATA_ITEMS:
-        raise BrokenImage(f"The file has more than {MAX_METADATA_ITEMS} items of metadata.")
-    return found
+    return [(name, item) for name, item in named if name is not None]
 
 
 def _metadata_name(item: Item) -> str | None:
@@ -548,110 +544,84 @@ def blanked(data: Data, is_kept: Callable[[str, Item], bool] = lambda _name, _it
 
     Of the items of metadata, those remain for whose name and item `is_kept` is true. Raises: BrokenImage.
     """
-    fields, extents = _needed(data, is_kept)
     out = bytearray(len(data))
-    for start, end in extents:
-        out[start:end] = data[start:end]
-    for position, field in fields:
-        out[position : position + len(field)] = field
+    _keep_children(data, out, Box(b"", 0, 0, len(data)), is_kept)
     return bytes(out)
 
 
 def picture_bytes(data: Data) -> int:
-    """The number of bytes that readers need, without metadata and a profile. Raises: BrokenImage."""
-    fields, extents = _needed(data, lambda _name, _item: False)
-    is_needed = bytearray(len(data))
-    for start, end in [*extents, *((position, position + len(field)) for position, field in fields)]:
-        is_needed[start:end] = b"\1" * len(is_needed[start:end])
-    return is_needed.count(1) - len(read_blocks(data).icc or b"")
+    """The size of a file of only the coded pictures, of which encoders write 300 bytes of description."""
+    return 300 + sum(each.length for item in picture_items(data) for each in item.extents)
 
 
-def _needed(data: Data, is_kept: Callable[[str, Item], bool]) -> tuple[list[Field], list[Range]]:
-    """The fields of boxes that readers need, and the ranges of coded pictures and of the metadata that is kept."""
-    fields: list[Field] = []
-    extents: list[Range] = []
-    for parent, children in _parents(data):
-        for box, content in children:
-            fields += _box_fields(data, box, content)
-            if box.kind == b"trak" and content is not None:
-                extents += _frames(data, box)
-        if parent.kind == b"meta":
-            extents += _add_items(data, parent, is_kept, fields)
-    return fields, extents
+def _write(out: bytearray, at: int, content: bytes) -> None:
+    out[at : at + len(content)] = content
 
 
-def _parents(data: Data) -> Iterator[tuple[Box, list[tuple[Box, bytes | None]]]]:
-    """The file and the known boxes that hold others, with these; the body of a box begins where they do.
-
-    After each box that readers need come its fields, after another None. Raises: BrokenImage.
-    """
-    unvisited = [Box(b"", 0, 0, len(data))]
-    for _ in range(MAX_CONTAINER_BOXES):
-        if not unvisited:
-            return
-        parent, children = unvisited.pop(), []
-        seen: set[bytes] = set()
-        for box in boxes(data, parent.body, parent.end):
-            is_known = box.kind in avif_known.CHILDREN[parent.kind] and box.kind not in seen - avif_known.REPEATED
-            if box.kind == b"trak":
-                handler = _find(data, box, b"mdia", b"hdlr")
-                is_known &= handler is not None and data[handler.body + 8 : handler.body + 12] in avif_known.HANDLERS
-            seen.add(box.kind)
-            is_long = box.kind in avif_known.CHILDREN or box.kind == b"mdat"
-            end = min(box.end, box.body + avif_known.MAX_FIELDS_BYTES) if is_long else box.end
-            content = avif_known.fields(box.kind, data[box.body : end]) if is_known else None
-            children.append((box, content))
-            if content is not None and box.kind in avif_known.CHILDREN:
-                unvisited.append(structs.replace(box, body=box.body + len(content)))
-        yield parent, children
-    raise BrokenImage(f"The file has more than {MAX_CONTAINER_BOXES} boxes that hold others.")
+def _keep_box(data: Data, out: bytearray, box: Box, content: bytes | None) -> None:
+    """Writes the header of a box and its known content. If that is None, the box becomes free space."""
+    _write(out, box.start, data[box.start : box.body])
+    _write(out, *((box.start + 4, b"free") if content is None else (box.body, content)))
 
 
-def _box_fields(data: Data, box: Box, content: bytes | None) -> list[Field]:
-    """The header of a box and its known content. If that is None, the header is that of free space."""
-    head = (box.start, data[box.start : box.body])
-    return [head, (box.start + 4, b"free") if content is None else (box.body, content)]
+def _keep_children(data: Data, out: bytearray, parent: Box, is_kept: Callable[[str, Item], bool]) -> None:
+    """Writes the known boxes in a box whose body begins with them, and what is known in these."""
+    seen: set[bytes] = set()
+    for box in boxes(data, parent.body, parent.end):
+        is_known = box.kind in avif_known.CHILDREN[parent.kind] and box.kind not in seen - avif_known.REPEATED
+        if box.kind == b"trak":
+            handler = _find(data, box, b"mdia", b"hdlr")
+            is_known &= handler is not None and data[handler.body + 8 : handler.body + 12] in avif_known.HANDLERS
+        seen.add(box.kind)
+        content = avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None
+        _keep_box(data, out, box, content)
+        if content is not None and box.kind in avif_known.CHILDREN:
+            _keep_children(data, out, structs.replace(box, body=box.body + len(content)), is_kept)
+        for start, end in _frames(data, box) if is_known and box.kind == b"trak" else ():
+            _write(out, start, data[start:end])
+    if parent.kind == b"meta":
+        _keep_items(data, out, parent, is_kept)
 
 
-def _add_items(data: Data, meta: Box, is_kept: Callable[[str, Item], bool], fields: list[Field]) -> list[Range]:
-    """Adds the known fields of a meta box's tables of items; the ranges of the items' content."""
+def _keep_items(data: Data, out: bytearray, meta: Box, is_kept: Callable[[str, Item], bool]) -> None:
+    """Writes the known items of a meta box: their names, places, content, references and properties."""
     tables = {box.kind: box for box in reversed(list(boxes(data, meta.body, meta.end)))}
     names, places, idat = tables.get(b"iinf"), tables.get(b"iloc"), tables.get(b"idat")
     if names is None or places is None:
-        return []
+        return
     stored = {item.id: item for item in items(data, meta)}
-    known: dict[int, Item | None] = {}
+    known: set[int] = set()
     for box in boxes(data, names.body + (8 if _byte(data, names) else 6), names.end, MAX_ITEMS):
-        fields += _box_fields(data, box, None)
+        _keep_box(data, out, box, None)
     for box, number, at in _names(data, names):
         kind, item = data[at : at + 4], stored.get(number)
-        name = _metadata_name(item) if item and item.kind_at == at and _has_valid_extents(data, item) else None
+        name = _metadata_name(item) if item and _has_valid_extents(data, item) else None
         entry = b"free"
         if kind in avif_known.ITEMS or (item and name and is_kept(name, item)):
-            known[number] = item
-            entry = (
-                kind + avif_known.name(data[at + 4 : box.end]) + b"\0" + (XMP_TYPE + b"\0" if name == "xmp" else b"")
-            )
-        fields.append((box.start, (data[box.start : at] + entry)[: box.end - box.start]))
-    extents: list[Range] = []
-    listed = list(_locations(data, places))
-    fields.append((places.body, data[places.body : listed[-1].entry[2] if listed else places.body]))
-    for place in listed:
-        (start, count_at, end), item = place.entry, known.get(place.id)
-        if item is None or item.entry != place.entry:
-            fields += [(start, bytes(count_at - start)), (count_at + 2, bytes(end - count_at - 2))]
-        elif item.in_file or item.origin:
-            extents += [(each.offset, each.offset + each.length if each.length else len(data)) for each in item.extents]
-    if idat and not any(item and item.in_idat for item in known.values()):
-        fields.append((idat.start + 4, b"free"))
+            known.add(number)
+            content_type = XMP_TYPE + b"\0" if name == "xmp" else b""
+            entry = kind + avif_known.name(data[at + 4 : box.end]) + b"\0" + content_type
+        _write(out, box.start, (data[box.start : at] + entry)[: box.end - box.start])
+    _write(out, places.body, data[places.body : max((item.entry[2] for item in stored.values()), default=places.end)])
+    for item in stored.values():
+        start, count_at, end = item.entry
+        if item.id not in known:
+            _write(out, start, bytes(count_at - start))
+            _write(out, count_at + 2, bytes(end - count_at - 2))
+            continue
+        for each in item.extents if item.in_file or item.origin else ():
+            stop = each.offset + each.length if each.length else len(data)
+            _write(out, each.offset, data[each.offset : stop])
+    if idat and not any(stored[number].in_idat for number in known & stored.keys()):
+        _write(out, idat.start + 4, b"free")
     for table in (tables.get(b"iref"), tables.get(b"grpl")):
-        fields += _reference_fields(data, table, known.keys()) if table else ()
-    fields += _property_fields(data, meta, known.keys())
-    return extents
+        if table:
+            _keep_references(data, out, table, known)
+    _keep_properties(data, out, meta, known)
 
 
-def _reference_fields(data: Data, table: Box, ids: Set[int]) -> Iterator[Field]:
-    """The references between items, or the groups of items. Others become references of one item to itself."""
+def _keep_references(data: Data, out: bytearray, table: Box, ids: Set[int]) -> None:
+    """Writes the references between items, or the groups of items. Others become references of one item to itself."""
     layout, known, start = "III", avif_known.GROUPS, table.body
     if table.kind == b"iref":
         layout, known, start = "IH" if _byte(data, table) else "HH", avif_known.REFERENCES, table.body + 4
@@ -665,22 +635,22 @@ def _reference_fields(data: Data, table: Box, ids: Set[int]) -> Iterator[Field]:
         values = unpack(whole, data, box.body, "item references", box.end)
         numbers = {*values[len(layout) :], *values[: 3 - len(layout)]}  # a group has a number of its own
         is_known = box.kind in known and numbers <= ids
-        yield from _box_fields(data, box, struct.pack(whole, *values) if is_known else None)
+        _keep_box(data, out, box, struct.pack(whole, *values) if is_known else None)
         if not is_known:  # libavif reads it whatever its type is
-            yield box.body, struct.pack(whole, *[one] * (len(layout) - 1), count, *[one] * count)
+            _write(out, box.body, struct.pack(whole, *[one] * (len(layout) - 1), count, *[one] * count))
 
 
-def _property_fields(data: Data, meta: Box, ids: Set[int]) -> Iterator[Field]:
-    """The properties of these items, and the tables that say which item has which."""
+def _keep_properties(data: Data, out: bytearray, meta: Box, ids: Set[int]) -> None:
+    """Writes the properties of these items, and the tables that say which item has which."""
     holder, store = _find(data, meta, b"iprp"), _find(data, meta, b"iprp", b"ipco")
     if holder is None or store is None:
         return
     used = {box.start for owner, own in properties(data, meta).items() if owner in ids for box in own}
     for box in boxes(data, store.body, store.end, MAX_ITEMS):
         is_known = box.kind in avif_known.PROPERTIES and box.start in used
-        yield from _box_fields(data, box, avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None)
+        _keep_box(data, out, box, avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None)
     for owner, (at, start, end), _ in _associations(data, holder):
-        yield at, data[at : end if owner in ids else start]
+        _write(out, at, data[at : end if owner in ids else start])
 
 
 def _frames(data: Data, track: Box) -> list[Range]:

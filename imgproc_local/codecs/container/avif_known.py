@@ -31,8 +31,6 @@ CHILDREN = {
 """The boxes in a box, by its type."""
 REPEATED = _kinds("mdat trak ipma av01 colr")
 """Boxes of which readers use all. Of other boxes of a type they use the first."""
-MAX_FIELDS_BYTES = 96
-"""The fields of boxes with `CHILDREN` are shorter, and `mdat` has none."""
 
 PROPERTIES = _kinds(
     "ispe pixi av1C colr auxC irot imir clap pasp clli mdcv cclv amve a1op a1lx lsel rloc iscl reve ndwt hvcC lhvC"

@@ -41,9 +41,6 @@ MAX_CHUNKS_IN_FRAME = 8
 MAX_BOXES = 1_000
 """Boxes in one box of an AVIF; a list of items or of their properties may be longer."""
 
-MAX_CONTAINER_BOXES = 250
-"""Boxes of an AVIF whose children are read: each of `MAX_TRACKS` has 13, and the file five."""
-
 MAX_ITEMS = 16_384
 """Items of an AVIF and their extents, and entries of its property table.
 
@@ -52,12 +49,6 @@ A grid has one item per tile. Source: libheif's security limits allow 1,000 item
 
 MAX_TRACKS = 16
 """Tracks of an AVIF; an animation with alpha has two."""
-
-MAX_METADATA_ITEMS = 2 * (1 + MAX_TRACKS)
-"""Items of metadata in an AVIF: EXIF and XMP of the file and of each track."""
-
-MAX_ITEM_NAME_BYTES = 1024
-"""Bytes of an item's name and content type; the rest is not read."""
 
 MAX_CHUNK_OFFSETS = 100_000
 """Entries in the chunk offset tables of an AVIF, which give the positions of its frames."""
