@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import Data, text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_IFD_ENTRIES
 
@@ -24,22 +23,8 @@ COPYRIGHT = 0x8298
 EXIF_IFD = 0x8769
 GPS_IFD = 0x8825
 DATE_TIME_ORIGINAL = 0x9003
-XP_TITLE, XP_COMMENT, XP_AUTHOR, XP_KEYWORDS, XP_SUBJECT = XP_FIELDS = range(0x9C9B, 0x9CA0)
-
-FIELDS = {
-    IMAGE_DESCRIPTION: xmp.DC + "description",
-    ARTIST: xmp.DC + "creator",
-    COPYRIGHT: xmp.DC + "rights",
-    XP_TITLE: xmp.DC + "title",
-    XP_COMMENT: xmp.DC + "description",
-    XP_AUTHOR: xmp.DC + "creator",
-    XP_KEYWORDS: xmp.DC + "subject",
-    XP_SUBJECT: xmp.PHOTOSHOP + "Headline",
-}
-"""The fields of IFD0 whose words are preserved, and the XMP properties of the same meaning.
-
-Windows' subject is a line about the whole picture, as a headline is; `dc:subject` are keywords.
-"""
+XP_FIELDS = range(0x9C9B, 0x9CA0)
+"""Windows' title, comment, author, keywords and subject."""
 
 MAX_TEXT_BYTES = 64 * 1024
 """The longest field that is read. A JPEG segment can't hold more."""

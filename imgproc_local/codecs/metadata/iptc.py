@@ -11,32 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.blocks import text_of
-
-CAPTION, SUBLOCATION = 120, 92
-DATASETS = {
-    5: xmp.DC + "title",
-    CAPTION: xmp.DC + "description",
-    116: xmp.DC + "rights",
-    80: xmp.DC + "creator",
-    25: xmp.DC + "subject",
-    105: xmp.PHOTOSHOP + "Headline",
-    110: xmp.PHOTOSHOP + "Credit",
-    115: xmp.PHOTOSHOP + "Source",
-    40: xmp.PHOTOSHOP + "Instructions",
-    85: xmp.PHOTOSHOP + "AuthorsPosition",
-    122: xmp.PHOTOSHOP + "CaptionWriter",
-    90: xmp.PHOTOSHOP + "City",
-    95: xmp.PHOTOSHOP + "State",
-    101: xmp.PHOTOSHOP + "Country",
-    100: xmp.CORE + "CountryCode",
-    SUBLOCATION: xmp.CORE + "Location",
-}
-"""The datasets of record 2 that are preserved, and the XMP properties of the same meaning.
-
-Source: IPTC Photo Metadata Standard, mapping guidelines.
-"""
 
 _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""

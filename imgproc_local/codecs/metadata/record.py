@@ -41,19 +41,6 @@ from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_tex
 
 _CREATOR, _RIGHTS, _DESCRIPTION, _SUBJECT = (xmp.DC + name for name in ("creator", "rights", "description", "subject"))
 _CREDIT = xmp.PHOTOSHOP + "Credit"
-TEXT_NAMES = {
-    "title": xmp.DC + "title",
-    "author": _CREATOR,
-    "description": _DESCRIPTION,
-    "comment": _DESCRIPTION,
-    "copyright": _RIGHTS,
-    "disclaimer": xmp.RIGHTS + "UsageTerms",
-}
-"""The keywords of PNG texts, and `comment` for those of a GIF, with the XMP properties of the same meaning.
-
-Source: W3C PNG specification, third edition, 11.3.3.1.
-"""
-
 _ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", _DESCRIPTION, _RIGHTS, xmp.RIGHTS + "UsageTerms")
 _JOINED = {_RIGHTS: "; ", _CREDIT: "; "}
@@ -157,14 +144,16 @@ def blocks_for(
         _MAX_JPEG_XMP_BYTES if is_jpeg else MAX_XMP_BYTES,
     )
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
-    fields = {tag: "; ".join(written.texts(name)) for tag, name in exif.FIELDS.items() if tag < exif.XP_TITLE}
+    fields = {
+        tag: "; ".join(written.texts(name)) for tag, name in xmp_fields.EXIF_FIELDS.items() if tag not in exif.XP_FIELDS
+    }
     exif_block = exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES)
     exif_block = exif_block if can_hold_exif else None
     stored = exif.read_ifd(exif_block)  # without a text that is too long for it
-    in_exif = {name for tag, name in exif.FIELDS.items() if stored.text(tag) == fields.get(tag)}
+    in_exif = {name for tag, name in xmp_fields.EXIF_FIELDS.items() if stored.text(tag) == fields.get(tag)}
     if target is not Format.GIF and all(name in in_exif and _is_one_text(written, name) for name in written.properties):
         return Blocks(exif_block, None, None, record.icc)  # EXIF alone says it in a third of the bytes
-    datasets = [(number, text) for number, name in iptc.DATASETS.items() for text in written.texts(name)]
+    datasets = [(number, text) for number, name in xmp_fields.IPTC_DATASETS.items() for text in written.texts(name)]
     return Blocks(exif_block, xmp.write(elements), iptc.write(datasets) if is_jpeg else None, record.icc)
 
 
@@ -258,14 +247,14 @@ def _texts_beside_xmp(
             found.setdefault(name, []).append(EmbeddedText(words, language))
 
     for number, texts in iptc.read(blocks.iptc).texts.items():
-        name = iptc.DATASETS.get(number)
+        name = xmp_fields.IPTC_DATASETS.get(number)
         if name is not None and xmp_fields.is_allowed_place(name, keep_location):
             for text in texts:
                 add(name, text)
     for block in blocks.texts:
-        add(TEXT_NAMES[block.keyword], block.text, block.language, is_comment=block.keyword == "comment")
+        add(xmp_fields.TEXT_NAMES[block.keyword], block.text, block.language, is_comment=block.keyword == "comment")
     main = exif.read_ifd(blocks.tiff or blocks.exif)
-    for tag, name in exif.FIELDS.items():
+    for tag, name in xmp_fields.EXIF_FIELDS.items():
         for text in main.text(tag).split(";") if name in _ARRAYS else [main.text(tag)]:
             add(name, text)
     return found

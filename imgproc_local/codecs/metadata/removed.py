@@ -35,8 +35,9 @@ _KINDS = {
 }
 """Parts of the names of fields in lower case. The kind of a field is the first with a part that its name contains."""
 
+_SUBLOCATION = 92
 _IPTC_KINDS = {
-    **dict.fromkeys((26, 27, iptc.SUBLOCATION), Removed.LOCATION),
+    **dict.fromkeys((26, 27, _SUBLOCATION), Removed.LOCATION),
     **dict.fromkeys((30, 35, 37, 38, 47, 55, 60, 62, 63), Removed.DATE),
     **dict.fromkeys((65, 70), Removed.SOFTWARE),
     **dict.fromkeys((22, 103), Removed.IDENTIFIER),
@@ -119,9 +120,9 @@ def _add_exif(found: Kinds, blocks: Blocks) -> None:
     about = [("", tag, field) for tag, field in main.fields.items() if not blocks.tiff or tag in exif.TIFF_TAGS]
     for prefix, tag, field in [*about, *(("exif:", *each) for each in shot.fields.items())]:
         size, kind = field.end - field.start, kind_of(prefix + TAGS[tag]) if tag in TAGS else Removed.OTHER
-        if tag in exif.FIELDS and not 0 <= size <= exif.MAX_TEXT_BYTES:
+        if tag in xmp_fields.EXIF_FIELDS and not 0 <= size <= exif.MAX_TEXT_BYTES:
             found.add(Removed.UNREADABLE)
-        if tag in exif.FIELDS or tag == exif.GPS_IFD or (kind is None and size <= _MAX_TECHNICAL_BYTES):
+        if tag in xmp_fields.EXIF_FIELDS or tag == exif.GPS_IFD or (kind is None and size <= _MAX_TECHNICAL_BYTES):
             continue
         raw = tiff[field.start : min(field.end, field.start + exif.MAX_TEXT_BYTES)].removeprefix(b"ASCII\0\0\0")
         is_padding = tag == _PADDING and not raw.strip(_PADDING_BYTES)
@@ -141,7 +142,7 @@ def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) ->
     if not datasets.is_complete:
         found.add(Removed.UNREADABLE)
     for record, number in datasets.stored - _IPTC_TECHNICAL:
-        if record != 2 or number not in iptc.DATASETS or (number == iptc.SUBLOCATION and keep_location != "all"):
+        if record != 2 or number not in xmp_fields.IPTC_DATASETS or (number == _SUBLOCATION and keep_location != "all"):
             texts = datasets.texts.get(number, []) if record == 2 else []
             found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else Removed.OTHER, "\n".join(texts))
 

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
+from imgproc_local.codecs.metadata import exif
 from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_NODES
 from imgproc_local.codecs.metadata.xmp import (
     ALT_TEXT,
@@ -48,6 +49,35 @@ _PUBLISHED = (
 """The properties that are published, the most important first. A namespace stands for all its properties.
 
 The source of the alt texts is before them, because without it they would count as a person's."""
+
+_ELSEWHERE: tuple[tuple[str, tuple[int, ...], int | None, tuple[str, ...]], ...] = (
+    (DC + "title", (exif.XP_FIELDS[0],), 5, ("title",)),
+    (DC + "description", (exif.IMAGE_DESCRIPTION, exif.XP_FIELDS[1]), 120, ("description", "comment")),
+    (DC + "rights", (exif.COPYRIGHT,), 116, ("copyright",)),
+    (DC + "creator", (exif.ARTIST, exif.XP_FIELDS[2]), 80, ("author",)),
+    (DC + "subject", (exif.XP_FIELDS[3],), 25, ()),
+    (PHOTOSHOP + "Headline", (exif.XP_FIELDS[4],), 105, ()),
+    (PHOTOSHOP + "Credit", (), 110, ()),
+    (PHOTOSHOP + "Source", (), 115, ()),
+    (PHOTOSHOP + "Instructions", (), 40, ()),
+    (PHOTOSHOP + "AuthorsPosition", (), 85, ()),
+    (PHOTOSHOP + "CaptionWriter", (), 122, ()),
+    (PHOTOSHOP + "City", (), 90, ()),
+    (PHOTOSHOP + "State", (), 95, ()),
+    (PHOTOSHOP + "Country", (), 101, ()),
+    (CORE + "CountryCode", (), 100, ()),
+    (CORE + "Location", (), 92, ()),
+    (RIGHTS + "UsageTerms", (), None, ("disclaimer",)),
+)
+"""The properties that other blocks can say, too: the fields of EXIF's IFD0, the dataset of record 2 of IPTC-IIM, and
+the keywords of a PNG's texts, or `comment` for those of a GIF. Windows' subject is a line about the whole picture, as a
+headline is; `dc:subject` are keywords.
+
+Source: IPTC Photo Metadata Standard, mapping guidelines; W3C PNG specification, third edition, 11.3.3.1.
+"""
+EXIF_FIELDS = {tag: name for name, tags, _, _ in _ELSEWHERE for tag in tags}
+IPTC_DATASETS = {number: name for name, _, number, _ in _ELSEWHERE if number is not None}
+TEXT_NAMES = {keyword: name for name, _, _, keywords in _ELSEWHERE for keyword in keywords}
 
 MARKS = {LANG, RDF + "parseType"}
 """Attributes that say nothing without content."""

@@ -365,7 +365,7 @@ def test_words_of_xmp_are_written_into_exif_and_in_a_jpeg_into_iptc(tmp_path: Pa
         assert found == ["© Example", "Ada; Bo", "A boat"]
         expected = {116: ["© Example"], 80: ["Ada", "Bo"], 120: ["A boat"]} if file_format is Format.JPEG else {}
         texts = iptc.read(blocks.iptc).texts
-        assert {number: texts[number] for number in texts if number in iptc.DATASETS} == expected
+        assert {number: texts[number] for number in texts if number in xmp_fields.IPTC_DATASETS} == expected
 
 
 @pytest.mark.parametrize(
