@@ -14,10 +14,6 @@ def main() -> None:
 
         folder, parent_pid = sys.argv[2:]
         workers.run_worker(folder, int(parent_pid))
-    elif sys.argv[1:2] == ["jpeg-packer"]:
-        from imgproc_local.codecs.jpeg import repack
-
-        repack.run_child()
     elif sys.argv[1:2] == ["model-test"]:
         from imgproc_local.vision.llm import selftest
 

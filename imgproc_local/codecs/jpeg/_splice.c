@@ -1,9 +1,9 @@
 /* Combines the luma coefficients of one JPEG with the chroma coefficients of another, which is turned upright.
  *
  * Both are YCbCr pictures of the same size with 8 bits and Huffman coding, sequential or progressive. The first was
- * written by this program; the second is untrusted. The result is sequential and uses the Huffman codes of annex K, so
- * it is larger than necessary: callers optimize its scans afterwards. Coefficients that no 8-bit picture has are
- * refused, because mozjpeg, which optimizes the scans, does not check them.
+ * written by this program, or is the same file as the second, which is untrusted. The result is sequential and uses the
+ * Huffman codes of annex K, so it is larger than necessary: callers optimize its scans afterwards. Coefficients that no
+ * 8-bit picture has are refused, because mozjpeg, which optimizes the scans, does not check them.
  *
  * The second file is read as hostile input: every table index, run and length is checked, the number of scans is
  * limited, and memory depends only on the size of the first picture.
@@ -43,7 +43,7 @@ typedef struct {
     int width, height;                /* in blocks that have pixels */
     int stored_width, stored_height;  /* in blocks, rounded up to whole MCUs */
     int dc, ac, previous;             /* of the current scan: Huffman tables, DC of the previous block */
-    int needed, untrusted;            /* needed: used for the result; untrusted: from the second file */
+    int needed;                       /* used for the result */
     int64_t coefficients;             /* number of coefficients stored */
     int16_t *blocks;                  /* coefficients in zigzag order; NULL if not needed */
 } Component;
@@ -58,7 +58,7 @@ typedef struct {
     const char *error;
 
     int width, height, progressive, max_h, max_v, mcus_across, mcus_down, restart_interval;
-    int orientation, frame_seen, scans;
+    int orientation, frame_seen, scans, untrusted;
     Component component[COMPONENTS];
     uint8_t quantization[4][BLOCK];
     int quantization_set[4];
@@ -251,7 +251,6 @@ static int read_frame(File *file, int marker, const uint8_t *p, size_t size, con
         one->stored_width = file->mcus_across * one->h;
         one->stored_height = file->mcus_down * one->v;
         one->needed = (i > 0) == (reference != NULL);
-        one->untrusted = reference != NULL;
         if (one->needed) {
             one->blocks = calloc((size_t)one->stored_width * one->stored_height, BLOCK * sizeof(int16_t));
             if (one->blocks == NULL)
@@ -276,7 +275,7 @@ static int store_coefficient(File *file, Component *one, int16_t *block, int k, 
     if (k ? value > AC_HIGHEST || value < -AC_HIGHEST : value > DC_HIGHEST || value < DC_LOWEST)
         return fail(file, "a coefficient out of range");
     block[k] = (int16_t)value;
-    return ++one->coefficients <= MAX_COEFFICIENTS || !one->untrusted || fail(file, "too many coefficients");
+    return ++one->coefficients <= MAX_COEFFICIENTS || !file->untrusted || fail(file, "too many coefficients");
 }
 
 static int dc_difference(File *file, Component *one)
@@ -821,6 +820,8 @@ static PyObject *spliced(PyObject *module, PyObject *args)
         files[1].data = chroma.buf;
         files[1].size = (size_t)chroma.len;
         files[1].orientation = orientation;
+        files[0].untrusted = luma.buf == chroma.buf; /* one file, of which only the scans are written anew */
+        files[1].untrusted = 1;
         done = read_file(&files[0], NULL) && read_file(&files[1], &files[0]);
         for (int i = 0; done && i < COMPONENTS; i++)
             done = files[i > 0].quantization_set[files[i > 0].component[i].quantization_table] ||

@@ -41,7 +41,7 @@ class Sample:
     def __init__(self, picture: pyvips.Image, tiles: int = TILES, profile: bytes | None = None) -> None:
         """`picture` is in memory, 8 bits, grey or RGB, with or without alpha."""
         self._positions = _tile_positions(picture, tiles)
-        self._profile = profile
+        self.profile = profile
         self.image = self.part_of(picture)
         self.is_whole = not self._positions
         self.share = self.image.width * self.image.height / (picture.width * picture.height)
@@ -59,7 +59,7 @@ class Sample:
 
     def score(self, decoded: pyvips.Image) -> float:
         """Score of a decoded encoding of `image`, in the colours of `profile`."""
-        return self.score_srgb(to_srgb_through(decoded, self._profile))
+        return self.score_srgb(to_srgb_through(decoded, self.profile))
 
     def score_srgb(self, decoded: pyvips.Image) -> float:
         """Score of a decoded encoding of `image` that is in sRGB already."""

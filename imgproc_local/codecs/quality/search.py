@@ -1,17 +1,19 @@
 """The search for the quality number at which an encoding meets its target score.
 
-The score at a given quality depends on the picture, so each picture is searched separately. `search` encodes and scores
-at a few quality numbers. The next number is interpolated between two trials, or extrapolated from the outermost ones.
-Every format uses the same search, with its own `QualityScale` and `Limits`.
+The score at a given quality depends on the picture, so each picture is searched separately. `search` makes a few
+trials: it encodes at a quality number and scores the result. The next number is interpolated between two trials, or
+extrapolated from the outermost ones. Every format uses the same search, with its own `QualityScale` and `Limits`:
 
-`encode_to_score` and `encode_by_sample` are the searches for WebP and AVIF: first with a fast encoder on a sample of
-the picture, then with the slow one.
+- `estimate` makes trials on a sample of the picture, mostly with a fast encoder, whose encodings are called drafts.
+  They show which quality the whole picture will need.
+- `encode_to_score` then makes trials of the whole picture, the first at that quality.
+- `encode_by_sample` is for pictures that are too large for that: it makes the last trials on the sample, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from math import inf
 from typing import Protocol, TypeVar
 
@@ -20,36 +22,16 @@ from msgspec import Struct, structs
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality.sample import TARGET_SCORE, WHOLE, Sample, score
 
-MIN_SLOPE_RATIO, MAX_SLOPE_RATIO = 0.3, 3.5
+LARGE_PIXELS = 24_000_000
+"""Pictures and animations of at least this many pixels, all frames together, are large: they get the least effort and
+memory.
+"""
+
+_MIN_SLOPE_RATIO, _MAX_SLOPE_RATIO = 0.3, 3.5
 """Bounds of a measured slope, as multiples of the slope of the `QualityScale`."""
 
-MAX_STEP_POINTS = 10.0
-"""Largest change of score that an extrapolation aims at, per trial made so far: 10 points for the second trial, 20 for
-the third.
-"""
-
-SHORTFALL_WEIGHT = 2.0
-"""A point below the target counts as much as this many points above it."""
-
-AIM_MARGIN = 0.25
-"""Points added to the target in searches for WebP and AVIF."""
-
-SAMPLE_ONLY_MARGIN, SMALL_SAMPLE_SHARE = 1.0, 0.12
-"""Points added to the target where only a sample is scored, and the share of the picture below which they are added:
-such a small sample scores one to three points more than the whole.
-"""
-
-MAX_UNBANDED_PIXELS = 4_000_000
-"""Larger pictures are scored in bands, which takes less memory."""
-
-COLLAPSE_POINTS = 10.0
-"""A picture that scores this much below the target has lost detail to noise shaping, not to a low quality number."""
-
-MAX_REENCODED_SHARE = 0.85
-"""A lossy file is replaced by a new encoding in its own format only if that takes at most this share of its bytes."""
-
-MAX_POINTS_ABOVE_TARGET = 3.5
-"""A new encoding has at most the quality number at which a typical picture scores this much above the target."""
+_AIM_MARGIN = 0.25
+"""Points added to the target in every search, so that few results score below it."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -74,17 +56,15 @@ class Limits(Struct, frozen=True):
     max_extra_trials: int = 0
 
 
-DRAFT_LIMITS = Limits(close=Tolerance(2.0, 2.0), max_trials=3)
+_CLOSE = Tolerance(1.35, 1.35)
+_DRAFT_LIMITS = Limits(Tolerance(2.0, 2.0), max_trials=3)
 """For drafts on the sample. More precision is wasted: the slow encoder scores differently."""
 
-SAMPLE_LIMITS = Limits(close=Tolerance(3.0, 3.0), max_trials=2)
+_SAMPLE_LIMITS = Limits(Tolerance(3.0, 3.0), max_trials=2)
 """For the slow encoder on the sample, where the whole is scored afterwards."""
 
-FINAL_LIMITS = Limits(Tolerance(1.35, 1.35), max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
-"""For the slow encoder in the last search, on the whole picture or, if only the sample is scored, on the sample."""
-
-PREDICTION_TOLERANCE = Tolerance(1.35, 1.35)
-"""If the best trial on the sample is this near to the target, the next search starts at its quality number."""
+_FINAL_LIMITS = Limits(_CLOSE, max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
+"""For the last trials."""
 
 
 class QualityScale(Struct, frozen=True):
@@ -98,7 +78,7 @@ class QualityScale(Struct, frozen=True):
     initial: int
     highest: int
     slope: float
-    min_slope_ratio_down: float = MIN_SLOPE_RATIO
+    min_slope_ratio_down: float = _MIN_SLOPE_RATIO
 
     def clamped(self, quality: int) -> int:
         return min(self.highest, max(self.lowest, quality))
@@ -139,16 +119,16 @@ def search(
         most = limits.max_trials + (0 if limits.acceptable.accepts(difference) else limits.max_extra_trials)
         if limits.close.accepts(difference) or len(trials) >= most:
             break
-        quality = next_quality(scores, scale, target, predicted)
+        quality = _next_quality(scores, scale, target, predicted)
     return trials
 
 
 def best_quality(scores: Mapping[int, float], target: float) -> int:
-    """The quality number whose score is nearest to the target; shortfalls weigh more."""
-    return min(scores, key=lambda quality: max(scores[quality] - target, SHORTFALL_WEIGHT * (target - scores[quality])))
+    """The quality number whose score is nearest to the target. A point below it counts as much as two above it."""
+    return min(scores, key=lambda quality: max(scores[quality] - target, 2 * (target - scores[quality])))
 
 
-def next_quality(
+def _next_quality(
     scores: Mapping[int, float], scale: QualityScale, target: float, predicted: Mapping[int, float] | None = None
 ) -> int | None:
     """The quality number to try next, None where no other can come nearer to the target."""
@@ -165,7 +145,7 @@ def next_quality(
     else:
         going_up = above is None
         end = max(expected) if going_up else min(expected)
-        limit = MAX_STEP_POINTS * len(scores)
+        limit = 10 * len(scores)  # points
         change = min(max(target - expected[end], -limit), limit)
         guess = end + (round(change / _slope(expected, scale, going_up=going_up)) or (1 if going_up else -1))
     guess = max(guess, scale.lowest if low is None else low + 1)
@@ -186,12 +166,12 @@ def _slope(scores: Mapping[int, float], scale: QualityScale, *, going_up: bool) 
         return scale.slope
     one, other = sorted(scores)[-2:] if going_up else sorted(scores)[:2]
     measured = (scores[other] - scores[one]) / (other - one)
-    least = MIN_SLOPE_RATIO if going_up else scale.min_slope_ratio_down
-    return min(max(measured, least * scale.slope), MAX_SLOPE_RATIO * scale.slope)
+    least = _MIN_SLOPE_RATIO if going_up else scale.min_slope_ratio_down
+    return min(max(measured, least * scale.slope), _MAX_SLOPE_RATIO * scale.slope)
 
 
 class SearchResult(Struct, frozen=True):
-    """An encoding of the picture or of its sample, its quality number and its score."""
+    """A trial: an encoding of the picture or of its sample, its quality number and its score."""
 
     quality: int
     encoded: bytes
@@ -199,16 +179,16 @@ class SearchResult(Struct, frozen=True):
 
     def meets(self, target: float) -> bool:
         """Whether the score is acceptable for `target`; it may be a little below."""
-        return self.score >= target + AIM_MARGIN - FINAL_LIMITS.acceptable.below
+        return self.score >= target - 1.5
 
 
 class EncoderProfile(Struct, frozen=True):
-    """How a format is encoded and decoded.
+    """How a format is encoded and decoded, and how precisely its quality is searched.
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. With
     `drafts_suffice`, drafts alone are used to estimate the quality; the sample is not encoded with `encode`.
-    `known_drafts` are drafts of the sample made earlier, with their scores as measured.
-    `without_noise_shaping` replaces `encode` where noise shaping removes the detail of whole areas.
+    `decode_draft` replaces `decode` for drafts. `known_drafts` are drafts of the sample made earlier, with their scores
+    as measured. `without_noise_shaping` replaces `encode` where noise shaping removes the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
@@ -219,10 +199,13 @@ class EncoderProfile(Struct, frozen=True):
     drafts_suffice: bool = False
     known_drafts: Mapping[int, SearchResult] = {}
     without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
+    decode_draft: Callable[[bytes], pyvips.Image] | None = None
+    draft_limits: Limits = _DRAFT_LIMITS
+    final_limits: Limits = _FINAL_LIMITS
 
 
 class Estimate(Struct, frozen=True):
-    """The quality that a picture will need, the predicted scores by quality number, and an encoding of its sample."""
+    """The quality that a picture will need, the predicted scores by quality number, and the best trial on its sample."""
 
     quality: int
     predicted: dict[int, float]
@@ -231,20 +214,38 @@ class Estimate(Struct, frozen=True):
 
 def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate:
     """The quality for the whole picture, estimated on its sample."""
-    aim, scale = target + AIM_MARGIN, encoder.scale
-    attempt = _attempt(encoder, encoder.draft, sample.image, sample.score, encoder.draft_deficit, encoder.known_drafts)
-    trials = search(attempt, scale, DRAFT_LIMITS, aim, scale.initial_for(target))
-    if not encoder.drafts_suffice and not sample.is_whole:
-        start, predicted = _prediction(trials, scale, aim)
-        attempt = _attempt(encoder, encoder.encode, sample.image, sample.score)
-        trials = search(attempt, scale, SAMPLE_LIMITS, aim, start, predicted)
-    quality, predicted = _prediction(trials, scale, aim)
-    return Estimate(quality, predicted, trials[best_quality(predicted, aim)])
+    aim, scale = target + _AIM_MARGIN, encoder.scale
+
+    def draft(quality: int) -> SearchResult:
+        trial = encoder.known_drafts.get(quality)
+        if trial is None:
+            encoded = encoder.draft(sample.image, quality)
+            decode = encoder.decode_draft or encoder.decode
+            trial = SearchResult(quality, encoded, sample.score(decode(encoded)))
+        return structs.replace(trial, score=trial.score + encoder.draft_deficit)
+
+    estimated = _estimated(search(draft, scale, encoder.draft_limits, aim, scale.initial_for(target)), scale, aim)
+    if encoder.drafts_suffice or sample.is_whole:
+        return estimated
+    attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
+    trials = search(attempt, scale, _SAMPLE_LIMITS, aim, estimated.quality, estimated.predicted)
+    return _estimated(trials, scale, aim)
+
+
+def _estimated(trials: Mapping[int, SearchResult], scale: QualityScale, aim: float) -> Estimate:
+    """The quality number expected to reach `aim`, estimated from these trials."""
+    scores = {quality: trial.score for quality, trial in trials.items()}
+    best = best_quality(scores, aim)
+    quality = best if _CLOSE.accepts(scores[best] - aim) else _next_quality(scores, scale, aim) or best
+    return Estimate(quality, scores, trials[best])
 
 
 def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> SearchResult:
-    """The encoding of the sample that scores nearest to the target. Its quality is meant for the whole picture."""
-    target += SAMPLE_ONLY_MARGIN if sample.share < SMALL_SAMPLE_SHARE else 0
+    """The encoding of the sample that scores nearest to the target. Its quality is meant for the whole picture.
+
+    A sample of a small share of the picture scores one to three points more than the whole, so the target is higher.
+    """
+    target += 1 if sample.share < 0.12 else 0
     return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
 
 
@@ -261,66 +262,26 @@ def encode_to_score(
     `profile` is its ICC profile, None for sRGB. `estimated` is the result of `estimate`, if that was called already.
     """
     estimated = estimated or estimate(sample, encoder, target)
+    if sample.is_whole and encoder.drafts_suffice and encoder.draft is encoder.encode:
+        return estimated.sample_result
     if sample.is_whole:
         score_of = sample.score
-    elif image.width * image.height <= MAX_UNBANDED_PIXELS:
+    elif image.width * image.height <= 4_000_000:  # larger ones are scored in bands, which takes less memory
         score_of = Sample(image, WHOLE, profile).score
     else:
         score_of = partial(score, image, profile=profile)
     return _best_encoding(encoder, image, score_of, target, estimated)
 
 
-def reencode_smaller(
-    image: pyvips.Image, profile: bytes | None, encoder: EncoderProfile, size_bytes: int, target: float, sample: Sample
-) -> bytes | None:
-    """A lossy picture in memory, encoded anew in its own format; None where that saves too little.
-
-    `size_bytes` is the size of its data now, without metadata. Each encoding loses quality, so the file is encoded
-    again only if even a draft at `finest`, the highest quality used here, is much smaller. Results of this function are
-    never large enough for that, so optimizing them again returns them unchanged.
-    """
-    max_bytes = MAX_REENCODED_SHARE * size_bytes
-    scale = encoder.scale
-    finest = scale.clamped(scale.initial_for(target) + round(MAX_POINTS_ABOVE_TARGET / scale.slope))
-    if len(encoder.draft(image, finest)) > max_bytes:
-        return None
-    encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
-    result = encode_to_score(image, profile, encoder, target, sample)
-    return result.encoded if result.meets(target) and len(result.encoded) <= max_bytes else None
-
-
-def refine(
-    attempt: Callable[[int], SearchResult],
-    scale: QualityScale,
-    target: float,
-    start: int,
-    predicted: Mapping[int, float] | None = None,
-) -> SearchResult:
-    """Of a few encodings, the first at the estimated quality `start`, the one whose score is nearest to the target."""
-    aim = target + AIM_MARGIN
-    trials = search(attempt, scale, FINAL_LIMITS, aim, start, predicted)
-    return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
-
-
-def _attempt(
-    encoder: EncoderProfile,
+def _trial(
     encode: Callable[[pyvips.Image, int], bytes],
+    encoder: EncoderProfile,
     image: pyvips.Image,
     score_of: Callable[[pyvips.Image], float],
-    deficit: float = 0.0,
-    known: Mapping[int, SearchResult] | None = None,
-) -> Callable[[int], SearchResult]:
-    """A function that encodes `image` at a quality number and scores it. Adds `deficit`; reuses results in `known`."""
-
-    def attempt(quality: int) -> SearchResult:
-        if known and quality in known:
-            encoded, points = known[quality].encoded, known[quality].score
-        else:
-            encoded = encode(image, quality)
-            points = score_of(encoder.decode(encoded))
-        return SearchResult(quality, encoded, points + deficit)
-
-    return attempt
+    quality: int,
+) -> SearchResult:
+    encoded = encode(image, quality)
+    return SearchResult(quality, encoded, score_of(encoder.decode(encoded)))
 
 
 def _best_encoding(
@@ -331,18 +292,41 @@ def _best_encoding(
     estimated: Estimate,
 ) -> SearchResult:
     start = estimated.quality
-    first = _attempt(encoder, encoder.encode, image, score_of)(start)
-    if encoder.without_noise_shaping and first.score < target - COLLAPSE_POINTS:
-        attempt = _attempt(encoder, encoder.without_noise_shaping, image, score_of)
-    else:
-        attempt = _attempt(encoder, encoder.encode, image, score_of, known={start: first})
-    return refine(attempt, encoder.scale, target, start, estimated.predicted)
+    attempt = cache(partial(_trial, encoder.encode, encoder, image, score_of))
+    if encoder.without_noise_shaping and attempt(start).score < target - 10:  # not explained by the quality number
+        attempt = cache(partial(_trial, encoder.without_noise_shaping, encoder, image, score_of))
+    return refine(attempt, encoder.scale, target, start, estimated.predicted, encoder.final_limits)
 
 
-def _prediction(trials: Mapping[int, SearchResult], scale: QualityScale, target: float) -> tuple[int, dict[int, float]]:
-    """The quality number expected to meet the target, estimated from these trials, and their scores by quality."""
-    scores = {quality: trial.score for quality, trial in trials.items()}
-    best = best_quality(scores, target)
-    if PREDICTION_TOLERANCE.accepts(scores[best] - target):
-        return best, scores
-    return next_quality(scores, scale, target) or best, scores
+def refine(
+    attempt: Callable[[int], SearchResult],
+    scale: QualityScale,
+    target: float,
+    start: int,
+    predicted: Mapping[int, float] | None = None,
+    limits: Limits = _FINAL_LIMITS,
+) -> SearchResult:
+    """Of a few trials, the first at the estimated quality `start`, the one whose score is nearest to the target."""
+    aim = target + _AIM_MARGIN
+    trials = search(attempt, scale, limits, aim, start, predicted)
+    return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
+
+
+def reencode_smaller(
+    image: pyvips.Image, profile: bytes | None, encoder: EncoderProfile, size_bytes: int, target: float, sample: Sample
+) -> bytes | None:
+    """A lossy picture in memory, encoded anew in its own format; None where that saves too little.
+
+    `size_bytes` is the size of its data now, without metadata. Each encoding loses quality, so the file is encoded
+    again only if even a draft at `finest`, the highest quality used here, is much smaller: there, a typical picture
+    scores 3.5 points above the target. Results of this function are never large enough for that, so optimizing them
+    again returns them unchanged.
+    """
+    max_bytes = 0.85 * size_bytes
+    scale = encoder.scale
+    finest = scale.clamped(scale.initial_for(target) + round(3.5 / scale.slope))
+    if len(encoder.draft(image, finest)) > max_bytes:
+        return None
+    encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
+    result = encode_to_score(image, profile, encoder, target, sample)
+    return result.encoded if result.meets(target) and len(result.encoded) <= max_bytes else None

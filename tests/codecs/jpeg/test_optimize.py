@@ -12,9 +12,8 @@ from PIL import Image, ImageFilter
 from PIL.MpoImagePlugin import MpoImageFile
 
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg import encoders, repack
+from imgproc_local.codecs.jpeg import encoders
 from imgproc_local.codecs.jpeg import optimize as jpeg
-from imgproc_local.codecs.jpeg import search as jpeg_search
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.quality import sample as search
@@ -70,19 +69,6 @@ def test_a_lower_target_gives_a_smaller_file(tmp_path: Path) -> None:
         assert target - 1.5 <= score(source, out) <= target + 2
 
 
-def test_a_picture_with_little_detail_is_also_tried_with_the_low_detail_encoder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    y, x = np.mgrid[0:500, 0:700]
-    calm = np.stack([120 + 60 * np.sin(x / 90), 130 + 50 * np.cos(y / 70), 90 + x / 9], axis=-1).astype(np.uint8)
-    source = pictures.saved(calm, "JPEG", quality=98)
-    out = whole(optimized(tmp_path, source))
-    assert score(source, out) >= TARGET_SCORE - 1.5
-    monkeypatch.setattr(jpeg_search, "LOW_DETAIL_BITS_PER_PIXEL", 0)
-    assert len(out) <= len(whole(optimized(tmp_path, source)))
-    assert optimized(tmp_path, out) is None
-
-
 @pytest.mark.parametrize("missing", ["pyjpegli", "mozjpeg_scans"])
 def test_files_are_optimized_without_an_optional_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
@@ -90,8 +76,6 @@ def test_files_are_optimized_without_an_optional_encoder(
     source = pictures.saved(noise_free(500, 400), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     monkeypatch.setattr(encoders, missing, None)
-    if missing == "mozjpeg_scans":
-        monkeypatch.setattr(repack, "_PACKAGE", "not_installed")
     other = whole(optimized(tmp_path, source))
     assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
     assert len(out) < len(other) < len(source)
@@ -206,7 +190,7 @@ def test_a_picture_with_a_gain_map_is_recompressed_losslessly(tmp_path: Path, mo
     out = whole(optimized(tmp_path, source))
     assert out.endswith(gain_map)
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(source)))
-    monkeypatch.setattr(jpeg, "repacked", lambda *_: None)
+    monkeypatch.setattr(jpeg, "_repacked", lambda *_: None)
     assert len(out) < 0.97 * len(whole(optimized(tmp_path, source)))
 
 
