@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
-"""The limit of a container: control groups version 2, then version 1. Source: cgroups(7)."""
 
 
 def resident_bytes(pid: int) -> int:
@@ -31,39 +29,32 @@ def resident_bytes(pid: int) -> int:
 
 
 def peak_resident_bytes() -> int:
-    """The most physical memory of this process since its start or `reset_peak`; 0 if it is unknown."""
-    if sys.platform == "linux":
-        return _status("self").get("VmHWM", 0)
-    if sys.platform == "darwin":
-        import resource
+    """The most physical memory of this process since its start or `reset_peak`; 0 on other systems than Linux.
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return 0
+    There, no limit of memory makes a library fail, so nobody has to know how near the limit it was.
+    """
+    return _status("self").get("VmHWM", 0) if sys.platform == "linux" else 0
 
 
 def reset_peak() -> None:
-    """Let `peak_resident_bytes` count from now on. Only on Linux; elsewhere it counts from the start of the process."""
+    """Let `peak_resident_bytes` count from now on, except in containers that do not allow that."""
     if sys.platform == "linux":
-        try:
-            with open("/proc/self/clear_refs", "wb", buffering=0) as file:  # noqa: PTH123
-                file.write(b"5")
-        except OSError:  # not allowed in some containers; the peak then counts from the start of the process
-            pass
-
-
-def machine_memory_bytes() -> int:
-    """The memory of the machine."""
-    if sys.platform != "win32":
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+        with suppress(OSError), open("/proc/self/clear_refs", "wb", buffering=0) as file:  # noqa: PTH123
+            file.write(b"5")
 
 
 def usable_memory_bytes() -> int:
     """The memory of the machine, or the limit of the container if that is lower."""
-    limits = [machine_memory_bytes(), *map(_cgroup_limit, CGROUP_LIMITS)]
-    return min(limit for limit in limits if limit)
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.virtual_memory().total)
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    # of control groups version 2, then version 1; without a limit, the text is not a number. Source: cgroups(7)
+    for file in ("memory.max", "memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            limits.append(int(Path("/sys/fs/cgroup", file).read_text(encoding="ascii")))
+    return min(limits)
 
 
 def _status(pid: int | str) -> dict[str, int]:
@@ -77,12 +68,3 @@ def _status(pid: int | str) -> dict[str, int]:
         return {}
     sizes = (line.split() for line in lines if line.startswith(("Vm", "Rss")))  # not `Name`, which the process chooses
     return {name.rstrip(":"): int(kilobytes) * 1024 for name, kilobytes, _ in sizes}
-
-
-def _cgroup_limit(file: Path) -> int:
-    """The limit in `file`; 0 if there is none."""
-    try:
-        text = file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return 0
-    return int(text) if text.isdecimal() else 0
