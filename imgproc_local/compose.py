@@ -26,7 +26,6 @@ from imgproc_local.engine.engine import Engine
 from imgproc_local.engine.exports import Exporter
 from imgproc_local.engine.reading import Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
-from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
 from imgproc_local.engine.upkeep import run_upkeep
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OCR_FOLDER = "ocr"
-"""In `WORK_FOLDER`, for temporary files of the text reader."""
 BYTES_PER_PIXEL = 100
 """Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
 MODEL_IDLE_S = 300.0
@@ -140,30 +137,34 @@ def open_stages(
     """
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
+    with _open_pipeline(config, folder, results, lambda: describer(config), service, at_once) as (direct, _):
+        yield direct
+
+
+@contextmanager
+def _open_pipeline(
+    config: Config,
+    folder: Path,
+    results: Path,
+    make_describer: Callable[[], Describer],
+    service: Tinify | None,
+    at_once: int,
+) -> Iterator[tuple[DirectStages, Analyzer]]:
+    """The stages, with the folders of their worker processes in `folder`; see `open_stages`."""
     workers = codec_workers(config, folder / WORK_FOLDER, results)
-    analyzer = Analyzer(workers, lambda: describer(config), text_reader(config, folder / OCR_FOLDER))
+    analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
+    stages = (analyzer.stage, optimize_stage(workers, service), convert_stage(workers))
     reader = Reader(workers, config.max_pixels, config.keep_location)
-    lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, _pixels_in_progress()) if at_once else None
+    pixels = int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL
+    lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
     try:
-        yield DirectStages(
-            (analyzer.stage, optimize_stage(workers, service), convert_stage(workers)),
-            _stage_options(config),
-            workers,
-            reader,
-            config.stage_timeout_s,
-            lanes,
-        )
+        yield DirectStages(stages, _stage_options(config), workers, reader, config.stage_timeout_s, lanes), analyzer
     finally:
         reader.close()
         if lanes is not None:
             lanes.close()
         workers.close()
         analyzer.close()
-
-
-def _pixels_in_progress() -> int:
-    """How many pixels all running stages together may have, so that their memory suffices."""
-    return int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL
 
 
 def _stage_options(config: Config) -> Options:
@@ -337,54 +338,38 @@ async def open_services(
         async with open_store(config, clock, create=True) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            workers = codec_workers(config, config.data_dir / WORK_FOLDER, blobs.incoming_folder)
-            reader = text_reader(config, config.data_dir / WORK_FOLDER / OCR_FOLDER)
-            analyzer = Analyzer(workers, make_describer or (lambda: describer(config)), reader)
-            pictures = Reader(workers, config.max_pixels, config.keep_location)
-            engine = Engine(
-                jobs,
-                Stages(store.database),
-                Translations(store.database, config.queue_limit),
-                blobs,
-                (
-                    analyzer.stage,
-                    optimize_stage(workers, service),
-                    convert_stage(workers),
-                ),
-                _stage_options(config),
-                config.stage_prices,
-                Limits(
-                    pixels_in_progress=_pixels_in_progress(),
-                    stages_at_once={CODECS_LANE: config.codec_threads or core_count(), VISION_LANE: 1},
-                    stage_s=config.stage_timeout_s,
-                ),
-                pictures,
+            pipeline = _open_pipeline(
+                config,
+                config.data_dir,
+                blobs.incoming_folder,
+                make_describer or (lambda: describer(config)),
+                service,
+                config.codec_threads or core_count(),
             )
-            await engine.start()
-            models = model_tasks(config, analyzer.unload_model)
-            thumbnails = Thumbnails(workers, blobs, jobs)
-            upkeep = asyncio.create_task(
-                run_upkeep(Retention(store.database), blobs, max_age(config), clock, engine.reset_account_changes)
-            )
-            try:
-                yield Services(
-                    config=config,
-                    store=store,
-                    jobs=jobs,
-                    blobs=blobs,
-                    engine=engine,
-                    thumbnails=thumbnails,
-                    models=models,
-                    exporter=Exporter(jobs, blobs, partial(write_texts, workers, config.stage_timeout_s)),
+            with pipeline as (direct, analyzer):
+                engine = Engine(
+                    jobs,
+                    Stages(store.database),
+                    Translations(store.database, config.queue_limit),
+                    blobs,
+                    direct,
+                    config.stage_prices,
                 )
-            finally:
-                upkeep.cancel()
-                thumbnails.close()
-                pictures.close()
-                await asyncio.to_thread(models.close)
-                await engine.stop()
-                await asyncio.to_thread(workers.close)
-                await asyncio.gather(upkeep, return_exceptions=True)
-                await asyncio.to_thread(analyzer.close)
+                await engine.start()
+                models = model_tasks(config, analyzer.unload_model)
+                thumbnails = Thumbnails(direct.workers, blobs, jobs)
+                exporter = Exporter(jobs, blobs, partial(write_texts, direct.workers, config.stage_timeout_s))
+                upkeep = asyncio.create_task(
+                    run_upkeep(Retention(store.database), blobs, max_age(config), clock, engine.reset_account_changes)
+                )
+                try:
+                    yield Services(config, store, jobs, blobs, engine, thumbnails, models, exporter)
+                finally:
+                    upkeep.cancel()
+                    thumbnails.close()
+                    direct.reader.close()
+                    await asyncio.to_thread(models.close)
+                    await engine.stop()
+                    await asyncio.gather(upkeep, return_exceptions=True)
     finally:
         lock.release()

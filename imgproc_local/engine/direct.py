@@ -1,58 +1,81 @@
-"""Runs the stages of one picture without a job: for `process` and `archive`, which have records of their own."""
+"""Runs the stages of one picture: for the lanes of the engine, and without a job for `process` and `archive`, which
+have records of their own.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from imgproc_local.domain.errors import BadImage, StageFailed, StorageFailed
+from imgproc_local.domain.errors import BadImage, NoWorker, StageFailed, StorageFailed
 from imgproc_local.domain.filename import original_name
+from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
 from imgproc_local.engine.reading import Reader, ReadPicture
-from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem, stage_error_message
+from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
+Outcome = Output | Exception
+"""What a stage returned or raised."""
+
 
 class Lanes:
     """The threads of each lane, on which the stages of several pictures run at once. `at_once` is their number by lane.
 
-    The stages that run have at most `pixels` together, so that their memory is limited; a larger picture runs alone.
+    The stages that run have at most `pixels` together, so that their memory is limited, first come, first served; a
+    larger picture runs alone. The threads have a lower priority than the one that answers requests.
     """
 
     def __init__(self, at_once: Mapping[str, int], pixels: int) -> None:
-        self.threads = {lane: started_threads(count, f"imgproc-{lane}") for lane, count in at_once.items()}
+        self.at_once = dict(at_once)
+        self.threads = {
+            lane: started_threads(count, f"imgproc-{lane}", _lower_priority) for lane, count in at_once.items()
+        }
         self._all_pixels = self._free_pixels = pixels
-        self._freed = threading.Condition()
+        self._waiting: deque[object] = deque()
+        self._changed = threading.Condition()
 
     @contextmanager
     def room_for(self, pixels: int) -> Iterator[None]:
         """Wait until so many pixels may be worked on; inside the block they count."""
-        pixels = min(pixels, self._all_pixels)
-        with self._freed:
-            self._freed.wait_for(lambda: pixels <= self._free_pixels)
+        pixels, turn = min(pixels, self._all_pixels), object()
+        with self._changed:
+            self._waiting.append(turn)
+            self._changed.wait_for(lambda: self._waiting[0] is turn and pixels <= self._free_pixels)
+            self._waiting.popleft()
             self._free_pixels -= pixels
+            self._changed.notify_all()
         try:
             yield
         finally:
-            with self._freed:
+            with self._changed:
                 self._free_pixels += pixels
-                self._freed.notify_all()
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Start no more stages. This does not wait for those that run."""
         for threads in self.threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _lower_priority() -> None:
+    if sys.platform == "linux":  # on other systems niceness belongs to the whole process, not to a thread
+        thread = threading.get_native_id()
+        # only root may lower the niceness that the process was started with
+        os.setpriority(os.PRIO_PROCESS, thread, max(5, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 class DirectStages(Struct, frozen=True):
@@ -69,6 +92,43 @@ class DirectStages(Struct, frozen=True):
     timeout_s: float
     lanes: Lanes | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def work(self, plan: Plan, file: Path, name: str, info: ImageInfo, record: bytes | None) -> WorkItem:
+        """The input of the stages of `plan` for a picture that was called `name`; see `WorkItem`."""
+        return WorkItem(
+            path=os.fsencode(file),
+            size_bytes=file.stat().st_size,
+            info=info,
+            plan=plan,
+            original_filename=original_name(name, default=f"image.{info.format.value}"),
+            options=self.options,
+            record=record,
+        )
+
+    def run(self, stage: Stage, work: WorkItem, token: CancellationToken) -> tuple[Outcome, float]:
+        """The outcome of a stage, and the seconds that it took. The time that it waited for memory does not count."""
+        with nullcontext() if self.lanes is None else self.lanes.room_for(work.info.pixels):
+            token.restart_timeout()
+            began_s = time.monotonic()
+            outcome: Outcome
+            try:
+                token.check()
+                outcome = stage.run(work, token.check)
+            except Exception as error:
+                outcome = error
+                if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+                    outcome = NoWorker("The system starts no more threads for this user, or has no memory left.")
+            return outcome, time.monotonic() - began_s
+
+
+def error_message(error: Exception, stage: StageName, picture: str) -> str:
+    """The message that users see for a failed stage of a picture. Logs the error if it is unexpected."""
+    if isinstance(error, (StageFailed, BadImage)):
+        return error.message
+    log.error("Stage %s of %s failed", stage, picture, exc_info=error)
+    if isinstance(error, MemoryError):
+        return "There was not enough memory for this image."
+    return "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
 class StageResult(Struct, frozen=True):
@@ -90,15 +150,7 @@ def run_stages(
 
     Raises: StorageFailed, if temporary files can't be written, for example to a full disk.
     """
-    work = WorkItem(
-        path=os.fsencode(file),
-        size_bytes=file.stat().st_size,
-        info=picture.info,
-        plan=plan,
-        original_filename=original_name(name, default=f"image.{picture.info.format.value}"),
-        options=direct.options,
-        record=picture.record,
-    )
+    work = direct.work(plan, file, name, picture.info, picture.record)
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     if direct.lanes is None:
         return [_result(direct, stage, work) for stage in stages]
@@ -107,17 +159,10 @@ def run_stages(
 
 
 def _result(direct: DirectStages, stage: Stage, work: WorkItem) -> StageResult:
-    with nullcontext() if direct.lanes is None else direct.lanes.room_for(work.info.pixels):
-        check_stop = CancellationToken(direct.timeout_s, direct.cancelled).check
-        began_s = time.monotonic()
-        output, message = None, ""
-        try:
-            check_stop()
-            output = stage.run(work, check_stop)
-        except StorageFailed:
-            raise
-        except Exception as error:
-            if not isinstance(error, (StageFailed, BadImage)):
-                log.error("Stage %s of %s failed", stage.name, work.original_filename, exc_info=error)
-            message = stage_error_message(error)
-        return StageResult(stage.name, output, message, time.monotonic() - began_s)
+    token = CancellationToken(direct.timeout_s, direct.cancelled)
+    outcome, duration_s = direct.run(stage, work, token)
+    if isinstance(outcome, StorageFailed):
+        raise outcome
+    if isinstance(outcome, Output):
+        return StageResult(stage.name, outcome, "", duration_s)
+    return StageResult(stage.name, None, error_message(outcome, stage.name, work.original_filename), duration_s)

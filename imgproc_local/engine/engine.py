@@ -17,9 +17,9 @@ from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
-from imgproc_local.engine.reading import Reader
-from imgproc_local.engine.runner import Limits, Runner
-from imgproc_local.engine.stage import Options, Stage, StageDurations
+from imgproc_local.engine.direct import DirectStages
+from imgproc_local.engine.runner import Runner
+from imgproc_local.engine.stage import StageDurations
 from imgproc_local.engine.updates import Subscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Runs `stages`, which are the pipeline, on the jobs of one data folder."""
+    """Runs the stages of `direct` on the jobs of one data folder. Pictures may have at most `max_pixels`."""
 
     def __init__(
         self,
@@ -38,21 +38,18 @@ class Engine:
         stored_stages: Stages,
         translations: Translations,
         blobs: Blobs,
-        stages: Sequence[Stage],
-        options: Options,
+        direct: DirectStages,
         prices: Prices,
-        limits: Limits,
-        reader: Reader,
     ) -> None:
         self._jobs = jobs
         self._stored_stages = stored_stages
         self._blobs = blobs
-        self._lanes = {stage.name: stage.lane for stage in stages}
+        self._lanes = {stage.name: stage.lane for stage in direct.stages}
         self._prices = prices
-        self._reader = reader
+        self._reader = direct.reader
         self._updates = Updates()
-        self._wake = {lane: asyncio.Event() for lane in limits.stages_at_once}
-        self._runner = Runner(stored_stages, blobs, stages, options, self._updates, self._wake, limits)
+        self._wake = {lane: asyncio.Event() for lane in self._lanes.values()}
+        self._runner = Runner(stored_stages, blobs, direct, self._updates, self._wake)
         self.texts = Texts(translations, self._updates, prices.analyze, self._wake_lanes)
 
     # ---- admission ----
@@ -201,7 +198,7 @@ class Engine:
         self._runner.start()
 
     async def stop(self) -> None:
-        """Stop claiming, cancel running stages, and return within `STOP_GRACE_S`. No accepted job is lost."""
+        """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""
         self.end_waits()
         await self._runner.stop()
 

@@ -1,6 +1,6 @@
 """Claims stages, runs each on a thread of its lane, and records its outcome.
 
-A lane is a number of asyncio tasks that claim the lane's stages, each with a thread of its own. The threads of the
+A lane is a number of asyncio tasks that claim the lane's stages, and as many threads that run them. The threads of the
 codecs lane wait for worker processes or an outside service; the thread of the vision lane runs the model.
 """
 
@@ -8,56 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import sys
-import threading
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
-
-from imgproc_local.domain.errors import BadImage, NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
+from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine.stage import (
-    CancellationToken,
-    Options,
-    Outcome,
-    Output,
-    Stage,
-    StageDurations,
-    WorkItem,
-    stage_error_message,
-)
+from imgproc_local.engine.direct import DirectStages, Outcome, error_message
+from imgproc_local.engine.stage import CancellationToken, Output, StageDurations
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
-from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
-THREAD_NICENESS = 5
-"""Stages run at a lower priority than the thread that answers requests."""
-
-
-STOP_GRACE_S = 5.0
-"""How long a graceful shutdown waits for cancelled stages."""
-
-
-class Limits(Struct, frozen=True):
-    """Limits on concurrency and on times.
-
-    `pixels_in_progress` is the maximum for all
-    running stages together. `stages_at_once` is the number of stages that each lane runs at the same time. A stage
-    times out after `stage_s`. `storage_retry_s` is the delay between retries after a storage error.
-    """
-
-    pixels_in_progress: int
-    stages_at_once: Mapping[str, int]
-    stage_s: float
-    storage_retry_s: float = 1.0
+STORAGE_RETRY_S = 1.0
+"""The delay between retries after a storage error."""
 
 
 class Runner:
@@ -67,33 +33,29 @@ class Runner:
         self,
         stored_stages: Stages,
         blobs: Blobs,
-        stages: Sequence[Stage],
-        options: Options,
+        direct: DirectStages,
         updates: Updates,
         wake: Mapping[str, asyncio.Event],
-        limits: Limits,
     ) -> None:
         self._stored_stages = stored_stages
         self._blobs = blobs
-        self._stages = {stage.name: stage for stage in stages}
-        self._options = options
+        self._direct = direct
         self._updates = updates
         self._wake = wake
-        self._limits = limits
-        self._budget = PixelBudget(limits.pixels_in_progress)
         self.durations = StageDurations()
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
         """The jobs of the running stages."""
-        self._without_worker: dict[ThreadPoolExecutor, str] = {}
+        self._without_worker: dict[str, str] = {}
+        """Why the last stage of a task had no worker, by the name of the task."""
         self._stopping = False
         self.has_unstopped_threads = False
 
     def start(self) -> None:
-        for lane, count in self._limits.stages_at_once.items():
-            for number in range(count):
-                executor = started_threads(1, f"imgproc-{lane}", _lower_priority)
-                self._tasks.append(asyncio.create_task(self._run_lane(lane, executor), name=f"{lane}-{number}"))
+        assert self._direct.lanes is not None
+        for lane, count in self._direct.lanes.at_once.items():
+            names = [f"{lane}-{number}" for number in range(count)]
+            self._tasks += [asyncio.create_task(self._run_lane(lane, name), name=name) for name in names]
 
     def cancel(self, job_id: str) -> None:
         """Cancel the running stages of a job."""
@@ -102,14 +64,14 @@ class Runner:
                 token.cancel()
 
     async def stop(self) -> None:
-        """Stop claiming, cancel running stages, and return within `STOP_GRACE_S`."""
+        """Stop claiming, cancel running stages, and wait at most 5 seconds for them."""
         self._stopping = True
         for event in self._wake.values():
             event.set()
         for token in self._running:
             token.cancel()
         if self._tasks:
-            _, pending = await asyncio.wait(self._tasks, timeout=STOP_GRACE_S)
+            _, pending = await asyncio.wait(self._tasks, timeout=5.0)
             for task in pending:
                 self.has_unstopped_threads = True
                 task.cancel()
@@ -123,82 +85,69 @@ class Runner:
             return "Not all stages are being processed; see the service's log."
         return next(iter(self._without_worker.values()), None)
 
-    async def _run_lane(self, lane: str, executor: ThreadPoolExecutor) -> None:
-        """The loop of one task: claim a stage, run it on the thread of `executor`, record its outcome."""
+    async def _run_lane(self, lane: str, task: str) -> None:
+        """The loop of one task: claim a stage, run it on a thread of the lane, record its outcome."""
         wake = self._wake[lane]
-        try:
-            while not self._stopping:
-                wake.clear()
-                try:
-                    claimed = await self._stored_stages.claim(lane)
-                except Exception as error:  # the lane must go on after any error
-                    log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
-                    await asyncio.sleep(self._limits.storage_retry_s)
-                    continue
-                if claimed is None:
-                    self._without_worker.pop(executor, None)
-                    await wake.wait()
-                    continue
-                token = CancellationToken(self._limits.stage_s)
-                if self._stopping:
-                    token.cancel()
-                self._running[token] = claimed.job.id
-                self._updates.publish(claimed.job)
-                await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, executor)))
-                if claimed.attempts > 1:
-                    wake.set()  # the lane ran this stage alone; now its other tasks may claim again
-        finally:
-            executor.shutdown(wait=False)
+        while not self._stopping:
+            wake.clear()
+            try:
+                claimed = await self._stored_stages.claim(lane)
+            except Exception as error:  # the lane must go on after any error
+                log.error("Failed to claim a stage: %s", error, exc_info=not isinstance(error, StorageFailed))
+                await asyncio.sleep(STORAGE_RETRY_S)
+                continue
+            if claimed is None:
+                self._without_worker.pop(task, None)
+                await wake.wait()
+                continue
+            token = CancellationToken(self._direct.timeout_s)
+            if self._stopping:
+                token.cancel()
+            self._running[token] = claimed.job.id
+            self._updates.publish(claimed.job)
+            await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, lane, task)))
+            if claimed.attempts > 1:
+                wake.set()  # the lane ran this stage alone; now its other tasks may claim again
 
-    async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, executor: ThreadPoolExecutor) -> None:
+    async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, lane: str, task: str) -> None:
         """Run one stage and record its outcome."""
-        outcome: Output | Exception
-        began_s = time.monotonic()
+        assert self._direct.lanes is not None
+        outcome: Outcome
+        duration_s = 0.0
         try:
-            async with self._budget.acquired(claimed.info.pixels):
-                began_s = time.monotonic()
-                loop = asyncio.get_running_loop()
-                outcome = await loop.run_in_executor(executor, self._run_stage, claimed, token)
+            threads = self._direct.lanes.threads[lane]
+            running = asyncio.get_running_loop().run_in_executor(threads, self._run_stage, claimed, token)
+            outcome, duration_s = await running
         except Exception as error:
             outcome = error
-            if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
-                outcome = NoWorker("The system starts no more threads for this user, or has no memory left.")
         finally:
             del self._running[token]
+        self._without_worker.pop(task, None)
         if isinstance(outcome, NoWorker):
-            self._without_worker[executor] = outcome.message
-        else:
-            self._without_worker.pop(executor, None)
-        self.durations.add(claimed.stage.value, _outcome_name(outcome), time.monotonic() - began_s)
+            self._without_worker[task] = outcome.message
+        self.durations.add(claimed.stage.value, _outcome_name(outcome), duration_s)
         try:
             await self._record(claimed, outcome)
         finally:
             if isinstance(outcome, Output) and outcome.path is not None:
                 await asyncio.to_thread(Path(outcome.path).unlink, missing_ok=True)
 
-    def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> Output:
-        """Check the original and call the function of the stage. Runs on a thread of the lane."""
-        stage = self._stages[claimed.stage]
-        token.restart_timeout()
+    def _run_stage(self, claimed: ClaimedStage, token: CancellationToken) -> tuple[Outcome, float]:
+        """Check the original and run the stage. Runs on a thread of the lane."""
         token.check()
         original = claimed.job.original
         damage = self._blobs.find_damage(original.sha256, original.size_bytes)
         if damage is not None:
             raise StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again.")
-        work = WorkItem(
-            path=os.fsencode(self._blobs.path(original.sha256)),
-            size_bytes=original.size_bytes,
-            info=claimed.info,
-            plan=claimed.plan,
-            original_filename=claimed.job.original_filename,
-            options=self._options,
-            record=claimed.record,
-        )
-        return stage.run(work, token.check)
+        file = self._blobs.path(original.sha256)
+        name = claimed.job.original_filename
+        work = self._direct.work(claimed.plan, file, name, claimed.info, claimed.record)
+        stage = next(stage for stage in self._direct.stages if stage.name == claimed.stage)
+        return self._direct.run(stage, work, token)
 
     # ---- recording ----
 
-    async def _record(self, claimed: ClaimedStage, outcome: Output | Exception) -> None:
+    async def _record(self, claimed: ClaimedStage, outcome: Outcome) -> None:
         """Record an outcome and publish the change. After a storage error, retry until it is recorded or the service
         stops; the next start requeues a stage that is still running in the database.
 
@@ -227,15 +176,16 @@ class Runner:
 
     async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:
         log.error("Stage %s of job %s is tried again: %s", claimed.stage, claimed.job.id, error.message)
-        await asyncio.sleep(self._limits.storage_retry_s)
+        await asyncio.sleep(STORAGE_RETRY_S)
 
-    async def _record_once(self, claimed: ClaimedStage, outcome: Output | Exception) -> Job | None:
+    async def _record_once(self, claimed: ClaimedStage, outcome: Outcome) -> Job | None:
         """The job with the outcome; None if the stage runs again, or the job has been deleted."""
         if isinstance(outcome, StorageFailed) or (isinstance(outcome, StageCancelled) and self._stopping):
             await self._stored_stages.requeue(claimed)
             return None
         if isinstance(outcome, Exception):
-            return await self._stored_stages.record_failed(claimed, _user_message(claimed, outcome))
+            message = error_message(outcome, claimed.stage, f"job {claimed.job.id}")
+            return await self._stored_stages.record_failed(claimed, message)
         if outcome.path is None:
             file = claimed.job.original if outcome.keeps_original else None
             return await self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
@@ -249,45 +199,7 @@ class Runner:
         return None
 
 
-def _outcome_name(outcome: Output | Exception) -> Outcome:
+def _outcome_name(outcome: Outcome) -> str:
     if isinstance(outcome, Output):
         return "done"
     return "cancelled" if isinstance(outcome, StageCancelled) else "failed"
-
-
-def _user_message(claimed: ClaimedStage, error: Exception) -> str:
-    """The error message that users see for a failed stage. Logs the error if it is unexpected."""
-    if not isinstance(error, (StageFailed, BadImage)):
-        log.error("Stage %s of job %s failed", claimed.stage, claimed.job.id, exc_info=error)
-    return stage_error_message(error)
-
-
-def _lower_priority() -> None:
-    if sys.platform == "linux":  # on other systems niceness belongs to the whole process, not to a thread
-        thread = threading.get_native_id()
-        # only root may lower the niceness that the process was started with
-        os.setpriority(os.PRIO_PROCESS, thread, max(THREAD_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
-
-
-class PixelBudget:
-    """At most `limit` pixels at once, first come, first served. A larger picture waits until it is alone."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = self._free = limit
-        self._turn = asyncio.Lock()  # is acquired in the order of the calls
-        self._released = asyncio.Event()
-
-    @asynccontextmanager
-    async def acquired(self, pixels: int) -> AsyncIterator[None]:
-        """Hold `pixels` inside the block."""
-        needed = min(pixels, self._limit)
-        async with self._turn:
-            while self._free < needed:
-                self._released.clear()
-                await self._released.wait()
-            self._free -= needed
-        try:
-            yield
-        finally:
-            self._free += needed
-            self._released.set()

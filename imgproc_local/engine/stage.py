@@ -13,11 +13,11 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from imgproc_local.domain.errors import BadImage, CheckStop, StageCancelled, StageFailed, StageTimedOut
+from imgproc_local.domain.errors import CheckStop, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 CODECS_LANE = "codecs"
 VISION_LANE = "vision"
-
-UNEXPECTED_ERROR = "Server Error: this stage failed with an unexpected error; the service's log has the details."
 
 
 class Options(Struct, frozen=True):
@@ -114,15 +112,6 @@ class Stage(Struct, frozen=True):
     run: Callable[[WorkItem, CheckStop], Output]
 
 
-def stage_error_message(error: Exception) -> str:
-    """The message that users see for a failed stage. It does not describe an unexpected error: the caller logs that."""
-    if isinstance(error, (StageFailed, BadImage)):
-        return error.message
-    if isinstance(error, MemoryError):
-        return "There was not enough memory for this image."
-    return UNEXPECTED_ERROR
-
-
 class CancellationToken:
     """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps.
 
@@ -159,8 +148,6 @@ class CancellationToken:
 BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper bounds of the buckets, in seconds. The last is the default of `stage_timeout_s`."""
 
-Outcome = Literal["done", "failed", "cancelled"]
-
 
 class Histogram(Struct):
     """Each bucket counts the durations up to its bound and above the bound before; the last, those above all bounds."""
@@ -170,17 +157,20 @@ class Histogram(Struct):
 
 
 class StageDurations:
-    """How long stages ran since the start of the process: a histogram for each stage and outcome."""
+    """How long stages ran since the start of the process: a histogram for each stage and outcome.
+
+    An outcome is "done", "failed" or "cancelled".
+    """
 
     def __init__(self) -> None:
-        self._histograms: dict[tuple[str, Outcome], Histogram] = {}
+        self._histograms: dict[tuple[str, str], Histogram] = {}
 
-    def add(self, stage: str, outcome: Outcome, duration_s: float) -> None:
+    def add(self, stage: str, outcome: str, duration_s: float) -> None:
         histogram = self._histograms.setdefault((stage, outcome), Histogram())
         histogram.total_s += duration_s
         histogram.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
 
-    def all(self) -> Iterator[tuple[str, Outcome, Histogram]]:
+    def all(self) -> Iterator[tuple[str, str, Histogram]]:
         """Stage, outcome and histogram, sorted by stage and outcome."""
         for (stage, outcome), histogram in sorted(self._histograms.items()):
             yield stage, outcome, histogram

@@ -79,6 +79,27 @@ def test_a_picture_above_the_limit_runs_alone(recorder: Recorder, picture: Path)
     assert recorder.at_once == 1
 
 
+def test_a_large_picture_is_not_overtaken_for_ever() -> None:
+    lanes, order, threads = Lanes({}, 10), [], []
+
+    def work(name: int, pixels: int) -> None:
+        with lanes.room_for(pixels):
+            order.append(name)
+            time.sleep(0.001)
+
+    with lanes.room_for(10):
+        for name, pixels in enumerate([4, 4, 4, 10, 1, 25, 3, 3, 3, 3]):
+            threads.append(threading.Thread(target=work, args=(name, pixels)))
+            threads[-1].start()
+            while len(lanes._waiting) <= name:
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join(20)
+    for large in (3, 5):  # nothing else runs beside it
+        assert set(order[:large]) == set(range(large))
+        assert order[large] == large
+
+
 def test_after_it_was_cancelled_stages_fail_soon(recorder: Recorder, picture: Path) -> None:
     recorder.lasts_s = 60
     threading.Timer(0.1, recorder.direct.cancelled.set).start()

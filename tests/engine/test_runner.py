@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -22,9 +22,11 @@ from PIL import Image
 from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
 from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
+from imgproc_local.engine import runner
+from imgproc_local.engine.direct import DirectStages, Lanes
 from imgproc_local.engine.engine import Engine
-from imgproc_local.engine.runner import Limits
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
+from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, open_database
@@ -37,6 +39,11 @@ from tests.support.reading import reader_here
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 STAGE_S, PATIENT_S = 0.5, 60.0
 """Timeouts of stages; the second for those that run until something else ends them, which may take a while."""
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "STORAGE_RETRY_S", 0.01)
 
 
 class Harness:
@@ -56,19 +63,24 @@ class Harness:
         self.stages = stages
         self.blobs = Blobs(folder, self.jobs.is_referenced)
         self.keys = Keys(database, 1000)
+        self.lanes = Lanes({CODECS_LANE: threads}, 10**9)
         self.engine = Engine(
             self.jobs,
             stages,
             Translations(database, 1000),
             self.blobs,
-            (
-                Stage(StageName.OPTIMIZE, CODECS_LANE, self._with_file(optimize)),
-                Stage(StageName.CONVERT, CODECS_LANE, self._with_file(converted)),
+            DirectStages(
+                (
+                    Stage(StageName.OPTIMIZE, CODECS_LANE, self._with_file(optimize)),
+                    Stage(StageName.CONVERT, CODECS_LANE, self._with_file(converted)),
+                ),
+                Options(target_score=85.0),
+                cast("Workers", None),
+                reader_here(),
+                stage_s,
+                self.lanes,
             ),
-            Options(target_score=85.0),
             Prices(),
-            Limits(10**9, {CODECS_LANE: threads}, stage_s, storage_retry_s=0.01),
-            reader_here(),
         )
 
     def _with_file(self, function: StageFunction) -> StageFunction:
@@ -114,6 +126,7 @@ async def harness(
             yield made
         finally:
             await made.engine.stop()
+            made.lanes.close()
     finally:
         await database.close()
 
@@ -263,7 +276,7 @@ def test_the_niceness_of_the_process_is_never_lowered() -> None:
     script = """
 import os, threading
 from concurrent.futures import ThreadPoolExecutor
-from imgproc_local.engine.runner import _lower_priority
+from imgproc_local.engine.direct import _lower_priority
 
 def niceness():
     with ThreadPoolExecutor(1, initializer=_lower_priority) as pool:

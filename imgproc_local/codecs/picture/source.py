@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.container.dropped import dropped_kinds
