@@ -19,7 +19,7 @@ from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, wit
 from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.batch.files import LocalFile, ResultFile, fallback_name, result_files, texts_of
 from imgproc_local.batch.request import BatchRequest
-from imgproc_local.codecs.picture.formats import HEAD_BYTES, detect, head_of, max_local_bytes
+from imgproc_local.codecs.picture.formats import HEAD_BYTES, max_local_bytes
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import BadImage, StorageFailed, UnsupportedImage
 from imgproc_local.domain.job import StageName
@@ -107,11 +107,9 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
             raise _Failed("failed", "source", message) from error
         try:
-            detect(head_of(staged), accepted)
+            read = tools.direct.reader.read(staged, accepted)
         except UnsupportedImage as error:
             raise _Failed("skipped", "", error.message) from None
-        try:
-            read = tools.direct.reader.read(staged, accepted)
         except BadImage as error:
             raise _Failed("failed", "picture", error.message) from None
         yield staged, sha256, read

@@ -4,36 +4,22 @@ from __future__ import annotations
 
 import errno
 import struct
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from PIL.Image import DecompressionBombError
+
+from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageFailed, TooManyPixels
 
 _SYSTEM_ERRNOS = (
-    errno.ENOSPC,
-    errno.ENOMEM,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.EDQUOT,
-    errno.EACCES,
-    errno.ENOENT,
-    errno.EIO,
-)
+    errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EDQUOT, errno.EACCES, errno.ENOENT, errno.EIO,
+)  # fmt: skip
 """Errors of the system, not of the picture."""
 _DECODER_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    RecursionError,
-    struct.error,
-    zlib.error,
-)
+    OSError, SyntaxError, ValueError, EOFError, LookupError, OverflowError, RecursionError, struct.error, zlib.error,
+)  # fmt: skip
 _VIPS_SYSTEM_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
 _VIPS_TEMPORARY_FILE_WORDS = "VipsImage: unable to write to"
 _TIFF_CODEC_WORDS = "compression support is not configured"
@@ -68,7 +54,7 @@ def translate(error: Exception, task: str) -> ServiceError | None:
     """
     if isinstance(error, MemoryError):
         return StageFailed(f"{task}: there is not enough memory.")
-    if _is_from("pyvips", "Error", error):
+    if isinstance(error, pyvips.Error):
         if _VIPS_TEMPORARY_FILE_WORDS in str(error):
             return StageFailed(f"{task}: its temporary file can't be written to the disk.")
         if any(word in str(error).lower() for word in _VIPS_SYSTEM_WORDS):
@@ -82,16 +68,10 @@ def translate(error: Exception, task: str) -> ServiceError | None:
                 f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."
             )
         return BrokenImage(f"{task}: its data is damaged or incomplete.")
-    if _is_from("PIL.Image", "DecompressionBombError", error):
+    if isinstance(error, DecompressionBombError):
         return TooManyPixels(f"{task}: it has more pixels than can be decoded.")
     if isinstance(error, OSError) and error.errno in _SYSTEM_ERRNOS:
         return StageFailed(f"{task}: {error.strerror or 'storage failed'}.")
     if isinstance(error, _DECODER_ERRORS):
         return BrokenImage(f"{task}: its data is damaged or incomplete.")
     return None
-
-
-def _is_from(module: str, name: str, error: Exception) -> bool:
-    """Whether the error is of a library's class, without importing the library."""
-    kind = getattr(sys.modules.get(module), name, None)
-    return kind is not None and isinstance(error, kind)
