@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 import subprocess
 import sys
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.metadata import icc
 from tests.fuzz import native, targets
 from tests.fuzz.campaign import MAX_INPUT_S, NAMES, Campaign
 from tests.fuzz.mutate import mutated
@@ -62,11 +60,3 @@ def has_sanitizers() -> bool:
 @pytest.mark.skipif(not has_sanitizers(), reason="needs a C compiler with AddressSanitizer")
 def test_the_c_extensions_run_without_an_error_of_the_sanitizers(tmp_path: Path) -> None:
     assert native.run(NATIVE_SECONDS, 7, tmp_path) == 0
-
-
-def test_a_curve_that_takes_a_power_of_a_negative_number_is_not_srgb() -> None:
-    """Found by fuzzing: the power is a complex number."""
-    profile = seeds("icc")[0]
-    at = profile.index(b"para\0\0\0\0\0\3") + 12
-    negative_offset = profile[: at + 8] + struct.pack(">i", -5 * 65536) + profile[at + 12 :]
-    assert not icc.is_srgb(negative_offset)

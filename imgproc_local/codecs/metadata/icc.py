@@ -8,8 +8,9 @@ Source: ICC.1:2022 sections 7, 9 and 10; ICC.1:2001-04 sections 6.1 and 6.5.17; 
 
 from __future__ import annotations
 
-import math
+import io
 import struct
+from itertools import product
 
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 
@@ -22,12 +23,6 @@ _SRGB_COLORANTS = {
 
 WIDE_FROM = 1.15
 """A gamut is wide if its area is more than this multiple of sRGB's. Adobe RGB and Display P3 have 1.3."""
-
-_COLORANT_TOLERANCE = 0.004
-_CURVE_TOLERANCE = 0.004
-_MAX_POWER = 10
-"""Bases and exponents of parametric curves above this are not sRGB's, whose are at most 1 and 2.4."""
-_CURVE_SAMPLES = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
 
 _WRITTEN_TAGS = b"""
 wtpt chad cicp rXYZ gXYZ bXYZ rTRC gTRC bTRC kTRC A2B0 A2B1 A2B2 B2A0 B2A1 B2A2 gamt
@@ -118,18 +113,21 @@ def left_out(profile: bytes) -> tuple[bytes, bytes]:
 
 
 def is_srgb(profile: bytes) -> bool:
-    """Whether the profile's primaries and tone curves are sRGB's, whatever its name."""
-    table, found = _table(profile), _colorants(profile)
-    # lookup tables, if present, take precedence over primaries and curves
-    if colour_space(profile) != "RGB" or b"A2B0" in table or not found:
+    """Whether a profile, whatever its name, shows all colours as sRGB does, within one of 255 levels."""
+    from PIL import Image, ImageChops, ImageCms
+
+    if colour_space(profile) != "RGB" or b"A2B0" in _table(profile):  # no table is exactly sRGB
         return False
-    for got, want in zip(found, _SRGB_COLORANTS.values(), strict=True):
-        if any(abs(one - other) > _COLORANT_TOLERANCE for one, other in zip(got, want, strict=True)):
-            return False
-    curves = [_data(profile, *table.get(tag, (0, 0))) for tag in (b"rTRC", b"gTRC", b"bTRC")]
-    return all(
-        abs(_curve(curve, x) - _srgb_to_linear(x)) <= _CURVE_TOLERANCE for curve in curves for x in _CURVE_SAMPLES
+    levels = range(0, 256, 15)
+    colours = Image.frombytes(
+        "RGB", (18**2, 18), bytes(band for colour in product(levels, repeat=3) for band in colour)
     )
+    try:
+        stored, srgb = ImageCms.getOpenProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
+        shown = ImageCms.profileToProfile(colours, stored, srgb, ImageCms.Intent.RELATIVE_COLORIMETRIC)
+    except (OSError, ImageCms.PyCMSError):
+        return False
+    return max(ImageChops.difference(colours, shown or colours).tobytes()) <= 1
 
 
 def is_wide(profile: bytes) -> bool:
@@ -191,26 +189,3 @@ def _data(profile: bytes, offset: int, size: int) -> bytes:
             length = _LENGTHS.get(kind, len(profile) + 1)
     data = profile[offset + 8 : offset + length]
     return kind + bytes(4) + data if size >= 8 and len(data) == length - 8 else _UNREADABLE
-
-
-def _srgb_to_linear(value: float) -> float:
-    return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)
-
-
-def _curve(raw: bytes, x: float) -> float:
-    """The value at `x` of a sampled curve or of a parametric one like sRGB's; NaN for other curves, such as powers."""
-    if raw[:4] == b"curv" and len(raw) >= 16:
-        count = (len(raw) - 12) // 2
-        position = x * (count - 1)
-        below = min(int(position), count - 2)
-        part = position - below
-        one, next_one = struct.unpack_from(">2H", raw, 12 + 2 * below)
-        return float(one * (1 - part) + next_one * part) / 65535
-    if raw[:4] == b"para" and raw[9] in (3, 4):
-        # type 3 lacks the last two numbers: the offsets of both parts
-        g, a, b, c, d, e, f = (number / 65536 for number in struct.unpack(">7i", raw[12:].ljust(28, b"\0")))
-        if x < d:
-            return float(c * x + f)
-        if 0 < a * x + b < _MAX_POWER and abs(g) < _MAX_POWER:
-            return float((a * x + b) ** g + e)
-    return math.nan
