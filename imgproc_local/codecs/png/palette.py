@@ -1,52 +1,52 @@
-"""Reduces a picture to the smallest palette that meets the target score.
+"""Reduces the colours of a picture as far as the target score allows: to a palette, or to fewer levels per channel.
 
-libimagequant uses as few colours as its own quality setting allows. The lowest sufficient setting is searched for each
-picture, with and without dithering. The search in a large picture uses tiles; the result is checked on the whole.
+`smallest_palette`: libimagequant uses as few colours as its own quality setting allows. The lowest sufficient setting
+is searched for each picture, with and without dithering. The search in a large picture uses tiles; the result is
+checked on the whole. The score hardly changes if a white background becomes light grey, but people see it. So the colours of
+large areas are preserved exactly.
 
-The score hardly changes if a white background becomes light grey, but people see it. So the colours of large areas are
-preserved exactly.
+`posterized` is for graphics that 256 colours can't represent. Samples in detailed areas are rounded to multiples of a
+step. Smooth areas (flat colours and gradients) are preserved: rounding would cause visible bands, and they compress
+well without it. Photographs have few smooth areas and are not posterised.
 """
 
 from __future__ import annotations
 
+import io
+import math
+from bisect import bisect_left
 from functools import partial
 from typing import Any
 
+import deflate
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs.picture.decode import evaluate
+from imgproc_local.codecs.container import Blocks, Data
+from imgproc_local.codecs.container import png as container
+from imgproc_local.codecs.picture.decode import evaluate, to_srgb_through, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.png.deflate import Indexed, estimated_bytes, read_indexed
 from imgproc_local.codecs.quality.sample import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Effort
 
-SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
+_SCALE = QualityScale(lowest=1, initial=80, highest=100, slope=0.7)
 
 QUICK_EFFORT = 4
 """libimagequant's effort for the first trial, which shows whether 256 colours can suffice. Effort 7 takes three times
 as long.
 """
 
-MAX_QUICK_SHORTFALL = 3.0
-"""If the first trial scores more than this many points below the target, a higher effort cannot reach it either."""
+_DITHER_LEVELS = (0.0, 0.5)
 
-MIN_SURPLUS = 1.0
-"""If 256 colours score less than this many points above the target, fewer colours would score below it."""
+_LARGE_SAMPLE_TILES = 54
+"""Two megapixels. Pictures of up to three megapixels are searched as a whole."""
 
-DITHER_LEVELS = (0.0, 0.5)
-QUALITY_STEPS = (0, 5, 15, 100)
-"""Tried in turn until the whole picture meets the target: each is added to the quality setting found on tiles."""
-
-MIN_LARGE_AREA_SHARE = 0.025
-"""A colour of at least this share of the pixels is preserved exactly. At most forty colours can reach this share; the
-colours of a gradient do not.
+STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
+"""Steps to round to. With a fractional step such as 2.5, green is rounded to multiples of 2, but red and blue to
+multiples of 3, because errors in red and blue are less visible.
 """
-
-_MAX_COUNTED_PIXELS = 250_000
-"""Larger pictures are subsampled to about this many pixels before their colours are counted."""
 
 
 class PaletteSearch(Struct, frozen=True):
@@ -57,11 +57,54 @@ class PaletteSearch(Struct, frozen=True):
     limits: Limits
 
 
-QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 0.7), max_trials=5))
-THOROUGH = PaletteSearch(7, 54, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
-"""The 54 tiles of the sample have two megapixels. Pictures of up to three megapixels are searched as a whole."""
+_QUICK = PaletteSearch(QUICK_EFFORT, TILES, Limits(close=Tolerance(0.0, 0.7), max_trials=5))
+_THOROUGH = PaletteSearch(7, _LARGE_SAMPLE_TILES, Limits(close=Tolerance(0.0, 0.35), max_trials=7))
+SEARCHES: dict[Effort, PaletteSearch] = {"fast": _QUICK, "balanced": _THOROUGH, "best": _THOROUGH}
 
-SEARCHES: dict[Effort, PaletteSearch] = {"fast": QUICK, "balanced": THOROUGH, "best": THOROUGH}
+
+class Indexed(Struct, frozen=True):
+    """An indexed picture: one byte per pixel, its index into at most 256 colours. A colour is four bytes, RGBA."""
+
+    width_px: int
+    height_px: int
+    indices: bytes
+    colours: tuple[bytes, ...]
+
+    def shown(self, profile: bytes | None = None) -> pyvips.Image:
+        """The picture as RGBA, converted to sRGB from an ICC profile where one is given."""
+        stored = b"".join(self.colours).ljust(1024, b"\0")
+        colours = pyvips.Image.new_from_memory(stored, 256, 1, 4, "uchar").copy(interpretation="srgb")
+        return self.index_image().maplut(to_srgb_through(colours, profile)).copy(interpretation="srgb")
+
+    def index_image(self) -> pyvips.Image:
+        return pyvips.Image.new_from_memory(self.indices, self.width_px, self.height_px, 1, "uchar")
+
+
+def read_indexed(data: Data) -> Indexed:
+    """The pixels and the palette of an indexed PNG. Indices beyond the palette are black, as in browsers."""
+    # without its metadata: Pillow refuses pictures with long texts
+    with Image.open(io.BytesIO(container.with_blocks(data, Blocks()))) as opened:
+        opened.load()
+        size, indices = opened.size, opened.tobytes()
+    palette, alpha = b"", b""
+    for chunk in container.chunks(data):
+        if chunk.kind == b"PLTE":
+            palette = bytes(data[chunk.payload : chunk.end])
+        elif chunk.kind == b"tRNS":
+            alpha = bytes(data[chunk.payload : chunk.end])
+    palette, alpha = palette.ljust(768, b"\0"), alpha.ljust(256, b"\xff")
+    colours = tuple(palette[3 * index : 3 * index + 3] + alpha[index : index + 1] for index in range(256))
+    return Indexed(*size, indices, colours)
+
+
+def estimated_bytes(data: bytes) -> int:
+    """An estimate of the compressed size of `data`; of long data, from 16 slices of 64 KB."""
+    slices, slice_bytes = 16, 64 * 1024
+    part = data
+    if len(data) > slices * slice_bytes:
+        step = len(data) // slices
+        part = b"".join(data[start : start + slice_bytes] for start in range(0, step * slices, step))
+    return len(deflate.zlib_compress(part, 8)) * len(data) // max(1, len(part))
 
 
 class Result(Struct, frozen=True):
@@ -104,16 +147,16 @@ def smallest_palette(
         size_bytes = estimated_bytes(picture.indices) + 3 * len(picture.colours)
         return _Trial(dither, quality, effort, picture, sample.score_srgb(picture.shown(profile)), size_bytes)
 
-    first = attempt(DITHER_LEVELS[-1], SCALE.highest, QUICK_EFFORT)
-    if first.score < target - MAX_QUICK_SHORTFALL:
+    first = attempt(_DITHER_LEVELS[-1], _SCALE.highest, QUICK_EFFORT)
+    if first.score < target - 3:  # a higher effort does not gain so many points
         return None
     trials = [first]
-    if first.score < target + MIN_SURPLUS:
-        trials += [attempt(dither, SCALE.highest) for dither in DITHER_LEVELS]
+    if first.score < target + 1:  # fewer colours would score below the target
+        trials += [attempt(dither, _SCALE.highest) for dither in _DITHER_LEVELS]
     else:
-        start = SCALE.initial
-        for dither in DITHER_LEVELS:
-            found = search(partial(attempt, dither), SCALE, options.limits, target, start)
+        start = _SCALE.initial
+        for dither in _DITHER_LEVELS:
+            found = search(partial(attempt, dither), _SCALE, options.limits, target, start)
             start = min((quality for quality, trial in found.items() if trial.score >= target), default=start)
             trials += found.values()
     best = min((trial for trial in trials if trial.score >= target), key=lambda trial: trial.size_bytes, default=None)
@@ -137,8 +180,8 @@ def _quantised_whole(
     target.
     """
     areas = _labelled(image, colours)
-    for step in QUALITY_STEPS:
-        quality = SCALE.clamped(found.quality + step)
+    for added in (0, 10, 100):
+        quality = _SCALE.clamped(found.quality + added)
         picture = _quantised(image, areas, found.dither, quality, found.effort, check_stop)
         if score(image, picture.shown(), profile) >= target:
             return picture
@@ -167,12 +210,15 @@ def _quantised(
 
 
 def _large_area_colours(image: pyvips.Image) -> list[bytes]:
-    """The colours, RGBA, of at least `MIN_LARGE_AREA_SHARE` of the pixels, the most frequent first."""
-    step = max(1, int((image.width * image.height / _MAX_COUNTED_PIXELS) ** 0.5))
+    """The colours, RGBA, of at least a fortieth of the pixels, the most frequent first; those of a gradient have less.
+
+    Of large pictures, about 250,000 pixels are counted.
+    """
+    step = max(1, int((image.width * image.height / 250_000) ** 0.5))
     subsampled = _rgba(image.subsample(step, step))
     pixels = Image.frombytes("RGBA", (subsampled.width, subsampled.height), subsampled.write_to_memory())
     counted: list[Any] = pixels.getcolors(subsampled.width * subsampled.height) or []
-    min_count = max(2, MIN_LARGE_AREA_SHARE * subsampled.width * subsampled.height)
+    min_count = max(2, subsampled.width * subsampled.height / 40)
     return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= min_count]
 
 
@@ -192,3 +238,59 @@ def _rgba(image: pyvips.Image) -> pyvips.Image:
     """The picture as RGBA; fully transparent pixels are black."""
     image = image if image.bands > 2 else image.colourspace("srgb")
     return (image[3] == 0).ifthenelse(0, image) if image.hasalpha() else image.bandjoin(255)
+
+
+def posterized(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> pyvips.Image | None:
+    """The picture posterised with the largest of the `STEPS` that meets the target; None for photographs, or if none
+    does.
+
+    `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile` is its ICC profile, None for
+    sRGB. Raises: what `check_stop` raises.
+    """
+    smooth = evaluate(_smooth(image), check_stop, "copy_memory")
+    # photographs have up to 2 % smooth pixels, more only with overexposed skies; graphics with photographs have 20 %
+    if smooth.avg() < 255 * 0.05:
+        return None
+    sample = Sample(image, _LARGE_SAMPLE_TILES, profile)
+    sample_smooth = sample.part_of(smooth)
+
+    def is_too_large(step: float) -> bool:
+        check_stop()
+        return sample.score(_rounded(sample.image, sample_smooth, step)) < target
+
+    for step in reversed(STEPS[: bisect_left(STEPS, True, key=is_too_large)]):
+        result = evaluate(_rounded(image, smooth, step), check_stop, "copy_memory")
+        if sample.is_whole or score(image, result, profile) >= target:
+            return result
+    return None
+
+
+def _rounded(image: pyvips.Image, smooth: pyvips.Image, step: float) -> pyvips.Image:
+    """The picture with its samples rounded to multiples of `step`, except in smooth areas."""
+    colour = without_alpha(image)
+    red_and_blue, green = _lookup_table(math.ceil(step)), _lookup_table(math.floor(step))
+    table = red_and_blue if colour.bands == 1 else red_and_blue.bandjoin([green, red_and_blue])
+    result = smooth.ifthenelse(colour, colour.maplut(table))
+    if image.hasalpha():
+        result = result.bandjoin(image[image.bands - 1])
+    return result.copy(interpretation=image.interpretation)
+
+
+def _lookup_table(step: int) -> pyvips.Image:
+    """For each of 256 levels the nearest multiple of `step`; 255 for white."""
+    levels = bytes(min(255, (value + step // 2) // step * step) if value < 255 else 255 for value in range(256))
+    return pyvips.Image.new_from_memory(levels, 256, 1, 1, "uchar")
+
+
+def _smooth(image: pyvips.Image) -> pyvips.Image:
+    """A mask: 255 if none of the 3×3 pixels around has a second difference, horizontal or vertical, of more than 1."""
+    colour = without_alpha(image)
+    around = colour.embed(1, 1, image.width + 2, image.height + 2, extend="mirror").cast("short")
+
+    def at(left: int, top: int) -> pyvips.Image:
+        return around.crop(left, top, image.width, image.height)
+
+    horizontal = (at(1, 1) * 2 - at(0, 1) - at(2, 1)).abs()
+    vertical = (at(1, 1) * 2 - at(1, 0) - at(1, 2)).abs()
+    straight = ((horizontal <= 1) & (vertical <= 1)).bandand()
+    return straight.rank(min(3, image.width), min(3, image.height), 0)

@@ -205,7 +205,7 @@ class EncoderProfile(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """The quality that a picture needs, the predicted scores by quality number, and its best trial on the sample."""
+    """The quality that a picture will need, and the scores by quality number and the best trial of its sample."""
 
     quality: int
     predicted: dict[int, float]

@@ -102,7 +102,7 @@ def test_the_colours_of_large_areas_are_preserved_exactly(tmp_path: Path) -> Non
 def test_a_large_picture_meets_the_target_although_its_tiles_mislead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(palette.SEARCHES, "balanced", structs.replace(palette.THOROUGH, tiles=4))
+    monkeypatch.setitem(palette.SEARCHES, "balanced", structs.replace(palette.SEARCHES["balanced"], tiles=4))
     monkeypatch.setattr(search, "BAND_PIXELS", 100_000)
     monkeypatch.setattr(search.Sample, "score_srgb", lambda *_: 90.0)  # tiles that mislead
     picture = textured(1000, 900)
