@@ -54,16 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BYTES_PER_PIXEL = 100
-"""Memory budgeted per pixel of a running stage: about 48 bytes to score and 58 to encode AVIF of a small picture."""
-MODEL_IDLE_S = 300.0
-"""The model is unloaded after this long without a picture: people who upload one by one pause for less, and then the
-gigabytes are free for their other programs. Loading takes a second or two."""
-PICTURE_SHARE_OF_STAGE = 0.8
-"""The share of `stage_timeout_s` that a model in another program may take for one picture."""
-MEMORY_SHARE = 0.25
-"""The share of the memory, of the machine or its container, that all running stages together may need for pixels."""
-
 
 class Store(Struct, frozen=True):
     """What a command may use while a server owns the data folder."""
@@ -94,14 +84,13 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def _worker_environment() -> dict[str, str]:
-    """This process's environment without the settings, because worker processes need no secrets."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
-
-
 def codec_workers(config: Config, folder: Path, results: Path) -> Workers:
-    """Worker processes that decode and encode pictures; see `Workers` for the folders."""
-    return Workers(folder, results, program("codec-worker"), _worker_environment(), config.stage_timeout_s)
+    """Worker processes that decode and encode pictures; see `Workers` for the folders.
+
+    They have this process's environment without the settings, because they need no secrets.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ENV_PREFIX)}
+    return Workers(folder, results, program("codec-worker"), environment, config.stage_timeout_s)
 
 
 def describer(config: Config) -> Describer:
@@ -111,7 +100,9 @@ def describer(config: Config) -> Describer:
     from imgproc_local.vision.llm.describer import LlmDescriber
 
     models = model_store(config)
-    return LlmDescriber(lambda: models.active_model(config.model), partial(load_model, config), idle_s=MODEL_IDLE_S)
+    # people who upload one by one pause for less; loading takes a second or two, and until then gigabytes are free
+    idle_s = 300.0
+    return LlmDescriber(lambda: models.active_model(config.model), partial(load_model, config), idle_s=idle_s)
 
 
 def text_reader(config: Config, folder: Path) -> TextReader | None:
@@ -155,7 +146,8 @@ def _open_pipeline(
     analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
     stages = (analyzer.stage, optimize_stage(workers, service), convert_stage(workers))
     reader = Reader(workers, config.max_pixels, config.keep_location)
-    pixels = int(MEMORY_SHARE * usable_memory_bytes()) // BYTES_PER_PIXEL
+    # a quarter of the memory; per pixel, about 48 bytes to score and 58 to encode AVIF of a small picture
+    pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
     try:
         yield DirectStages(stages, _stage_options(config), workers, reader, config.stage_timeout_s, lanes), analyzer
@@ -184,13 +176,7 @@ def model_store(config: Config, *, may_be_new: bool = False) -> ModelStore:
     return ModelStore(config.models_folder, gpu_layers=config.gpu_layers, must_exist=must_exist)
 
 
-def load_model(
-    config: Config,
-    model: AnyModel,
-    check_stop: CheckStop,
-    *,
-    retry_test: bool = False,
-) -> LoadedModel:
+def load_model(config: Config, model: AnyModel, check_stop: CheckStop, *, retry_test: bool = False) -> LoadedModel:
     """The loaded `model`. A model file must pass a self-test first; with `retry_test`, one that failed is repeated.
 
     Raises: ModelUnusable, if it does not work here; what `check_stop` raises.
@@ -201,7 +187,7 @@ def load_model(
         from imgproc_local.vision.loopback import LoadedLoopbackModel
 
         # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
-        timeout_s = config.stage_timeout_s * PICTURE_SHARE_OF_STAGE
+        timeout_s = config.stage_timeout_s * 0.8
         return LoadedLoopbackModel(model, model_server(config, model.program), timeout_s, check_stop)
     from imgproc_local.vision.llm.llama import Llama
     from imgproc_local.vision.llm.selftest import require_self_test

@@ -62,43 +62,30 @@ class Limits(Struct, frozen=True, kw_only=True):
     time-out of uvicorn, which logs a traceback per request."""
 
 
-ADDRESS_SHARE = 0.5
-"""The share of all connections that one address outside this machine may hold."""
-RESERVED_HANDLES = 256
+_RESERVED_HANDLES = 256
 """File handles that connections leave free for the database, stored files and worker processes."""
-MIN_HANDLES = 16
-"""Handles that connections may use even if `RESERVED_HANDLES` would leave fewer."""
-NO_HANDLES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-CLOSED_WITHOUT_HANDLES = 16
-"""How many idle connections are closed when the process or the system has no handle left."""
-RETRY_S = 0.05
-"""The wait after a failed accept, unless the client caused the failure."""
-UVICORN_KEEP_ALIVE_S = 3600
-"""So long that `Limits.keep_alive_s` always applies first: uvicorn's own timer ignores that a header has begun."""
 
 
-def refusal(status: HTTPStatus, message: str, header: bytes = b"") -> bytes:
+def _refusal(status: HTTPStatus, message: str, header: bytes = b"") -> bytes:
     """The response to a request that no handler sees, in the shape of the API's errors."""
     body = msgspec.json.encode(ErrorBody(message))
     fields = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
     return b"HTTP/1.1 %d %b\r\n%b%b\r\n%b" % (status, status.phrase.encode(), header, fields, body)
 
 
-NOT_HTTP = refusal(
+_NOT_HTTP = _refusal(
     HTTPStatus.BAD_REQUEST,
     "The request must be well-formed HTTP/1.1 with exactly one Host and without CONNECT (RFC 9112); the one"
     " received is not. The connection is closed.",
 )
-FREE_CHUNKS, MIN_CHUNK_BYTES = 1000, 64
-"""After so many chunks, those of a body must have this size on average. h11 needs 0.1 ms even for a small chunk."""
-NO_CONNECTION_FREE = refusal(
+_NO_CONNECTION_FREE = _refusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "The service has too many open connections. Send the request again later.",
     b"retry-after: 5\r\n",
 )
 
 
-class Parser(h11.Connection):
+class _Parser(h11.Connection):
     """h11's parser, stricter with headers: it accepts line breaks and continued fields that proxies read differently.
 
     `refusal` is the response to what `next_event` does not accept.
@@ -113,7 +100,7 @@ class Parser(h11.Connection):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=2 * limits.header_bytes)
-        self.refusal = NOT_HTTP
+        self.refusal = _NOT_HTTP
         self._limits = limits
         self._chunks = self._body_bytes = 0
 
@@ -123,7 +110,8 @@ class Parser(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Data):
             self._chunks, self._body_bytes = self._chunks + 1, self._body_bytes + len(event.data)
-            if self._chunks > FREE_CHUNKS and self._body_bytes < MIN_CHUNK_BYTES * self._chunks:
+            # after a thousand chunks, their mean must be 64 bytes: h11 needs 0.1 ms even for a small one
+            if self._chunks > 1000 and self._body_bytes < 64 * self._chunks:
                 raise h11.RemoteProtocolError("chunks are too small")
         if isinstance(event, h11.Request):
             self._chunks = self._body_bytes = 0
@@ -146,7 +134,7 @@ class Parser(h11.Connection):
         header = header[: end.end()] if end else header
         limits = self._limits
         if len(header) > limits.header_bytes or header.count(b"\n") > limits.header_fields + 2:
-            self.refusal = refusal(
+            self.refusal = _refusal(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 f"The request line and header fields may have at most {limits.header_bytes} bytes and"
                 f" {limits.header_fields} fields; received more. If a browser sends cookies of other services, use"
@@ -157,14 +145,14 @@ class Parser(h11.Connection):
             raise h11.RemoteProtocolError("malformed")
 
 
-class HttpConnection(H11Protocol):
+class _HttpConnection(H11Protocol):
     """One connection from `address` to `owner`."""
 
     def __init__(self, owner: Server, address: str) -> None:
         super().__init__(owner.config, owner.server_state, owner.lifespan.state)
         self.address = address
         self._owner = owner
-        self.conn = self._parser = Parser(owner.limits)
+        self.conn = self._parser = _Parser(owner.limits)
         self._wait: str | None = None
         """The limit, a field of `Limits`, of what the client has to do; "" while a request is answered."""
         self._deadline_s = self._stalled_s = math.inf
@@ -195,7 +183,7 @@ class HttpConnection(H11Protocol):
         elif now_s > self._deadline_s:
             limit_s = self._owner.limits.header_s
             message = f"The header of the request was not complete within {limit_s:g} seconds."
-            self._refuse(refusal(HTTPStatus.REQUEST_TIMEOUT, message))
+            self._refuse(_refusal(HTTPStatus.REQUEST_TIMEOUT, message))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -269,7 +257,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None], limits: Limits | None = None) -> None:
         super().__init__(config)
         self.limits = limits or Limits()
-        self.idle: dict[HttpConnection, None] = {}
+        self.idle: dict[_HttpConnection, None] = {}
         """Connections that can be closed to make room, in the order in which they became idle."""
         self._on_stop = on_stop
         self._handshakes: dict[asyncio.Task[None], str] = {}
@@ -285,7 +273,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # uvicorn accepts no connections
-        raise_handle_limit(self.limits)
+        _raise_handle_limit(self.limits)
         self._accepting = [asyncio.create_task(self._accept_all(listener)) for listener in sockets or ()]
 
     async def on_tick(self, counter: int) -> bool:
@@ -303,10 +291,10 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().call_later(self.limits.stop_s, self._abort, self._open())
         await super().shutdown(sockets)
 
-    def _open(self) -> list[HttpConnection]:
+    def _open(self) -> list[_HttpConnection]:
         return list(self.server_state.connections)  # type: ignore[arg-type] # uvicorn makes none itself
 
-    def _abort(self, connections: list[HttpConnection]) -> None:
+    def _abort(self, connections: list[_HttpConnection]) -> None:
         for connection in connections:
             self.idle.pop(connection, None)
             connection.transport.abort()
@@ -320,9 +308,14 @@ class Server(uvicorn.Server):
                 pass
             except Exception as error:  # nothing may end this loop
                 log.warning("a connection could not be accepted (%s); %d are open", error, len(self._open()))
-                if isinstance(error, OSError) and error.errno in NO_HANDLES:
-                    self._abort(list(self.idle)[:CLOSED_WITHOUT_HANDLES])
-                await asyncio.sleep(RETRY_S)
+                if isinstance(error, OSError) and error.errno in (
+                    errno.EMFILE,
+                    errno.ENFILE,
+                    errno.ENOBUFS,
+                    errno.ENOMEM,
+                ):
+                    self._abort(list(self.idle)[:16])  # the process or the system has no handle left
+                await asyncio.sleep(0.05)
             await asyncio.sleep(0)  # `sock_accept` lets no other task run if a connection is already waiting
 
     async def _take(self, accepted: socket.socket, address: str) -> None:
@@ -330,7 +323,7 @@ class Server(uvicorn.Server):
         if not self._make_room(address):
             if not self.config.ssl:
                 with suppress(OSError):
-                    accepted.send(NO_CONNECTION_FREE)
+                    accepted.send(_NO_CONNECTION_FREE)
             accepted.close()
         elif not self.config.ssl:
             await self._start(accepted, address)
@@ -345,7 +338,7 @@ class Server(uvicorn.Server):
         timeout_s = self.limits.header_s if tls else None
         try:
             await loop.connect_accepted_socket(
-                lambda: HttpConnection(self, address), accepted, ssl=tls, ssl_handshake_timeout=timeout_s
+                lambda: _HttpConnection(self, address), accepted, ssl=tls, ssl_handshake_timeout=timeout_s
             )
         except OSError as error:  # the client has left or speaks no TLS, or no handle is left
             log.info("a connection from %s could not be opened: %s", address, error)
@@ -359,13 +352,13 @@ class Server(uvicorn.Server):
 
         It is the longest idle one of the address that holds most connections: the latest are about to send a request.
         """
-        most = most_connections(self.limits)
+        most = _most_connections(self.limits)
         if len(self._handshakes) >= max(1, most // 2):
             oldest = next(iter(self._handshakes))
             del self._handshakes[oldest]
             oldest.cancel()
         held = Counter([*(connection.address for connection in self._open()), *self._handshakes.values()])
-        if held[address] >= most * ADDRESS_SHARE and not is_loopback(address):
+        if held[address] >= most / 2 and not is_loopback(address):  # an address beyond this machine gets half
             candidates = [connection for connection in self.idle if connection.address == address]
         elif held.total() < most:
             return True
@@ -390,22 +383,22 @@ def server_config(app: Any, shutdown_s: int, tls_cert: str = "") -> uvicorn.Conf
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=shutdown_s,
-        timeout_keep_alive=UVICORN_KEEP_ALIVE_S,
+        timeout_keep_alive=3600,  # `Limits.keep_alive_s` applies first: this ignores that a header has begun
         ssl_certfile=tls_cert or None,
     )
 
 
-def most_connections(limits: Limits) -> int:
+def _most_connections(limits: Limits) -> int:
     """How many connections may be open now: other programs can change the limit of a process.
 
     Each counts as two handles, because an upload or a download also has an open file.
     """
     if sys.platform == "win32" or (soft := resource.getrlimit(resource.RLIMIT_NOFILE)[0]) == resource.RLIM_INFINITY:
         return limits.connections
-    return min(limits.connections, max(MIN_HANDLES, soft - RESERVED_HANDLES) // 2)
+    return min(limits.connections, max(16, soft - _RESERVED_HANDLES) // 2)
 
 
-def raise_handle_limit(limits: Limits) -> None:
+def _raise_handle_limit(limits: Limits) -> None:
     """Raise the soft limit of open handles to what `limits` can use, or to the hard limit if that is lower.
 
     It is not raised further, because macOS refuses an unlimited soft limit, and because handles above 1,023, which
@@ -413,7 +406,7 @@ def raise_handle_limit(limits: Limits) -> None:
     """
     if sys.platform != "win32":
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = 2 * limits.connections + RESERVED_HANDLES
+        wanted = 2 * limits.connections + _RESERVED_HANDLES
         wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
