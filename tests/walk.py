@@ -54,7 +54,7 @@ class Trace:
 def _is_importing(frame: FrameType | None) -> bool:
     """Whether a module or the body of a class is being executed, other than the one that was started."""
     while frame is not None:
-        if not frame.f_code.co_flags & 1 and frame.f_globals["__name__"] != "__main__":
+        if not frame.f_code.co_flags & 1 and frame.f_globals.get("__name__") != "__main__":
             return True
         frame = frame.f_back
     return False
