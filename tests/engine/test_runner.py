@@ -19,7 +19,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image
 
-from imgproc_local.domain.errors import CheckStop, NoWorker, StorageFailed
+from imgproc_local.domain.errors import CheckStop, NoWorker
 from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.engine import runner
@@ -139,19 +139,6 @@ def converted(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"converted", format=work.plan.format)
 
 
-async def test_a_lane_runs_one_stage_per_thread_at_once(tmp_path: Path) -> None:
-    both = threading.Barrier(2, timeout=5)
-
-    def meet(work: WorkItem, check_stop: CheckStop) -> Output:
-        both.wait()
-        return Output(keeps_original=True)
-
-    async with harness(tmp_path, meet, threads=2) as service:
-        jobs = [await service.accept(seed) for seed in range(4)]
-        finals = [await service.engine.wait(job.id, 10) for job in jobs]
-    assert {job.status for job in finals} == {Status.COMPLETED}
-
-
 async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
     def slow(work: WorkItem, check_stop: CheckStop) -> Output:
         while True:
@@ -162,22 +149,6 @@ async def test_a_stage_past_its_deadline_fails(tmp_path: Path) -> None:
         job = await service.engine.wait((await service.accept()).id, 10)
         assert job.status is Status.FAILED
         assert "0.5 seconds" in (job.stages[0].error or "")
-
-
-class RefusesThreeResults(Stages):
-    refusals = 3
-
-    async def record_done(self, claimed: ClaimedStage, *result: Any) -> Job | None:
-        if self.refusals:
-            self.refusals -= 1
-            raise StorageFailed("The disk is full.")
-        return await super().record_done(claimed, *result)
-
-
-async def test_an_outcome_is_recorded_as_soon_as_the_storage_accepts_it(tmp_path: Path) -> None:
-    async with harness(tmp_path, smaller, stages_type=RefusesThreeResults) as service:
-        job = await service.engine.wait((await service.accept()).id, 10)
-        assert job.status is Status.COMPLETED
 
 
 async def test_a_stage_without_a_worker_runs_again_and_the_engine_says_why_it_waits(tmp_path: Path) -> None:

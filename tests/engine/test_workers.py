@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.errors import (
-    BrokenImage,
     NoWorker,
     StageCancelled,
     StageFailed,
@@ -44,22 +43,6 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
 @pytest.fixture
 def work(tmp_path: Path) -> WorkItem:
     return work_item(tmp_path)
-
-
-def test_a_worker_is_started_when_needed_and_used_again(workers: Workers, work: WorkItem) -> None:
-    assert workers.pids == []
-    assert run(workers, functions.keep_original, work) == Output(keeps_original=True)
-    [pid] = workers.pids
-    run(workers, functions.keep_original, work)
-    assert workers.pids == [pid]
-
-
-def test_a_result_is_a_file_outside_of_the_workers_folder(workers: Workers, work: WorkItem, tmp_path: Path) -> None:
-    output = run(workers, functions.make_small_file, work)
-    assert output.path is not None
-    assert Path(output.path).parent == tmp_path / "results"
-    assert Path(output.path).read_bytes() == b"small"
-    assert output.data is None
 
 
 def test_errors_of_the_function_are_raised_to_the_caller(workers: Workers, work: WorkItem) -> None:
@@ -142,11 +125,6 @@ def test_memory_above_the_limit_fails_the_stage_and_says_so(
     with pytest.raises(StageFailed, match=f"more memory than the {limit_mb} MB"):
         run(workers, function, work)
     assert run(workers, functions.keep_original, work) == Output(keeps_original=True)
-
-
-def test_a_damaged_picture_is_reported_as_damaged(workers: Workers, work: WorkItem) -> None:
-    with pytest.raises(BrokenImage, match="damaged"):
-        run(workers, functions.fail_as_damaged, work)
 
 
 @linux_only

@@ -96,17 +96,6 @@ def test_a_client_that_reads_slowly_stays_connected() -> None:
                 assert connection.recv(65536)
 
 
-def test_a_stop_disconnects_a_client_that_does_not_read(caplog: pytest.LogCaptureFixture) -> None:
-    with serving_endlessly(Limits(stop_s=0.5)) as (root, server, thread), connect(root) as connection:
-        connection.sendall(GET + b"\r\n")
-        assert connection.recv(1)
-        began_s = time.monotonic()
-        server.should_exit = True
-        thread.join(20)
-        assert time.monotonic() - began_s < 0.5 + TOLERANCE_S
-        assert [record for record in caplog.records if record.levelname == "ERROR"] == []
-
-
 def test_the_longest_idle_connection_makes_room_for_a_new_one(tmp_path_factory: pytest.TempPathFactory) -> None:
     with running(tmp_path_factory.mktemp("data"), limits=Limits(connections=20)) as service:
         silent = [connect(service.root) for _ in range(40)]

@@ -139,10 +139,6 @@ def answer_with_a_folder(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=b"", format=work.info.format)
 
 
-def fail_as_damaged(work: WorkItem, check_stop: CheckStop) -> Output:
-    raise BrokenImage("The picture is damaged.")
-
-
 def find_the_disk_full(work: WorkItem, check_stop: CheckStop) -> Output:
     def refuse(path: Path, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

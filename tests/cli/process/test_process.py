@@ -174,7 +174,7 @@ def test_a_named_file_that_is_no_picture_fails(program: Program, folder: Path, t
         (("{}/notes.txt", "missing.jpg"), "Failed: missing.jpg: No such file or folder."),
         (("{}", "--csv", "{}/missing/texts.csv"), "'--csv': expected a new file in a folder"),
         (("{}", "--quality", "best"), "visually-lossless (90), web (85), small (75), or a score"),
-        (("{}", "--quality", "49"), "quality_target (--quality): expected"),
+        (("{}", "--quality", "49"), "quality_target (--quality) can't be '49'"),
         (("{}", "--languages", "de en"), "'de en' is not a supported language"),
         (("{}", "--overwrite"), "--overwrite needs --write-metadata"),
         (("{}", "--only", "analyze", "--write-metadata"), "needs files to write to"),
