@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 THUMBNAIL_SIDE_PX = 1024
 """Maximum side of the thumbnail for the describer. Source: the size at which the vision models were evaluated."""
 
-OCR_SIDE_PX = 2048
+_OCR_SIDE_PX = 2048
 """Maximum side of the picture in which text is recognized. Larger, so that small text of a screenshot stays legible."""
 
 
@@ -60,12 +60,12 @@ def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
     """Decode the picture at the size at which text in it is recognized. Runs in a worker."""
     from imgproc_local.codecs.picture import decode
 
-    return decode.thumbnail(work.original, work.info, OCR_SIDE_PX, check_stop)
+    return decode.thumbnail(work.original, work.info, _OCR_SIDE_PX, check_stop)
 
 
 OCR_TIMEOUT_S = 60.0
 """How long recognizing the text of one picture may take. Most pictures take less than a second."""
-OCR_MEMORY = ImageInfo(Format.PNG, 1024, 1024)
+_OCR_MEMORY = ImageInfo(Format.PNG, 1024, 1024)
 """The worker gets the memory for a picture of this size, 530 MB. With the networks it has held 330 MB at most."""
 
 
@@ -101,7 +101,7 @@ class TextReader:
 
         try:
             request = reading.TextRequest(str(self._find_networks()), pixels)
-            return self._workers.run(reading.read_lines, request, OCR_MEMORY, check)
+            return self._workers.run(reading.read_lines, request, _OCR_MEMORY, check)
         except (StageCancelled, StageTimedOut):
             raise
         except (StageFailed, StorageFailed, WorkerError) as failure:

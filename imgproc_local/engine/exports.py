@@ -74,19 +74,17 @@ _EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
 _CHUNK_BYTES = 512 * 1024
 _MAX_MEMORY_BYTES = 8 * 1024 * 1024
 
-WriteTexts = Callable[[TextsWork, threading.Event], Path]
+_WriteTexts = Callable[[TextsWork, threading.Event], Path]
 """Writes texts into a copy of a picture and returns its temporary file. Blocks; raises soon after the event is set.
 
 Raises: ServiceError, WorkerError.
 """
-Send = Callable[[bytes], Awaitable[None]]
-"""Sends a piece of the archive, and returns when the next one may follow."""
 
 
 # ---- what an archive contains ----
 
 
-class PlannedFile(Struct, frozen=True):
+class _PlannedFile(Struct, frozen=True):
     """A stored file and its name in the archive. `gets_texts` says whether alt texts are to be written into it."""
 
     name: str
@@ -95,11 +93,11 @@ class PlannedFile(Struct, frozen=True):
     gets_texts: bool
 
 
-class PlannedImage(Struct, frozen=True):
+class _PlannedImage(Struct, frozen=True):
     """The image of a job, and its files in the archive."""
 
     job: Job
-    files: tuple[PlannedFile, ...]
+    files: tuple[_PlannedFile, ...]
 
     @property
     def project(self) -> str:
@@ -116,11 +114,11 @@ class ExportPlan(Struct, frozen=True):
     A plan that has `problems` can still be exported.
     """
 
-    images: tuple[PlannedImage, ...] = ()
+    images: tuple[_PlannedImage, ...] = ()
     problems: ExportProblems = ExportProblems()
 
     @property
-    def files(self) -> list[PlannedFile]:
+    def files(self) -> list[_PlannedFile]:
         return [file for image in self.images for file in image.files]
 
     @property
@@ -129,27 +127,28 @@ class ExportPlan(Struct, frozen=True):
         return sum(file.stored.size_bytes for file in self.files)
 
 
-def make_plan(request: ExportFields, jobs: Sequence[Job], unusable: Mapping[str, MissingReason]) -> ExportPlan:
-    """The plan for the images of `jobs`, in their order. `unusable` has missing and damaged files, by their SHA-256."""
+def make_plan(
+    request: ExportFields, jobs: Sequence[Job], find_damage: Callable[[StoredFile], MissingReason | None]
+) -> ExportPlan:
+    """The plan for the images of `jobs`, in their order. `find_damage` says whether a file is missing or damaged."""
     needs_text: list[NeededText] = []
     missing: list[MissingFile] = []
-    chosen = [(job, _choose_files(job, request, unusable, missing)) for job in jobs]
+    chosen = [(job, _choose_files(job, request, find_damage, missing)) for job in jobs]
     names = _Names([_project(job) for job, files in chosen if files])
-    marks_originals = any(variant != "original" for variant in request.variants)
     images = []
     for job, files in chosen:
         languages = tuple(text["language_code"] for text in _texts(job) if text["needs_text"])
         if files and languages:
             needs_text.append(NeededText(job.image_id, job.original_filename, languages))
-        stem, endings = _stem(job, request.language), _endings(files, marks_originals=marks_originals)
+        stem, endings = _stem(job, request.language), _endings(files, request.variants)
         stem = names.add(_project(job), stem, endings.values()) if files else stem
         # originals are exported as they were uploaded
         gets_texts = request.write_texts and any(text.belongs_in_files for text in job.translations)
         planned = (
-            PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
+            _PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
             for variant, stored in files.items()
         )
-        images.append(PlannedImage(job, tuple(planned)))
+        images.append(_PlannedImage(job, tuple(planned)))
     return ExportPlan(tuple(images), ExportProblems(tuple(needs_text), tuple(missing)))
 
 
@@ -175,7 +174,10 @@ def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, in
 
 
 def _choose_files(
-    job: Job, request: ExportFields, unusable: Mapping[str, MissingReason], missing: list[MissingFile]
+    job: Job,
+    request: ExportFields,
+    find_damage: Callable[[StoredFile], MissingReason | None],
+    missing: list[MissingFile],
 ) -> dict[Variant, StoredFile]:
     """The files of `job` for the archive, by variant. Those that are missing from it are added to `missing`."""
     files: dict[Variant, StoredFile] = {}
@@ -184,7 +186,7 @@ def _choose_files(
         stored, state = _stored_files(job)[variant], _states(job).get(variant)
         reason: MissingReason | None
         if stored is not None:
-            reason = "removed" if stored.expired else unusable.get(stored.sha256)
+            reason = "removed" if stored.expired else find_damage(stored)
         elif state is None:
             reason = "not_requested"
         else:
@@ -269,17 +271,17 @@ class _Names:
                 return candidate
 
 
-def _endings(files: Mapping[Variant, StoredFile], *, marks_originals: bool) -> dict[Variant, str]:
+def _endings(files: Mapping[Variant, StoredFile], requested: Sequence[str]) -> dict[Variant, str]:
     """What follows the stem: `.jpg`, or `-converted.jpg` for a second file with the same extension.
 
-    With `marks_originals`, the names of originals end in `-original`, because the archive has results too.
+    The names of originals end in `-original` if results were requested, too.
     """
     from imgproc_local.codecs.picture.formats import FORMATS
 
     endings: dict[Variant, str] = {}
     for variant, stored in files.items():
         plain = f".{FORMATS[stored.format].extensions[0]}"
-        is_marked = plain in endings.values() or (variant == "original" and marks_originals)
+        is_marked = plain in endings.values() or (variant == "original" and set(requested) != {"original"})
         endings[variant] = f"-{variant}{plain}" if is_marked else plain
     return endings
 
@@ -326,7 +328,7 @@ def _texts(job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def csv_table(images: Iterable[PlannedImage]) -> Iterator[bytes]:
+def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
     """One row per file and language, in the format of RFC 4180. Formulas are escaped.
 
     If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
@@ -345,7 +347,7 @@ def csv_table(images: Iterable[PlannedImage]) -> Iterator[bytes]:
 
 
 def _json_data(
-    images: Sequence[PlannedImage],
+    images: Sequence[_PlannedImage],
     exported: Sequence[Sequence[Mapping[str, Any]]],
     failures: Sequence[Mapping[str, str]],
     missing: Sequence[MissingFile],
@@ -389,7 +391,7 @@ class ExportBroken(Exception):
 class Export:
     """One archive. Its files stay leased until `close`, which must be called and closes the `resources`."""
 
-    def __init__(self, blobs: Blobs, write_texts: WriteTexts) -> None:
+    def __init__(self, blobs: Blobs, write_texts: _WriteTexts) -> None:
         self.plan = ExportPlan()
         self.resources = AsyncExitStack()
         self._blobs = blobs
@@ -398,8 +400,11 @@ class Export:
         self._timeout: asyncio.Timeout | None = None
         self._stopped_because: str | None = None
 
-    async def write(self, send: Send) -> None:
-        """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken."""
+    async def write(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken.
+
+        `send` returns when the next piece may follow.
+        """
         pieces = self._pieces()
         ahead: asyncio.Task[bytes] | None = None
         try:
@@ -455,7 +460,7 @@ class Export:
             raise ExportBroken(f"It can't be made ({error.strerror}).") from error
 
     def _add(
-        self, archive: ZipFile, planned: PlannedImage, file: PlannedFile, failures: list[dict[str, str]]
+        self, archive: ZipFile, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]
     ) -> dict[str, Any]:
         """Add a file, with its texts if it gets some; a failure to write them is added to `failures`.
 
@@ -488,7 +493,7 @@ class Export:
             "texts_written": with_texts is not None,
         }
 
-    def _with_texts(self, planned: PlannedImage, file: PlannedFile, failures: list[dict[str, str]]) -> Path | None:
+    def _with_texts(self, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]) -> Path | None:
         """A temporary file with the texts, None if they can't be written.
 
         Raises: ExportBroken; ServiceError or WorkerError, if the export was stopped.
@@ -560,7 +565,7 @@ class _Window(io.RawIOBase):
 class Exporter:
     """The exports of all accounts."""
 
-    def __init__(self, jobs: Jobs, blobs: Blobs, write_texts: WriteTexts) -> None:
+    def __init__(self, jobs: Jobs, blobs: Blobs, write_texts: _WriteTexts) -> None:
         self._jobs = jobs
         self._blobs = blobs
         self._write_texts = write_texts
@@ -634,16 +639,13 @@ class Exporter:
         return await self._jobs.several(job_ids, account_id)
 
     async def _plan(self, request: ExportFields, jobs: Sequence[Job]) -> ExportPlan:
-        return await asyncio.to_thread(lambda: make_plan(request, jobs, self._find_unusable(request, jobs)))
+        return await asyncio.to_thread(make_plan, request, jobs, self._find_damage)
 
-    def _find_unusable(self, request: ExportFields, jobs: Sequence[Job]) -> dict[str, MissingReason]:
-        """The files that are missing or damaged. Reads those that were not yet compared with their SHA-256."""
-        unusable: dict[str, MissingReason] = {}
-        for sha256, size_bytes in _requested_files(request, jobs).items():
-            if self._ended:
-                raise ServiceStopping
-            damage = self._blobs.find_damage(sha256, size_bytes)
-            if damage is not None:
-                log.error("The file %s of an export is %s in the data folder", sha256, damage)
-                unusable[sha256] = damage
-        return unusable
+    def _find_damage(self, stored: StoredFile) -> MissingReason | None:
+        """Whether a file is missing or damaged. Reads it unless it was compared with its SHA-256 before."""
+        if self._ended:
+            raise ServiceStopping
+        damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
+        if damage is not None:
+            log.error("The file %s of an export is %s in the data folder", stored.sha256, damage)
+        return damage

@@ -7,7 +7,6 @@ locks, file names as text, and whether a path is on another machine.
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import re
 import secrets
@@ -19,24 +18,15 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-log = logging.getLogger(__name__)
-
-Document = TypeVar("Document")
+_Document = TypeVar("_Document")
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 """File modes that give access to the owner only. On Windows, which has no such modes, the user's profile is private."""
-
-PART_PATTERN = ".*.part"
-"""A glob pattern for the temporary files of `write_atomically`. A killed process can leave one behind."""
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 """Errors where no hard link can be made, as on exFAT."""
 _EXTENDED_DRIVE = re.compile(r"\\\\\?\\[A-Za-z]:")
 """A drive of Windows in the notation for long paths, such as `\\\\?\\C:`."""
-
-
-MAX_JSON_BYTES = 1024 * 1024
-"""The largest JSON document of the program that is read at once."""
 
 
 def open_own_file(
@@ -68,11 +58,15 @@ def open_own_file(
     return file
 
 
-def read_own_json(path: Path, document_type: type[Document]) -> Document | None:
-    """The content of a JSON file of this program; None if it can't be read or does not match `document_type`."""
+def read_own_json(path: Path, document_type: type[_Document]) -> _Document | None:
+    """The content of a JSON file of this program, of at most one megabyte.
+
+    None if it can't be read or does not match `document_type`.
+    """
+    most = 1024 * 1024
     try:
-        with open_own_file(path, max_bytes=MAX_JSON_BYTES) as file:
-            return msgspec.json.decode(file.read(MAX_JSON_BYTES), type=document_type)
+        with open_own_file(path, max_bytes=most) as file:
+            return msgspec.json.decode(file.read(most), type=document_type)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -91,8 +85,8 @@ def path_inside(folder: Path, path: str | PurePath) -> Path:
 def write_atomically(path: Path, data: bytes, *, mode: int = 0o666) -> None:
     """Replace the content of `path` in one step, and return when it is on the disk.
 
-    `mode` is the file's mode before the process's umask is applied. Raises: OSError; `path` is unchanged then, unless
-    only the fsync of its folder failed.
+    A killed process can leave a temporary file `.*.part` behind. `mode` is the file's mode before the process's umask
+    is applied. Raises: OSError; `path` is unchanged then, unless only the fsync of its folder failed.
     """
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     try:
@@ -157,25 +151,9 @@ def is_on_network(path: PurePath) -> bool:
     return path.drive.startswith("\\\\") and not _EXTENDED_DRIVE.fullmatch(path.drive)
 
 
-def make_private(folder: Path) -> None:
-    """Take access to a folder from other users, and log that they had it, or still have it."""
-    if os.name != "posix":
-        return
-    try:
-        mode = stat.S_IMODE(folder.stat().st_mode)
-        if mode & 0o077:
-            folder.chmod(PRIVATE_FOLDER)
-            log.warning("other users could read %s (mode %o); now only its owner can", folder, mode)
-    except OSError as error:
-        log.warning("other users may read %s: its mode can't be changed (%s)", folder, error.strerror)
-
-
 # ---- locks ----
 #
 # A lock is advisory and ends when the file is closed, also by a crash of the process.
-
-LOCK_POLL_S = 0.05
-"""Time between two attempts to lock a file."""
 
 
 def lock_within(file: IO[bytes], wait_s: float) -> bool:
@@ -184,7 +162,7 @@ def lock_within(file: IO[bytes], wait_s: float) -> bool:
     while not try_lock(file):
         if time.monotonic() >= deadline_s:
             return False
-        time.sleep(LOCK_POLL_S)
+        time.sleep(0.05)
     return True
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -13,20 +17,19 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import DataFolderBusy, StorageFailed
 from imgproc_local.system.files import (
-    PART_PATTERN,
+    PRIVATE_FOLDER,
     fsync_folder,
     is_disk_full,
     lock_within,
-    make_private,
     open_own_file,
     read_own_json,
     try_lock,
     write_atomically,
 )
 
-LOCK_FILE, OWNER_FILE = "owner.lock", "owner.json"
-LOCK_WAIT_S = 0.25
-"""How long to wait for the lock, because `current_owner` in another process may hold it for an instant."""
+log = logging.getLogger(__name__)
+
+_LOCK_FILE, _OWNER_FILE = "owner.lock", "owner.json"
 
 
 class Owner(Struct, frozen=True):
@@ -55,16 +58,15 @@ class FolderLock:
         make_folder(folder)
         self._folder, self._doing = folder, doing
         self._since = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        with _storage_errors(folder):
+            self._file: IO[bytes] = open_own_file(folder / _LOCK_FILE, "ab")
         try:
-            self._file: IO[bytes] = open_own_file(folder / LOCK_FILE, "ab")
-        except OSError as error:
-            raise StorageFailed(_unusable(folder, error)) from error
-        try:
-            if not lock_within(self._file, LOCK_WAIT_S):
+            # `current_owner` in another process may hold it for an instant
+            if not lock_within(self._file, wait_s=0.25):
                 raise DataFolderBusy(_busy_message(folder, current_owner(folder)))
-            (folder / OWNER_FILE).unlink(missing_ok=True)  # that of a killed owner
-            make_private(folder)
-            for part in folder.glob(PART_PATTERN):  # what a killed owner left: only owners write here
+            (folder / _OWNER_FILE).unlink(missing_ok=True)  # that of a killed owner
+            _make_private(folder)
+            for part in folder.glob(".*.part"):  # what a killed owner left: only owners write here
                 part.unlink(missing_ok=True)
             self.publish()
         except BaseException:
@@ -74,14 +76,12 @@ class FolderLock:
     def publish(self, address: str | None = None, *, air_gapped: bool = False) -> None:
         """Tell other processes who owns the folder, and at which address it serves. Raises: StorageFailed."""
         owner = Owner(os.getpid(), self._doing, address, self._since, air_gapped)
-        try:
-            write_atomically(self._folder / OWNER_FILE, msgspec.json.encode(owner))
-        except OSError as error:
-            raise StorageFailed(_unusable(self._folder, error)) from error
+        with _storage_errors(self._folder):
+            write_atomically(self._folder / _OWNER_FILE, msgspec.json.encode(owner))
 
     def release(self) -> None:
         """Let another process own the folder."""
-        (self._folder / OWNER_FILE).unlink(missing_ok=True)
+        (self._folder / _OWNER_FILE).unlink(missing_ok=True)
         self._file.close()
 
     def __enter__(self) -> FolderLock:
@@ -93,9 +93,9 @@ class FolderLock:
 
 def current_owner(folder: Path) -> Owner | None:
     """The process that owns the folder now, or None. The owner file of a killed process is ignored."""
-    owner = read_own_json(folder / OWNER_FILE, Owner)
+    owner = read_own_json(folder / _OWNER_FILE, Owner)
     try:
-        with open_own_file(folder / LOCK_FILE) as file:
+        with open_own_file(folder / _LOCK_FILE) as file:
             return None if try_lock(file) else owner
     except OSError:
         return None
@@ -119,15 +119,26 @@ def _require_no_file(folder: Path) -> None:
 def make_folder(folder: Path) -> None:
     """Create the data folder if it is missing, and check that it can be written to. Raises: StorageFailed."""
     _require_no_file(folder)
-    try:
+    with _storage_errors(folder):
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         for created in missing:
             fsync_folder(created.parent)
         with tempfile.TemporaryFile(dir=folder):
             pass
+
+
+def _make_private(folder: Path) -> None:
+    """Take access to a folder from other users, and log that they had it, or still have it."""
+    if os.name != "posix":
+        return
+    try:
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o077:
+            folder.chmod(PRIVATE_FOLDER)
+            log.warning("other users could read %s (mode %o); now only its owner can", folder, mode)
     except OSError as error:
-        raise StorageFailed(_unusable(folder, error)) from error
+        log.warning("other users may read %s: its mode can't be changed (%s)", folder, error.strerror)
 
 
 def foreign_owner_text(folder: Path) -> str:
@@ -141,12 +152,17 @@ def foreign_owner_text(folder: Path) -> str:
         return ""
 
 
-def _unusable(folder: Path, error: OSError) -> str:
-    advice = "Free space on its disk" if is_disk_full(error) else "Give yourself permission to write to it"
-    return (
-        f"The data folder {folder} can't be written ({error.strerror}{foreign_owner_text(folder)})."
-        f" {advice}, or choose another folder with --data-dir."
-    )
+@contextmanager
+def _storage_errors(folder: Path) -> Iterator[None]:
+    """Raises the errors of the operating system inside the block as `StorageFailed`."""
+    try:
+        yield
+    except OSError as error:
+        advice = "Free space on its disk" if is_disk_full(error) else "Give yourself permission to write to it"
+        raise StorageFailed(
+            f"The data folder {folder} can't be written ({error.strerror}{foreign_owner_text(folder)})."
+            f" {advice}, or choose another folder with --data-dir."
+        ) from error
 
 
 def _busy_message(folder: Path, owner: Owner | None) -> str:

@@ -23,12 +23,8 @@ from typing import IO
 import imgproc_local
 
 _LENGTH = struct.Struct("<I")
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """A longer answer breaks the protocol. The longest of a worker, the pixels of a picture for OCR, has 12 MiB."""
-EXIT_WAIT_S = 1.0
-"""How long a child that closed its pipe may take to end, before it is killed."""
-MAX_ERROR_BYTES = 4096
-"""How many bytes of a child's standard error are kept: the last ones."""
 _CREATION_FLAGS = 0
 """How Windows starts the child: not reached by Ctrl+C, without a console window, with a lower priority."""
 if sys.platform == "win32":
@@ -141,9 +137,9 @@ class PipedChild:
     def _end(self) -> ChildEnded:
         """Wait for the end of the child, kill it if it is late, and return the error to raise."""
         with self._lock, contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(EXIT_WAIT_S)  # its own status is wanted, not that of the kill
+            self._process.wait(1.0)  # its own status is wanted, not that of the kill
         self.kill()
-        self._error_reader.join(EXIT_WAIT_S)  # it may not have read yet what the process wrote last
+        self._error_reader.join(1.0)  # it may not have read yet what the process wrote last
         lines = self._errors.decode("utf-8", "replace").splitlines()
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return ChildEnded(self._process.returncode, last)
@@ -151,15 +147,15 @@ class PipedChild:
     def _read_answers(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
-            while (frame := _read_frame(stream, MAX_ANSWER_BYTES)) is not None:
+            while (frame := _read_frame(stream, _MAX_ANSWER_BYTES)) is not None:
                 self._answers.put(frame)
         self._answers.put(None)
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as stream:
-            while data := stream.read1(MAX_ERROR_BYTES):  # type: ignore[attr-defined] # a BufferedReader
-                self._errors = (self._errors + data)[-MAX_ERROR_BYTES:]
+            while data := stream.read1(4096):  # type: ignore[attr-defined] # a BufferedReader
+                self._errors = (self._errors + data)[-4096:]  # the last ones are kept
 
 
 class Requests:

@@ -20,8 +20,12 @@ from imgproc_local.engine.exports import csv_table, make_plan
 JPEG, WEBP = Format.JPEG, Format.WEBP
 
 
+def no_damage(_: StoredFile) -> None:
+    """No file is damaged."""
+
+
 def names_of(*images: Job, variants: tuple[Any, ...] = ("optimized", "converted", "original")) -> list[str]:
-    return [file.name for file in make_plan(ExportFields(variants=variants), images, {}).files]
+    return [file.name for file in make_plan(ExportFields(variants=variants), images, no_damage).files]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +81,7 @@ def image_with(
 
 
 def rows_of(*images: Job) -> list[dict[str, str]]:
-    plan = make_plan(ExportFields(variants=("optimized",)), images, {})
+    plan = make_plan(ExportFields(variants=("optimized",)), images, no_damage)
     data = b"".join(csv_table(plan.images))
     assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")
     assert data.count(b"\r\n") > len(images)
@@ -103,7 +107,7 @@ def test_a_text_is_no_formula_in_the_table(start: str) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_text_is_no_formula_where_the_list_separator_is_another(inside: str, delimiter: str) -> None:
     image = image_with(Translation("en", "a", f"A bridge;{inside}", TextSource.EMBEDDED), name=f"a;{inside}.jpg")
-    data = b"".join(csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), {}).images))
+    data = b"".join(csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), no_damage).images))
     cells = [cell for row in csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter) for cell in row]
     assert any("A bridge" in cell for cell in cells)
     assert [cell for cell in cells if cell.lstrip('"').startswith(("=", "+", "-", "@"))] == []
