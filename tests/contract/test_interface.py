@@ -126,12 +126,6 @@ def test_every_endpoint_but_languages_requires_a_key(service: Running, method: s
     assert httpx.request(method, service.url + path).status_code == 401
 
 
-@pytest.mark.parametrize("header", [{"Authorization": "Bearer {}"}, {"X-API-Key": "{}"}])
-def test_the_key_is_taken_from_either_header(service: Running, header: dict[str, str]) -> None:
-    headers = {name: value.format(service.key) for name, value in header.items()}
-    assert httpx.get(f"{service.url}/credits/balance", headers=headers).status_code == 200
-
-
 def test_the_rate_limit_is_counted_per_key(service: Running) -> None:
     first, second = (service.client_for(service.make_key(rate_limit=2)) for _ in range(2))
     with first, second:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -129,15 +128,6 @@ def test_second_server_on_a_folder_names_the_address_of_the_first(
             assert f"{root}/?token=" in page.read_text()
 
 
-def test_second_server_with_another_address_is_refused(folder: Path, key: str) -> None:
-    with serving(folder) as server:
-        for arguments in (("--port", "9"), ("--host", "0.0.0.0")):
-            second = command_line("serve", *arguments, data_dir=folder)
-            assert second.returncode == 2
-            assert str(server.root) in second.stderr
-            assert str(server.pid) in second.stderr
-
-
 def test_second_server_that_is_to_be_air_gapped_does_not_accept_a_server_that_is_not(folder: Path, key: str) -> None:
     for first in (False, True):
         with serving(folder, air_gapped=first) as server:
@@ -175,18 +165,6 @@ def test_port_in_use_is_reported(folder: Path) -> None:
     assert "--port" in refused.stderr
 
 
-def test_database_of_a_newer_version_is_refused_and_unchanged(folder: Path, key: str) -> None:
-    path = folder / "imgproc.db"
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA user_version = 999")
-    refused = refused_start(folder)
-    assert "newer version" in refused.stderr
-    assert "999" in refused.stderr
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (999,)
-        assert database.execute("SELECT count(*) FROM keys").fetchone() == (1,)
-
-
 def test_file_that_is_no_database_is_refused_and_unchanged(folder: Path) -> None:
     folder.mkdir()
     path = folder / "imgproc.db"
@@ -199,23 +177,6 @@ def test_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
     occupied = tmp_path / "occupied"
     occupied.write_text("a file where the folder should be")
     assert "data folder" in refused_start(occupied / "data").stderr
-
-
-def test_leftovers_of_a_killed_server_are_deleted_at_the_next_start(folder: Path, key: str) -> None:
-    with serving(folder) as server, Service(server.wait_ready(), key) as service:
-        assert service.process("optimize", pictures.jpeg())["status"] == "completed"
-        server.kill()
-    stored = set(disk.stored_files(folder))
-    half_written = folder / "incoming" / "abc.part"
-    half_written.write_bytes(b"half of a picture")
-    never_named = folder / "files" / "ab" / ("ab" * 32)
-    never_named.parent.mkdir(exist_ok=True)
-    never_named.write_bytes(b"renamed, and then the power went")
-    with serving(folder) as again:
-        assert again.terminate() == 0
-    assert not half_written.exists()
-    assert set(disk.stored_files(folder)) == stored
-    disk.check_folder(folder)
 
 
 def test_server_starts_again_after_being_killed_during_its_start(folder: Path, key: str) -> None:

@@ -186,14 +186,6 @@ def test_a_data_folder_without_permission_is_reported(
     assert "Permission denied" in error
 
 
-def test_doctor_reports_a_folder_that_it_can_not_read(tmp_path: Path, sealed: Path) -> None:
-    for option in ("", "--report"):
-        done = run(tmp_path, "doctor", *filter(None, [option]))
-        assert done.returncode == 1, done.stderr
-        assert b"must be a folder that can be read and written" in done.stdout
-        assert b"libvips" in done.stdout
-
-
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only the administrator can give folders away")
 def test_a_folder_of_another_user_is_reported_with_the_owner(tmp_path: Path, sealed: Path) -> None:
     os.chown(sealed, 54321, 54321)
