@@ -18,7 +18,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,40 +106,35 @@ def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
 
 def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
     """The stage, with the local codecs and, if it is given, the compression service."""
-    run = partial(_run_locally, workers) if service is None else partial(_run_with_service, workers, service)
+
+    def run(work: WorkItem, check_stop: CheckStop) -> Output:
+        by_service = None
+        if service is not None and not work.must_be_encoded:
+            by_service = _optimized_by(service, workers, work, check_stop)
+        return by_service or workers.run(optimize, work, work.info, check_stop)
+
     return Stage(StageName.OPTIMIZE, CODECS_LANE, run)
 
 
-def _run_locally(workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output:
-    return workers.run(optimize, work, work.info, check_stop)
-
-
-def _run_with_service(workers: Workers, service: Tinify, work: WorkItem, check_stop: CheckStop) -> Output:
-    """The picture optimized by `service`, or by the local codecs if the service makes no smaller file."""
-    if work.must_be_encoded:
-        return _run_locally(workers, work, check_stop)
-    to_send = workers.run(file_to_send, work, work.info, check_stop)
-    if to_send.path is None:
-        return _run_locally(workers, work, check_stop)
-    try:
-        output = _optimized_by(workers, service, Path(to_send.path), work, check_stop)
-    except ExternalServiceFailed as failure:
-        log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
-        output = Output(keeps_original=True)
-    finally:
-        Path(to_send.path).unlink(missing_ok=True)
-    return _run_locally(workers, work, check_stop) if output.keeps_original else output
-
-
-def _optimized_by(workers: Workers, service: Tinify, file: Path, work: WorkItem, check_stop: CheckStop) -> Output:
-    """The service's result for `file`; the original if the result is not smaller. Raises: ExternalServiceFailed."""
+def _optimized_by(service: Tinify, workers: Workers, work: WorkItem, check_stop: CheckStop) -> Output | None:
+    """The picture optimized by `service`; None if it may not be sent, or the service makes no smaller file."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
-    picture = file.read_bytes()
-    result = service.shrink(picture, FORMATS[work.info.format].mime, check_stop)
-    if result is None:
-        return Output(keeps_original=True)
-    return workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
+    to_send = workers.run(file_to_send, work, work.info, check_stop)
+    if to_send.path is None:
+        return None
+    file = Path(to_send.path)
+    try:
+        result = service.shrink(file.read_bytes(), FORMATS[work.info.format].mime, check_stop)
+        if result is None:
+            return None
+        output = workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
+        return None if output.keeps_original else output
+    except ExternalServiceFailed as failure:
+        log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
+        return None
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def convert_stage(workers: Workers) -> Stage:

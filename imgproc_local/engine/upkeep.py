@@ -23,11 +23,9 @@ FIRST_REMOVAL_AFTER_S = 600
 """A clock that is wrong when a machine starts, and makes everything seem too old, is usually corrected by then."""
 REMOVE_EVERY_S = 3600
 """How often what is too old is removed from the database, and its files are queued."""
-MAX_CLOCK_JUMP = timedelta(days=1)
-"""If the clock is ahead of the elapsed time by more than this, it is wrong and makes everything seem too old."""
 
 
-def elapsed_s() -> float:
+def _elapsed_s() -> float:
     """Seconds since an arbitrary instant, unaffected by changes of the clock. On Linux, suspended time counts too."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -40,10 +38,11 @@ async def run_upkeep(
     max_age: MaxAge,
     clock: Callable[[], datetime],
     on_removed: Callable[[], None],
-    elapsed: Callable[[], float] = elapsed_s,
+    elapsed: Callable[[], float] = _elapsed_s,
 ) -> None:
     """Remove what is too old once an hour, first after `FIRST_REMOVAL_AFTER_S`, and delete the queued files twice a
-    minute, until the task is cancelled.
+    minute, until the task is cancelled. A clock that is more than a day ahead of the elapsed time is wrong and makes
+    everything seem too old: nothing is removed.
 
     `on_removed` is called after queued files were deleted. Every removal of jobs or results queues files, so this
     reports the removals by this task and by `prune`.
@@ -55,29 +54,28 @@ async def run_upkeep(
             if max_age.is_limited and elapsed() >= next_removal_s:
                 next_removal_s = elapsed() + REMOVE_EVERY_S
                 ahead = clock() - started_at - timedelta(seconds=elapsed() - started_s)
-                if ahead > MAX_CLOCK_JUMP:
+                if ahead > timedelta(days=1):
                     log.warning(
                         "The system's clock is ahead by %d days. Old jobs and files are not removed until the clock is"
                         " corrected, or imgproc-local restarted.",
                         ahead.days,
                     )
                 else:
-                    await _announce(retention, max_age)
-                    await retention.remove(max_age)
+                    await _remove(retention, max_age)
             if await retention.delete_files(blobs):
                 on_removed()
-        except StorageFailed as error:
-            log.error("The upkeep of the data folder failed: %s", error.message)
-        except Exception:  # the upkeep must go on after any error
-            log.exception("The upkeep of the data folder failed with an unexpected error")
+        except Exception as error:  # the upkeep must go on after any error
+            is_expected = isinstance(error, StorageFailed)
+            log.error("The upkeep of the data folder failed: %s", error, exc_info=not is_expected)
         await asyncio.sleep(DELETE_FILES_EVERY_S)
 
 
-async def _announce(retention: Retention, max_age: MaxAge) -> None:
-    """Log what will be removed for good, if there is anything."""
+async def _remove(retention: Retention, max_age: MaxAge) -> None:
+    """Remove what is too old, for good, and log it first if there is anything."""
     planned = await retention.removable(max_age)
     if planned.jobs or planned.files:
         settings = {f"retention_{kind}_days": age.days for kind, age in asdict(max_age).items() if age is not None}
         allowed = ", ".join(f"{name} = {days}" for name, days in settings.items())
         log.info("Removing what is too old (%s): %d jobs, %d files.", allowed, planned.jobs, planned.files)
         audit("data.prune", jobs=planned.jobs, files=planned.files, by="retention", **settings)
+    await retention.remove(max_age)
