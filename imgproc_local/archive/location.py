@@ -7,7 +7,7 @@ from pathlib import Path
 
 from imgproc_local.archive.manifest import PARTS_FOLDER, REPORT_NAME, TABLE_NAME, TEXTS_NAME
 from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
-from imgproc_local.batch.records import STATE_FOLDER, archive_target_above
+from imgproc_local.batch import STATE_FOLDER, archive_target_above
 from imgproc_local.domain.errors import InvalidRequest
 
 MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)

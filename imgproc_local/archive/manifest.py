@@ -25,10 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct, field
 
-from imgproc_local.archive.row import Row
+from imgproc_local.archive.picture import Row
 from imgproc_local.archive.stores import Store
-from imgproc_local.batch.files import alt_rows, csv_bytes
-from imgproc_local.batch.records import STATE_FOLDER
+from imgproc_local.batch import STATE_FOLDER, Results, alt_rows, csv_bytes
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource
 from imgproc_local.system.files import encodable_text
@@ -150,7 +149,7 @@ class Manifest:
             summary = Summary()
             for rows in self._batches():
                 table.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema()))
-                texts.write(csv_bytes(_alt_rows(rows), with_head=False))
+                texts.write(csv_bytes((cells for row in rows for cells in alt_rows(row.source, row)), with_head=False))
                 for row in rows:
                     summary.add(row)
         (self._folder / REPORT_NAME).write_bytes(report(summary))
@@ -199,7 +198,7 @@ def opened_manifest(target: Store) -> Iterator[Manifest]:
 
 @cache
 def row_schema() -> pa.Schema:
-    """The columns of `archive.parquet`: the fields of `Row`."""
+    """The columns of `archive.parquet`: the fields of `Row`, its own before those of `Results`."""
     text, number = pa.string(), pa.int64()
     file = pa.struct([("path", text), ("sha256", text), ("size_bytes", number), ("format", text)])
     translation = pa.struct([(name, text) for name in ("language_code", "seo_filename", "seo_alt_text", "source")])
@@ -211,9 +210,6 @@ def row_schema() -> pa.Schema:
         "removed": pa.list_(text),
         **dict.fromkeys(("analyze_s", "optimize_s", "convert_s", "total_s"), pa.float64()),
     }
-    return pa.schema([(name, types.get(name, text)) for name in Row.__struct_fields__])
-
-
-def _alt_rows(rows: Iterable[Row]) -> Iterator[tuple[str, ...]]:
-    for row in rows:
-        yield from alt_rows(row.source, (row.optimized, row.converted), row.translations)
+    results = Results.__struct_fields__
+    own = [name for name in Row.__struct_fields__ if name not in results]
+    return pa.schema([(name, types.get(name, text)) for name in (*own, *results)])

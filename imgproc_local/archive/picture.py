@@ -11,17 +11,16 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, with_earlier_results
 from imgproc_local.archive.stores import SourceObject, Store
-from imgproc_local.batch.files import LocalFile, ResultFile, fallback_name, result_files, texts_of
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.batch import BatchRequest, LocalFile, Made, ResultFile, Results, fallback_name, make_results
 from imgproc_local.codecs.picture.formats import HEAD_BYTES, max_local_bytes
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import BadImage, StorageFailed, UnsupportedImage
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
@@ -29,6 +28,56 @@ from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
 from imgproc_local.engine.reading import ReadPicture
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
+
+Outcome = Literal["done", "failed", "skipped"]
+"""An object is `skipped` if it is not a picture."""
+FailureKind = Literal["", "picture", "source", "target", "worker"]
+"""What failed: a stage or the picture itself (`picture`), reading it (`source`), writing its results (`target`), or
+every worker that processed it (`worker`); "" if nothing did.
+"""
+
+
+class Problem(Struct, frozen=True):
+    """An error of one picture. `stage` is None for an error outside a stage."""
+
+    stage: str | None
+    message: str
+
+
+class Row(Results, frozen=True, kw_only=True):
+    """What the last run that processed a picture did: its row in the manifest.
+
+    `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and modification time
+    of the file. `options` is the `options_hash` of the `BatchRequest`. `format` is that of the picture itself, None if
+    it was not read. A text that a person has to write is empty. The row of a picture that failed has the results of an
+    earlier run, if these were not replaced. The duration of a stage is None if it was not run.
+    """
+
+    source: str
+    version: str
+    size_bytes: int
+    options: str
+    outcome: Outcome = "done"
+    failure: FailureKind = ""
+    problems: tuple[Problem, ...] = ()
+    sha256: str = ""
+    format: Format | None = None
+    analyze_s: float | None = None
+    optimize_s: float | None = None
+    convert_s: float | None = None
+    total_s: float = 0.0
+
+
+class PendingPicture(Struct, frozen=True):
+    """A picture that has to be processed, with its row of an earlier run.
+
+    `described` is the result of its analyze stage on a worker that has the vision model; None if there is none yet, or
+    if the worker that processes the picture also runs that stage.
+    """
+
+    picture: SourceObject
+    earlier: Row | None = None
+    described: StageResult | None = None
 
 
 class Tools(Struct, frozen=True):
@@ -53,21 +102,25 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
         nothing about the picture, so it is not recorded as failed.
     """
     began_s = time.monotonic()
-    picture = pending.picture
-    row = new_row(picture, tools.request.options_hash)
+    picture, described = pending.picture, [] if pending.described is None else [pending.described]
     try:
         with _fetched(tools, picture) as (staged, sha256, read):
-            row = structs.replace(row, sha256=sha256, size_bytes=staged.stat().st_size, format=read.info.format)
-            described = [] if pending.described is None else [pending.described]
             wanted = [stage for stage in StageName if not (described and stage is StageName.ANALYZE)]
             results = described + _run_stages(tools, picture, staged, read, wanted)
+            durations: dict[str, Any] = {f"{result.stage.value}_s": result.duration_s for result in results}
+            row = structs.replace(
+                new_row(picture, tools.request.options_hash),
+                sha256=sha256,
+                size_bytes=staged.stat().st_size,
+                format=read.info.format,
+                **durations,
+            )
             with _target_errors():
-                row = _write(tools, pending, _with_stages(row, results), results, staged)
+                row = _write(tools, pending, row, read.info.format, results, staged)
     except _Failed as failed:
         outcome, kind, message = failed.args
-        row = structs.replace(row, outcome=outcome, failure=kind, problems=(Problem(None, message),))
         with _target_errors():
-            row = with_earlier_results(row, pending.earlier, tools.target)
+            row = failed_row(pending, tools.request.options_hash, tools.target, kind, message, outcome)
     return structs.replace(row, total_s=time.monotonic() - began_s)
 
 
@@ -78,6 +131,26 @@ def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
             return _run_stages(tools, picture, staged, read, [StageName.ANALYZE])[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
         return StageResult(StageName.ANALYZE, None, failed.args[2], 0.0)
+
+
+def new_row(picture: SourceObject, options: str) -> Row:
+    """The row of a picture as long as nothing is known of its content."""
+    source = encodable_text(picture.key)
+    return Row(source=source, version=picture.version, size_bytes=picture.size_bytes, options=options)
+
+
+def failed_row(
+    pending: PendingPicture,
+    options: str,
+    target: Store,
+    kind: FailureKind,
+    message: str,
+    outcome: Outcome = "failed",
+) -> Row:
+    """The row of a picture without results of this run, with those of an earlier run that remain. Raises: OSError."""
+    row = new_row(pending.picture, options)
+    row = structs.replace(row, outcome=outcome, failure=kind, problems=(Problem(None, message),))
+    return _with_earlier_results(row, pending.earlier, target)
 
 
 # ---- reading and the stages ----
@@ -123,49 +196,61 @@ def _run_stages(
     return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, read, wanted)]
 
 
-def _with_stages(row: Row, results: list[StageResult]) -> Row:
-    """The row with what the stages report: their durations and errors, and the private data that was removed."""
-    problems = tuple(Problem(result.stage.value, result.error) for result in results if result.output is None)
-    removed = {kind for result in results if result.output is not None for kind in result.output.removed}
-    durations: dict[str, Any] = {f"{result.stage.value}_s": result.duration_s for result in results}
-    return structs.replace(row, problems=problems, removed=tuple(sorted(removed)), **durations)
-
-
 # ---- writing ----
 
 
-def _write(tools: Tools, pending: PendingPicture, row: Row, results: list[StageResult], staged: Path) -> Row:
+def _write(
+    tools: Tools, pending: PendingPicture, row: Row, picture_format: Format, results: list[StageResult], staged: Path
+) -> Row:
     """Write the results to the target in place of earlier ones, and return the row with them.
 
     Earlier results remain if the picture failed without any new file, and if no new file takes their place. Raises:
     OSError of the target; StorageFailed.
     """
-    key, earlier = pending.picture.key, pending.earlier
-    same = earlier if earlier is not None and earlier.sha256 == row.sha256 else None
-    assert row.format is not None
-    texts = texts_of(results)
-    files, problems = result_files(
-        tools.direct, tools.request, PurePosixPath(row.source), staged, row.format, results, staged.parent
+    key, earlier, request = pending.picture.key, pending.earlier, tools.request
+    made = make_results(
+        tools.direct, request, PurePosixPath(row.source), staged, picture_format, results, staged.parent
     )
-    row = structs.replace(row, problems=(*row.problems, *(Problem(None, problem) for problem in problems)))
+    row = structs.replace(row, removed=made.removed, problems=tuple(Problem(*error) for error in made.errors))
     if row.problems:
         row = structs.replace(row, outcome="failed", failure="picture")
-        if not files:
-            return with_earlier_results(row, earlier, tools.target)
-    # a sidecar is outdated by new texts
-    replaced = {*(file.kind for file in files), *(("sidecar",) if texts else ())}
-    row = with_earlier_results(row, same, tools.target, replaced)
+        if not made.files:
+            return _with_earlier_results(row, earlier, tools.target)
     if earlier is not None:
+        if earlier.sha256 == row.sha256:
+            row = _with_earlier_results(row, earlier, tools.target, made)
         _remove_results(tools.target, earlier, row.files)
-    if texts:
-        row = structs.replace(row, translations=tuple(_recorded(text, key) for text in texts))
+    if made.texts:
+        row = structs.replace(row, translations=tuple(_recorded(text, key) for text in made.texts))
     if row.translations:
         name = row.translations[0].seo_filename
     else:
-        name = archive_name(fallback_name(PurePosixPath(key), tools.request.languages[0]), key)
-    for file in files:
+        name = archive_name(fallback_name(PurePosixPath(key), request.languages[0]), key)
+    for file in made.files:
         row = _with_written(tools.target, row, file, str(PurePosixPath(key).with_name(name + file.ending)))
     return row
+
+
+def _with_earlier_results(row: Row, earlier: Row | None, target: Store, made: Made | None = None) -> Row:
+    """The row with the texts of an earlier run, and with its results that remain in the target.
+
+    These are all that still exist, also if the user has edited them, except those that the new ones in `made` replace;
+    a sidecar is outdated by new texts. Raises: OSError.
+    """
+    if earlier is None:
+        return row
+    replaced = set() if made is None else made.replaced
+    remaining: dict[str, Any] = {
+        kind: file for kind, file in earlier.by_kind.items() if kind not in replaced and target.exists(file.path)
+    }
+    removed = {*row.removed, *earlier.removed} if remaining else row.removed
+    return structs.replace(
+        row,
+        translations=earlier.translations,
+        removed=tuple(sorted(removed)),
+        format=row.format or earlier.format,
+        **remaining,
+    )
 
 
 def _recorded(text: Translation, key: str) -> Translation:

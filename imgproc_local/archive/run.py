@@ -21,10 +21,10 @@ from msgspec import Struct, field, structs
 from imgproc_local.archive.cluster import VISION, connected, local_cluster, require_protected
 from imgproc_local.archive.location import locations, open_store, require_no_tables
 from imgproc_local.archive.manifest import Manifest, Summary, opened_manifest
-from imgproc_local.archive.row import PendingPicture, Problem, Row, new_row, with_earlier_results
+from imgproc_local.archive.picture import PendingPicture, Row, failed_row
 from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.archive.worker import RunSpec, describe, model_identity, needs_texts, process, shared_settings
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.batch import BatchRequest
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.job import StageName
@@ -250,7 +250,7 @@ class Submitter:
             result = future.result()
         except KilledWorker:
             if not self._vision_workers or pending.described is not None:
-                return killed_row(self._spec.request.options_hash, pending, self._target)
+                return failed_row(pending, self._spec.request.options_hash, self._target, "worker", KILLED)
             result = StageResult(StageName.ANALYZE, None, KILLED, 0.0)
         except Exception as error:
             if future.status != "error" or isinstance(error, ServiceError):
@@ -281,10 +281,3 @@ def _connection_errors() -> Iterator[None]:
         yield
     except (CommClosedError, CancelledError, TimeoutError) as error:
         raise SchedulerLost from error
-
-
-def killed_row(options: str, pending: PendingPicture, target: Store) -> Row:
-    """The row of a picture that no worker could process, with the results of an earlier run that are still there."""
-    row = new_row(pending.picture, options)
-    row = structs.replace(row, outcome="failed", failure="worker", problems=(Problem(None, KILLED),))
-    return with_earlier_results(row, pending.earlier, target)

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, stored_records
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, stored_records
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.system.files import fsync_folder, open_own_file, path_inside, rename_to_new
 

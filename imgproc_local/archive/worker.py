@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from imgproc_local import __version__
 from imgproc_local.archive.location import open_store
-from imgproc_local.archive.picture import Tools, describe_picture, process_picture
-from imgproc_local.archive.row import PendingPicture, Row
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.archive.picture import PendingPicture, Row, Tools, describe_picture, process_picture
+from imgproc_local.batch import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid

@@ -12,15 +12,14 @@ from typing import Any
 import click
 
 from imgproc_local import __version__
-from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.options import DATA_DIR_HELP, air_gapped_option
-from imgproc_local.cli.output import flush_output
+from imgproc_local.cli.output import Refused, flush_output
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.system.files import is_disk_full
 
 COMMANDS = {
     "serve": "serve.command:command",
-    "process": "process.command:command",
+    "process": "process:command",
     "archive": "archive.command:command",
     "sign-in": "access:sign_in",
     "sessions": "access:sessions",

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from imgproc_local.cli.exit_codes import Refused
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import account_option, checked_name, data_dir_option, load_config
-from imgproc_local.cli.output import echo_json, printable, table
+from imgproc_local.cli.output import Refused, echo_json, printable, table
 from imgproc_local.system.audit import audit
 
 if TYPE_CHECKING:

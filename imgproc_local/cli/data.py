@@ -11,10 +11,9 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.access import in_store
-from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import echo_json, path_text, printable, size_text
+from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, path_text, printable, size_text
 from imgproc_local.system.audit import audit
 from imgproc_local.system.folder_lock import FolderLock
 

@@ -22,9 +22,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from imgproc_local import __version__
-from imgproc_local.cli.exit_codes import EXIT_PROBLEM
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config, load_settings
-from imgproc_local.cli.output import echo_json, printable, size_text
+from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, printable, size_text
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.files import encodable_text
 from imgproc_local.system.folder_lock import current_owner, foreign_owner_text, require_folder

@@ -1,4 +1,4 @@
-"""What commands print: aligned columns for people, one UTF-8 JSON document for programs.
+"""What commands print and how they end: aligned columns for people, one UTF-8 JSON document for programs, exit codes.
 
 Text from files and metadata is printed without control characters, so that a file name can't control the terminal.
 """
@@ -16,7 +16,18 @@ import click
 
 from imgproc_local.domain.filename import JOINERS
 
-ZERO_WIDTH_JOINER = "\u200d"
+EXIT_PROBLEM = 1
+"""Part of the work failed, or a check found a problem."""
+EXIT_REFUSED = 2
+"""An argument, a setting or the data folder can't be used. click uses the same code."""
+EXIT_INTERRUPTED = 130
+"""Ended by Ctrl+C. Shells expect 128 plus the number of the signal, which is 2 for SIGINT."""
+
+
+class Refused(click.ClickException):
+    """Ends the command with `EXIT_REFUSED` and a message on standard error, without a traceback."""
+
+    exit_code = EXIT_REFUSED
 
 
 def echo_json(document: Any) -> None:
@@ -84,8 +95,9 @@ def _width(text: str) -> int:
     for before, char in zip(" " + text, text, strict=False):
         if unicodedata.category(char).startswith("M") or char in JOINERS:
             continue
+        # the second character that a zero-width joiner adds to an emoji takes no column
         wide = unicodedata.east_asian_width(char) in "WF"
-        if not (wide and before == ZERO_WIDTH_JOINER):
+        if not (wide and before == "\u200d"):
             columns += 2 if wide else 1
     return columns
 
@@ -97,3 +109,11 @@ def flush_output() -> None:
             stream.flush()
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def exit_command(ctx: click.Context, exit_code: int, has_unstopped_threads: bool) -> None:
+    """End the command with `exit_code`, without waiting for threads that did not stop when asked."""
+    if has_unstopped_threads:
+        flush_output()  # `os._exit` does not
+        os._exit(exit_code)
+    ctx.exit(exit_code)

@@ -26,7 +26,7 @@ from imgproc_local.domain.plan import (
 )
 
 if TYPE_CHECKING:
-    from imgproc_local.batch.request import BatchRequest
+    from imgproc_local.batch import BatchRequest
     from imgproc_local.config import Config
 
 
@@ -148,7 +148,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
 
     Says if no vision model reads the context, and if a server may hold the model too. Raises: click.UsageError.
     """
-    from imgproc_local.batch.request import BatchRequest, options_hash
+    from imgproc_local.batch import BatchRequest, options_hash
     from imgproc_local.compose import used_model_status
     from imgproc_local.system.folder_lock import current_owner
     from imgproc_local.vision.models.model import loopback_model

@@ -1,17 +1,18 @@
-"""The progress of a command: one line on the terminal, redrawn in place, with log messages printed above it."""
+"""The progress of a command, one line on the terminal with log messages printed above it, and its interruption."""
 
 from __future__ import annotations
 
 import logging
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
-BAR_CHARS = 10
-"""The width of a progress bar."""
+import click
+
 REDRAW_S = 0.1
 """On a terminal, the shortest time between two updates."""
 REPORT_S = 15.0
@@ -128,6 +129,31 @@ class TransferProgress(RunProgress):
         from imgproc_local.cli.output import printable, size_text
 
         share = done_bytes / total_bytes if total_bytes else 1.0
-        bar = f"[{'#' * int(BAR_CHARS * share):.<{BAR_CHARS}}] " if self.line is not None else ""
+        bar = f"[{'#' * int(10 * share):.<10}] " if self.line is not None else ""
         text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
         self.update(bar + text, is_last=done_bytes >= total_bytes)
+
+
+@contextmanager
+def interruptible(stop: threading.Event, message: str) -> Iterator[None]:
+    """Inside the block, the first SIGINT or SIGTERM sets `stop` and prints `message`; the second is KeyboardInterrupt.
+
+    The thread of the block must not wait for `stop`: the handler runs on it. SIGINT remains ignored where it is, as in
+    jobs that a shell starts in the background.
+    """
+
+    def handle(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        click.echo(message, err=True)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handled = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in handled:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler or signal.SIG_DFL)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused
 from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import printable
+from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, printable
 from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
-from imgproc_local.cli.progress import REPORT_S, StatusLine, log_above
+from imgproc_local.cli.progress import RunProgress, interruptible
 from imgproc_local.domain.errors import how_to_install
 from imgproc_local.system.files import is_disk_full
 
@@ -83,10 +79,18 @@ def command(
     try:
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
         stop = threading.Event()
-        progress = ArchiveProgress(sys.stderr)
-        with progress.shown(), _interruptible(stop):
+        progress, began_s = RunProgress(sys.stderr), time.monotonic()
+        message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
+        with progress.shown(), interruptible(stop, message):
             request = request_for(flags, config, archive_names=True)
-            counts = run_archive(arguments, request, config, progress.update, stop, report_page)
+            counts = run_archive(
+                arguments,
+                request,
+                config,
+                lambda counts: progress.update(progress_text(counts, time.monotonic() - began_s)),
+                stop,
+                report_page,
+            )
     except ImportError as error:  # the message of fsspec names the package
         raise Refused(f"The plug-in of fsspec for a URL is missing, which every worker needs too: {error}.") from error
     except OSError as error:
@@ -108,24 +112,6 @@ def command(
     ctx.exit(EXIT_PROBLEM if counts.failed else 0)
 
 
-@contextmanager
-def _interruptible(stop: threading.Event) -> Iterator[None]:
-    """Inside the block, the first SIGINT or SIGTERM sets `stop`, and the second raises KeyboardInterrupt."""
-
-    def handle(*_: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-        click.echo("Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once.", err=True)
-
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
 def _print_result(counts: Counts, target: str) -> None:
     for key, reason in counts.failed_pictures:
         click.echo(printable(f"Failed: {key}: {reason}"), err=True)
@@ -139,43 +125,6 @@ def _print_result(counts: Counts, target: str) -> None:
         click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:
         click.echo(printable(f"The results, report.html, alt.csv and archive.parquet are in {target}."))
-
-
-# ---- progress ----
-
-
-class ArchiveProgress:
-    """Shows the counts of a run on `stream` while `shown` is active. `clock` returns seconds.
-
-    On a terminal one line is redrawn in place; elsewhere a line is printed every `REPORT_S` seconds.
-    """
-
-    def __init__(self, stream: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream
-        self._clock = clock
-        self._line = StatusLine(stream) if stream.isatty() else None
-        self._begun_s = self._reported_s = clock()
-
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Inside the block, print log messages above the line, which is removed at the end."""
-        try:
-            with log_above(self._line.print_above if self._line is not None else None):
-                yield
-        finally:
-            if self._line is not None:
-                self._line.clear()
-
-    def update(self, counts: Counts) -> None:
-        """Show the counts, after each task."""
-        now = self._clock()
-        text = progress_text(counts, now - self._begun_s)
-        if self._line is not None:
-            self._line.draw(text)
-        elif now >= self._reported_s + REPORT_S:
-            self._reported_s = now
-            self._stream.write(f"{text}.\n")
-            self._stream.flush()
 
 
 def progress_text(counts: Counts, elapsed_s: float) -> str:

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import Struct
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED
 from imgproc_local.cli.languages import language_codes
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import EXIT_INTERRUPTED
 from imgproc_local.domain.errors import BadImage, StageCancelled, StageFailed
 from imgproc_local.domain.result import TextSource, Translation
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from imgproc_local.cli.exit_codes import EXIT_INTERRUPTED, EXIT_PROBLEM
 from imgproc_local.cli.models.check import check
 from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM
 
 if TYPE_CHECKING:
     from imgproc_local.cli.progress import TransferProgress

@@ -15,9 +15,8 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above, is_folder
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above, is_folder, stored_records
 from imgproc_local.cli.output import path_text, printable
-from imgproc_local.cli.process.manifest import read_manifest
 from imgproc_local.codecs.picture.formats import detect, head_of
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
@@ -63,6 +62,15 @@ class Discovery(Struct, frozen=True):
     pictures: list[Picture]
     skipped: list[RejectedFile]
     failed: list[RejectedFile]
+
+
+def read_manifest(folder: Path) -> dict[str, Record]:
+    """The records of an output folder by source; empty without a manifest. Raises: as `stored_records`."""
+    records = list(stored_records(folder))
+    if unreadable := records.count(None):
+        file = printable(path_text(folder / MANIFEST_FILE))
+        log.warning("%d lines of %s can't be read; their pictures are processed again.", unreadable, file)
+    return {record.source: record for record in records if record is not None}
 
 
 class OwnResults:

@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from imgproc_local.api.wire import TranslationBody, as_body
-from imgproc_local.batch.files import alt_rows, csv_bytes
-from imgproc_local.batch.records import Record
+from imgproc_local.batch import Record, alt_rows, csv_bytes
 from imgproc_local.cli.output import echo_json, path_text, printable, size_text, table
 from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery, Picture
-from imgproc_local.cli.process.publishing import Outcome
+from imgproc_local.cli.process.results_folder import Outcome
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.result import Translation
 from imgproc_local.system.files import write_atomically
@@ -107,7 +106,7 @@ def write_table(csv_file: Path, outcomes: Sequence[Outcome]) -> bool:
         row
         for outcome in outcomes
         if (record := outcome.record) is not None
-        for row in alt_rows(path_text(outcome.picture), (record.optimized, record.converted), record.translations)
+        for row in alt_rows(path_text(outcome.picture), record)
     )
     try:
         if outcomes:
@@ -170,7 +169,7 @@ def _totals(new: Sequence[Record], converted_to: str, out: Path) -> Iterator[str
 def print_problems(outcomes: Sequence[Outcome], discovery: Discovery) -> None:
     """Print failed and skipped files with their reasons. Several results of earlier runs are only counted."""
     for outcome in outcomes:
-        for stage, message in () if outcome.interrupted else outcome.errors:
+        for stage, message in outcome.errors:
             _print_problem("Failed", outcome.picture, f"{stage}: {message}" if stage else message)
     for one in discovery.failed:
         _print_problem("Failed", one.path, one.reason)
@@ -192,7 +191,7 @@ def closing_line(outcomes: Sequence[Outcome], discovery: Discovery) -> str:
     """How many pictures are done, unchanged and failed, how many files were skipped, how many pictures need a text."""
     unchanged = sum(outcome.unchanged for outcome in outcomes)
     done = sum(outcome.done for outcome in outcomes) - unchanged
-    failures = len(discovery.failed) + sum(bool(outcome.errors) and not outcome.interrupted for outcome in outcomes)
+    failures = len(discovery.failed) + sum(bool(outcome.errors) for outcome in outcomes)
     needing = sum(outcome.needs_text for outcome in outcomes)
     counts = [f"{done:,} done", f"{failures:,} failed", f"{len(discovery.skipped):,} skipped"]
     if unchanged:

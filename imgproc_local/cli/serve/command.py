@@ -21,7 +21,6 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.access import link_text, page_link
-from imgproc_local.cli.exit_codes import exit_command
 from imgproc_local.cli.log_file import audit_to_file, lifecycle, log_to_file
 from imgproc_local.cli.options import (
     air_gapped_option,
@@ -29,7 +28,7 @@ from imgproc_local.cli.options import (
     enable_air_gap_if_set,
     load_settings_before_air_gap,
 )
-from imgproc_local.cli.output import flush_output, path_text
+from imgproc_local.cli.output import exit_command, flush_output, path_text
 from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_link, report_refused_start, running_server
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback

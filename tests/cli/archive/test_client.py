@@ -18,11 +18,11 @@ pytest.importorskip("pyarrow")
 from distributed import Client, KilledWorker
 
 from imgproc_local.archive import run as run_module
-from imgproc_local.archive.row import PendingPicture, Row
+from imgproc_local.archive.picture import PendingPicture, Row
 from imgproc_local.archive.run import KILLED, Arguments, Submitter, _processed
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec, describe, process
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.batch import BatchRequest
 from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
-from imgproc_local.batch.files import ResultFile
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
-from imgproc_local.cli.process.manifest import Manifest, Record
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, Record, ResultFile
 from tests.cli.conftest import Program
 from tests.support import pictures
 
@@ -30,11 +29,12 @@ def write(folder: Path, *names: str) -> None:
 
 def record(folder: Path, *results: str) -> None:
     """Write the manifest of `process` with a record per result, and with the edited result `edited.jpg`."""
-    manifest = Manifest(folder)
+    lines = []
     for name in results:
-        result = ResultFile(name, "1" * 64, 7)
-        manifest.append(Record(name, 7, 0, "0" * 64, "", optimized=result, edited=("edited.jpg",)))
-    manifest.close()
+        made = {"optimized": ResultFile(name, "1" * 64, 7), "edited": ("edited.jpg",)}
+        record = Record(source=name, size_bytes=7, modified_ns=0, sha256="0" * 64, options="", **made)
+        lines.append(msgspec.json.encode(record) + b"\n")
+    (folder / MANIFEST_FILE).write_bytes(b"".join(lines))
 
 
 def test_results_of_process_are_left_out_of_a_folder_that_has_originals_too(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.archive.stores import LocalStore
-from imgproc_local.batch.records import MANIFEST_FILE, STATE_FOLDER
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER
 from tests.cli.conftest import Program
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="creates links")

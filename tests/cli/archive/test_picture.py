@@ -11,11 +11,9 @@ from msgspec import structs
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-from imgproc_local.archive.picture import Tools, process_picture
-from imgproc_local.archive.row import PendingPicture, Problem, Row
-from imgproc_local.archive.run import killed_row
+from imgproc_local.archive.picture import PendingPicture, Problem, Row, Tools, failed_row, process_picture
 from imgproc_local.archive.stores import LocalStore, SourceObject
-from imgproc_local.batch.request import BatchRequest
+from imgproc_local.batch import BatchRequest
 from imgproc_local.config import load
 from imgproc_local.domain.errors import CheckStop, StageFailed, StorageFailed
 from imgproc_local.domain.image import Format
@@ -200,7 +198,7 @@ def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_
     earlier = bench.process()
     (bench.target / f"{name}.webp").unlink()
     pending = PendingPicture(SourceObject(KEY, 1, "2"), earlier)
-    row = killed_row("two", pending, bench.tools.target)
+    row = failed_row(pending, "two", bench.tools.target, "worker", "Every worker ended.")
     assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
     assert (row.optimized, row.converted) == (earlier.optimized, None)
     assert (row.translations, row.format) == (earlier.translations, Format.JPEG)

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from msgspec import structs
 
-from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
 
@@ -19,7 +19,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("jinja2")
 
 from imgproc_local.archive.manifest import MAX_LISTED, Summary
-from imgproc_local.archive.row import Problem, Row
+from imgproc_local.archive.picture import Problem, Row
 from imgproc_local.archive.run import Counts
 from imgproc_local.cli.archive.command import progress_text
 from imgproc_local.cli.archive.report import report_page

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 
 from imgproc_local.archive import manifest as manifest_module
 from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME, opened_manifest
-from imgproc_local.archive.row import PendingPicture, Row
+from imgproc_local.archive.picture import PendingPicture, Row
 from imgproc_local.archive.run import Counts, _pending
 from imgproc_local.archive.stores import LocalStore, SourceObject
-from imgproc_local.batch.files import ResultFile
+from imgproc_local.batch import ResultFile
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from imgproc_local.cli.process import batch, output_folder
+from imgproc_local.cli.process import run
 from imgproc_local.domain.image import Format
 from imgproc_local.engine import direct as direct_stages
 from tests.cli.conftest import Program
@@ -246,7 +246,7 @@ def test_a_full_output_disk_ends_the_run(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(output_folder.OutputFolder, "stage", full)
+    monkeypatch.setattr(run, "stage", full)
     result = program.in_process("process", folder, "--out", tmp_path / "out")
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     assert "The disk of the output folder is full." in result.stderr
@@ -263,7 +263,7 @@ def test_a_picture_that_is_removed_meanwhile_fails_and_the_others_are_done(
             file.unlink()
         return direct_stages.run_stages(direct, plan, file, *rest)
 
-    monkeypatch.setattr(batch, "run_stages", run_stages)
+    monkeypatch.setattr(run, "run_stages", run_stages)
     shown = program.in_process("process", folder, "--out", tmp_path / "out")
     assert shown.exit_code == 1
     assert "old harbour.png: It was removed while it was processed." in shown.stderr

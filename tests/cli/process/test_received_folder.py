@@ -9,9 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from imgproc_local.batch.files import ResultFile
-from imgproc_local.batch.records import HEADER, MANIFEST_FILE, Record
-from imgproc_local.cli.process.manifest import LOCK_FILE
+from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER, Record, ResultFile
+from imgproc_local.cli.process.results_folder import LOCK_FILE
 from imgproc_local.storage.blobs import hash_file
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names
@@ -37,8 +36,10 @@ def received(tmp_path: Path) -> Path:
     return folder
 
 
-def write_manifest(folder: Path, *records: Record) -> None:
-    (folder / MANIFEST_FILE).write_bytes(b"\n".join([HEADER, *map(msgspec.json.encode, records), b""]))
+def write_manifest(folder: Path, source: str, result: ResultFile) -> None:
+    """A manifest with a result of one picture."""
+    record = Record(source=source, size_bytes=1, modified_ns=1, sha256="", options="", optimized=result)
+    (folder / MANIFEST_FILE).write_bytes(b"\n".join([MANIFEST_HEADER, msgspec.json.encode(record), b""]))
 
 
 @pytest.mark.parametrize("attack", ["empty file", "known file", "results"])
@@ -55,7 +56,7 @@ def test_links_in_the_output_folder_do_not_lead_out_of_it(
             if attack == "empty file"
             else ResultFile("l/known.cfg", hash_file(home / "known.cfg"), 5)
         )
-        write_manifest(out, Record("../a.jpg", 1, 1, "", "", optimized=result))
+        write_manifest(out, "../a.jpg", result)
     ended = program.in_process("process", received, "--out", out, *FLAGS)
     assert names(home) == before
     assert ended.exit_code == 1
@@ -76,7 +77,7 @@ def test_a_lock_or_a_manifest_that_is_no_regular_file_is_refused_and_nothing_cha
 ) -> None:
     outside, file = tmp_path / "home" / "file", received / "imgproc-out" / name
     if name == MANIFEST_FILE:
-        outside.write_bytes(HEADER + b"\n")
+        outside.write_bytes(MANIFEST_HEADER + b"\n")
     before = names(tmp_path / "home")
     os.mkfifo(file) if kind == "pipe" else file.symlink_to(outside if kind == "link" else "/dev/zero")
     ended = program("process", received, "--out", received / "imgproc-out", *FLAGS)  # a run that blocks is killed
@@ -84,13 +85,13 @@ def test_a_lock_or_a_manifest_that_is_no_regular_file_is_refused_and_nothing_cha
     assert f"can't be written ({name} is not a regular file)" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert names(tmp_path / "home") == before
-    assert name == LOCK_FILE or outside.read_bytes() == HEADER + b"\n"
+    assert name == LOCK_FILE or outside.read_bytes() == MANIFEST_HEADER + b"\n"
 
 
 def test_pipes_in_a_searched_folder_do_not_block(program: Program, tmp_path: Path, received: Path) -> None:
     os.mkfifo(received / "sub" / MANIFEST_FILE)
     os.mkfifo(received / "pipe.jpg")
-    write_manifest(received, Record("b.jpg", 1, 1, "", "", optimized=ResultFile("c.jpg", "", 0)))
+    write_manifest(received, "b.jpg", ResultFile("c.jpg", "", 0))
     ended = program("process", received, "--out", tmp_path / "out", *FLAGS)
     assert ended.returncode == 0, ended.stderr
     assert "1 done" in ended.stdout

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 from PIL.ExifTags import GPS, IFD, Base
 
-from imgproc_local.batch.records import HEADER, MANIFEST_FILE
-from imgproc_local.cli.process.manifest import LOCK_FILE
+from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER
+from imgproc_local.cli.process.results_folder import LOCK_FILE
 from imgproc_local.system.files import try_lock
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
@@ -149,7 +149,7 @@ def test_a_damaged_manifest_loses_no_more_than_its_damaged_lines(
     program.in_process_json("process", folder, "--out", out)
     before = content(out)
     header, *records = before[MANIFEST_FILE].splitlines(keepends=True)
-    assert header.rstrip() == HEADER
+    assert header.rstrip() == MANIFEST_HEADER
     (out / MANIFEST_FILE).write_bytes(b"".join([header, b"\xff\x00garbage\n", *records[:3], records[3][:100]]))
     images = program.in_process_json("process", folder, "--out", out)
     assert sorted(statuses(images)) == ["completed", "unchanged", "unchanged", "unchanged"]

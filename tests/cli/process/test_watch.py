@@ -6,38 +6,16 @@ import json
 import re
 import signal
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from imgproc_local.cli.process.discovery import Picture
-from imgproc_local.cli.process.manifest import read_manifest
-from imgproc_local.cli.process.run import SETTLED_S, CompletePictures
+from imgproc_local.cli.process.discovery import read_manifest
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
 from tests.codecs.pictures import jpeg_with_metadata
 from tests.support import pictures
-
-
-def test_only_files_that_have_not_changed_for_a_while_are_complete() -> None:
-    now = 0.0
-    complete_pictures = CompletePictures(lambda: now)
-
-    def picture(name: str, size_bytes: int) -> Picture:
-        return Picture(Path(name), PurePosixPath(), size_bytes, 7)
-
-    assert complete_pictures.among([picture("a", 1), picture("b", 1)]) == []
-    now = SETTLED_S / 2
-    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == []
-    now = SETTLED_S
-    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("a", 1)]
-    complete_pictures.failed.add(picture("a", 1))
-    now = 2 * SETTLED_S
-    assert complete_pictures.among([picture("a", 1), picture("b", 2)]) == [picture("b", 2)]
-    assert complete_pictures.among([picture("a", 3)]) == []
-    now = 4 * SETTLED_S
-    assert complete_pictures.among([picture("a", 3)]) == [picture("a", 3)]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")

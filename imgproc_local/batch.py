@@ -1,0 +1,329 @@
+"""What `process` and `archive` share: what is made of each picture, the files and names of the results, their records.
+
+A name is made from the texts or from the picture's own name. Each file adds its ending, such as `.webp`,
+`-converted.webp` or `.xmp`. Both commands know the manifest of `process` and the targets of `archive`, so that neither
+takes the results of the other for pictures.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.config import Config
+from imgproc_local.domain.errors import ServiceError, StorageFailed
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import Plan, accepted_formats, target_score
+from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import make_slug
+from imgproc_local.engine.direct import DirectStages, StageResult
+from imgproc_local.engine.exports import BYTE_ORDER_MARK, escape_formula
+from imgproc_local.engine.results import TextsWork, write_texts
+from imgproc_local.system.files import open_own_file
+
+MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
+"""The manifest of `process`, in its output folder. `Record` is one line of it, after `MANIFEST_HEADER`."""
+MANIFEST_HEADER = b'{"format":"imgproc-local manifest","version":1}'
+MAX_LINE_BYTES = 256 * 1024
+"""The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
+MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
+"""The largest manifest that is read or written: enough for half a million pictures."""
+STATE_FOLDER = ".imgproc-local-archive"
+"""The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
+for pictures. All other files of the target are results.
+"""
+_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
+
+Kind = Literal["optimized", "converted", "sidecar"]
+
+
+# ---- what is requested ----
+
+
+class BatchRequest(Struct, frozen=True):
+    """What a run makes of each picture: the results of all `plans`.
+
+    `options_hash` tells a later run whether it would make the same. `write_metadata` writes the texts into the results,
+    and `overwrite` also replaces those that the pictures have; `sidecar` writes them to files beside the results. With
+    `archive_names`, the names of results do not depend on other pictures (`domain.slug.archive_name`).
+    """
+
+    plans: tuple[Plan, ...]
+    languages: tuple[str, ...]
+    options_hash: str
+    write_metadata: bool = False
+    overwrite: bool = False
+    sidecar: bool = False
+    archive_names: bool = False
+
+    @property
+    def accepted(self) -> tuple[Format, ...]:
+        """The formats that every plan accepts."""
+        lists = [accepted_formats(plan.operation, local=True) for plan in self.plans]
+        return tuple(each for each in lists[0] if all(each in others for others in lists))
+
+
+def options_hash(plans: Sequence[Plan], flags: Sequence[str], config: Config, model: str | None) -> str:
+    """A hash of all that changes the results. `model` is the name of the vision model.
+
+    Manifests store it instead of its content, because the text of --context must not be stored.
+    """
+    content = [
+        msgspec.to_builtins(plans),
+        target_score(config.quality_target),
+        config.effort,
+        config.keep_location.value,
+        False,  # `use_gps` of 0.1.0: with it, a run after an upgrade does not process everything again
+        config.pixel_texts,
+        config.compression_service,
+        model,
+        *flags,
+    ]
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
+
+
+# ---- what is recorded ----
+
+
+class ResultFile(Struct, frozen=True):
+    """A result file. `path` is relative to the output folder, with `/` between the parts. A sidecar has no `format`."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    format: Format | None = None
+
+
+class Results(Struct, frozen=True, kw_only=True):
+    """The results of one picture. `removed` are the kinds of private data that it holds and a result does not."""
+
+    optimized: ResultFile | None = None
+    converted: ResultFile | None = None
+    sidecar: ResultFile | None = None
+    translations: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+
+    @property
+    def by_kind(self) -> dict[Kind, ResultFile]:
+        files = {"optimized": self.optimized, "converted": self.converted, "sidecar": self.sidecar}
+        return {kind: file for kind, file in files.items() if file is not None}  # type: ignore[misc]
+
+    @property
+    def files(self) -> tuple[ResultFile, ...]:
+        return tuple(self.by_kind.values())
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether a person has to write any of the alt texts."""
+        return any(text.needs_text for text in self.translations)
+
+
+class Record(Results, frozen=True, kw_only=True):
+    """A line of the manifest of `process`: the results of one picture.
+
+    `source` is the picture's path relative to the output folder; `size_bytes`, `modified_ns` and `sha256` are those of
+    the content that was processed. `options` is the `options_hash` of the `BatchRequest`. `edited` are the paths of
+    earlier results that the user had edited, so that they remained when others took their place. An error is a pair of
+    the failed stage, or None, and a message; the next run processes a picture with an error again.
+    """
+
+    source: str
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+    options: str
+    edited: tuple[str, ...] = ()
+    errors: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of all files of this picture in the output folder, also of edited ones."""
+        return (*(file.path for file in self.files), *self.edited)
+
+
+def stored_records(folder: Path) -> Iterator[Record | None]:
+    """The records of an output folder, in the order of its manifest; None for a line that can't be read.
+
+    There are none without a manifest. Memory is bounded by a line. Raises: OSError, also for a manifest of more than
+    `MAX_MANIFEST_BYTES`.
+    """
+    try:
+        manifest = open_own_file(folder / MANIFEST_FILE, max_bytes=MAX_MANIFEST_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with manifest:
+        while line := manifest.readline(MAX_LINE_BYTES):
+            if line.rstrip() == MANIFEST_HEADER:
+                continue
+            try:
+                record = msgspec.json.decode(line, type=Record) if line.endswith(b"\n") else None
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                record = None
+            yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
+
+
+def _is_inside(path: str) -> bool:
+    """Whether a path of a record stays in the output folder. The folder may come from somebody else."""
+    return ".." not in Path(path).parts and not Path(path).anchor and "\0" not in path
+
+
+def archive_target_above(folder: Path) -> Path | None:
+    """The target of an earlier `archive` that is this folder or contains it; None if there is none."""
+    real = Path(os.path.realpath(folder))
+    return next((each for each in (real, *real.parents) if is_folder(each / STATE_FOLDER)), None)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; not if a folder above it can't be searched."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+# ---- what the stages made ----
+
+
+class LocalFile(Struct, frozen=True):
+    """A result. Its name will end with `ending`, such as `.webp` or `-converted.webp`. A sidecar has no `format`."""
+
+    kind: Kind
+    path: Path
+    ending: str
+    format: Format | None = None
+
+
+class Made(Struct, frozen=True):
+    """What was made of one picture. `errors` are as those of a `Record`."""
+
+    files: tuple[LocalFile, ...] = ()
+    texts: tuple[Translation, ...] = ()
+    removed: tuple[Removed, ...] = ()
+    errors: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def replaced(self) -> set[Kind]:
+        """The kinds of earlier results that these take the place of. A sidecar is outdated by new texts."""
+        return {*(file.kind for file in self.files), *(("sidecar",) if self.texts else ())}  # type: ignore[arg-type]
+
+
+def make_results(
+    direct: DirectStages,
+    request: BatchRequest,
+    name: PurePath,
+    original: Path,
+    original_format: Format,
+    results: Collection[StageResult],
+    folder: Path,
+) -> Made:
+    """The results of a picture that was called `name`, from those of its stages.
+
+    The files lie in `folder`, except that `original` itself stands for an output that keeps it. Raises: StorageFailed,
+    OSError.
+    """
+    done = [result.output for result in results if result.output is not None]
+    errors: list[tuple[str | None, str]] = [(each.stage.value, each.error) for each in results if each.output is None]
+    texts = next((output.texts for output in done if output.texts), ())
+    files = list(_stage_files(name, original, original_format, results, folder))
+    if request.write_metadata and texts:
+        for number, file in enumerate(files):
+            try:
+                files[number] = structs.replace(file, path=_with_texts(direct, request, file, texts, folder))
+            except StorageFailed:
+                raise
+            except ServiceError as error:
+                errors.append((None, f"The texts are not in the {file.kind} file: {error.message}"))
+    if request.sidecar and (content := _sidecar_content(texts)) is not None:
+        files.append(LocalFile("sidecar", folder / "sidecar", ".xmp"))
+        files[-1].path.write_bytes(content)
+    removed = {kind for output in done for kind in output.removed}
+    return Made(tuple(files), texts, tuple(sorted(removed)), tuple(errors))
+
+
+def _stage_files(
+    name: PurePath, original: Path, original_format: Format, results: Collection[StageResult], folder: Path
+) -> Iterator[LocalFile]:
+    """The files that the stages made, in the order of the pipeline: the optimized one is before the converted one."""
+    optimized_ending = _optimized_ending(name, original_format)
+    for result in results:
+        output = result.output
+        if output is None or result.stage is StageName.ANALYZE:
+            continue
+        path = original if output.path is None else Path(output.path).rename(folder / result.stage.value)
+        result_format = output.format or original_format
+        if result.stage is StageName.OPTIMIZE:
+            optimized_ending = _optimized_ending(name, result_format)
+            yield LocalFile("optimized", path, optimized_ending, result_format)
+        else:
+            # a WebP that is converted to WebP has two results, also if another run makes the optimized one
+            ending = f".{FORMATS[result_format].extensions[0]}"
+            ending = f"-converted{ending}" if ending == optimized_ending else ending
+            yield LocalFile("converted", path, ending, result_format)
+
+
+def _optimized_ending(picture: PurePath, result_format: Format) -> str:
+    """The picture's extension in lower case if `result_format` uses it, else the usual extension of that format."""
+    ending = picture.suffix.lower()
+    extensions = FORMATS[result_format].extensions
+    return ending if ending.removeprefix(".") in extensions else f".{extensions[0]}"
+
+
+def _with_texts(
+    direct: DirectStages, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
+) -> Path:
+    assert file.format is not None
+    work = TextsWork(bytes(file.path.absolute()), file.format, tuple(texts), request.overwrite)
+    written = write_texts(direct.workers, direct.timeout_s, work, direct.cancelled)
+    return written.rename(folder / f"{file.kind}-with-texts")
+
+
+def _sidecar_content(texts: Sequence[Translation]) -> bytes | None:
+    """The content of the XMP file with the texts; None if no person or model wrote one of them."""
+    from imgproc_local.codecs.alt_texts import sidecar, texts_to_write
+
+    file_texts = texts_to_write(texts)
+    return sidecar(file_texts) if file_texts.alt_texts else None
+
+
+def fallback_name(picture: PurePath, language: str) -> str:
+    """The name for the results of a picture without texts, made from its file name."""
+    return make_slug(picture.stem, language) or "image"
+
+
+# ---- the table of alt texts: CSV for spreadsheets, RFC 4180 ----
+
+
+def alt_rows(original: str, results: Results) -> Iterator[tuple[str, ...]]:
+    """The rows of one picture, one per result file and language, or one per language if no file was written.
+
+    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty. What
+    a spreadsheet would calculate is preceded by an apostrophe.
+    """
+    for path in [file.path for kind, file in results.by_kind.items() if kind != "sidecar"] or [""]:
+        for text in results.translations:
+            alt_text = "" if text.needs_text else text.seo_alt_text
+            cells = (path, original, text.language_code, text.seo_filename, alt_text)
+            needs_text = "true" if text.needs_text else "false"
+            yield (*(escape_formula(cell) for cell in cells), text.source.value, needs_text)
+
+
+def csv_bytes(rows: Iterable[Sequence[str]], *, with_head: bool = True) -> bytes:
+    """The rows as CSV. `with_head` puts a byte order mark, by which Excel knows UTF-8, and the names of columns first."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    if with_head:
+        writer.writerow(_COLUMNS)
+    writer.writerows(rows)
+    content = text.getvalue().encode("utf-8", "backslashreplace")
+    return BYTE_ORDER_MARK + content if with_head else content

@@ -1,1 +1,0 @@
-"""What every command that processes many pictures shares: what is made of each, its files, names and texts."""

@@ -1,0 +1,365 @@
+"""The output folder of `process`: results, the manifest that says what they were made from, and a lock.
+
+No file of the user is overwritten, and none is partly written: a result is first written under a hidden temporary name
+and fsynced (`stage`). Later it gets its name in one step, which fails if the name is taken.
+
+The manifest has one JSON document per line, the record of one picture. A record is appended and fsynced before its
+files get their names, so that every file that a run has named has a record; a picture whose record names a missing file
+is processed again. Of several records of one source the last one counts. When the folder is opened and closed, the
+manifest is rewritten with one record per source, sorted, so that a run that was interrupted and continued ends with the
+same bytes as an undisturbed one. For the same reason, no record has the time of a run. A line that can't be read, such
+as a last line that a loss of power cut off, is ignored: its picture is processed again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import msgspec
+from msgspec import Struct, structs
+
+from imgproc_local.batch import (
+    MANIFEST_FILE,
+    MANIFEST_HEADER,
+    BatchRequest,
+    Kind,
+    LocalFile,
+    Made,
+    Record,
+    ResultFile,
+    fallback_name,
+)
+from imgproc_local.cli.output import Refused, path_text, printable
+from imgproc_local.cli.process.discovery import Picture, read_manifest
+from imgproc_local.domain.result import Translation
+from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
+from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.files import (
+    encodable_text,
+    lock_within,
+    open_own_file,
+    path_inside,
+    rename_to_new,
+    write_atomically,
+)
+
+log = logging.getLogger(__name__)
+
+LOCK_FILE = ".imgproc-local.lock"
+LOCK_WAIT_S = 1.0
+PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
+"""The beginning and the end of the names of temporary files and folders."""
+_FILES = ""
+"""In place of a language, for the names of files."""
+
+
+class Outcome(Struct, frozen=True):
+    """The result of one picture.
+
+    `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither. `new`
+    is the record without the files that an earlier run made; None if this run made nothing. `errors` are as those of a
+    `Record`.
+    """
+
+    picture: Path
+    record: Record | None = None
+    new: Record | None = None
+    errors: tuple[tuple[str | None, str], ...] = ()
+
+    @property
+    def needs_text(self) -> bool:
+        return self.record is not None and self.record.needs_text
+
+    @property
+    def done(self) -> bool:
+        return self.record is not None and not self.errors
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the results of an earlier run are up to date. Those of a picture that failed since are not."""
+        return self.new is None and self.done
+
+
+# ---- the manifest ----
+
+
+def source_key(picture: Path, out: Path) -> str:
+    """The path of a picture relative to the output folder, so that both can be moved together.
+
+    It is absolute if the picture is on another drive of Windows than the output folder.
+    """
+    real = Path(os.path.realpath(picture))
+    try:
+        relative = Path(os.path.relpath(real, os.path.realpath(out)))
+    except ValueError:
+        relative = real
+    return encodable_text(relative.as_posix())
+
+
+def is_unchanged(picture: Picture, record: Record, out: Path, options_hash: str) -> bool:
+    """Whether the results of `record` in the output folder are what a run with these options makes of the picture."""
+    is_same = record.options == options_hash and record.size_bytes == picture.size_bytes
+    if not is_same or record.errors or not _have_content(out, record.files):
+        return False
+    try:
+        return record.modified_ns == picture.modified_ns or record.sha256 == hash_file(picture.path)
+    except OSError:  # reported when the picture is processed
+        return False
+
+
+class ResultsFolder:
+    """The output folder at `path`, opened by one run at a time. `records` has the current record of each source.
+
+    The names of files, and those of texts in each language, are unique in the folder. They have no extension.
+    """
+
+    def __init__(self, path: Path, request: BatchRequest) -> None:
+        """Create the folder if needed, lock it, and delete the temporary files that a killed run left.
+
+        Raises: Refused, if another run is writing to the folder; OSError.
+        """
+        self.path = path
+        self.request = request
+        path.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as opened:
+            self._lock: IO[bytes] = opened.enter_context(open_own_file(path / LOCK_FILE, "ab"))
+            if not lock_within(self._lock, LOCK_WAIT_S):
+                raise Refused(
+                    f"Another `imgproc-local process` is writing to {printable(path_text(path))}. Wait for it, or"
+                    " choose another folder with --out."
+                )
+            # before it is read, because this refuses what is no regular file
+            self._manifest: IO[bytes] = opened.enter_context(self._opened_manifest())
+            self.records = read_manifest(path)
+            self._compact()
+            opened.pop_all()
+        delete_leftovers(path)
+        self._taken = {name for record in self.records.values() for name in _names_of(record)}
+
+    def close(self) -> None:
+        """Delete results without a name, compact the manifest, and let another run write to the folder. Blocks."""
+        delete_leftovers(self.path)
+        try:
+            self._compact()
+        except OSError as error:
+            log.warning("The manifest could not be compacted (%s); the next run does it.", error.strerror)
+        self._manifest.close()
+        self._lock.close()
+
+    def _opened_manifest(self) -> IO[bytes]:
+        return open_own_file(self.path / MANIFEST_FILE, "ab", buffering=0)
+
+    def _compact(self) -> None:
+        """Rewrite the manifest with one record per source, sorted. Raises: OSError, with the file unchanged."""
+        self._manifest.close()
+        lines = [MANIFEST_HEADER, *(msgspec.json.encode(self.records[source]) for source in sorted(self.records)), b""]
+        try:
+            write_atomically(self.path / MANIFEST_FILE, b"\n".join(lines))
+        finally:
+            self._manifest = self._opened_manifest()
+
+    def _append(self, record: Record) -> None:
+        """Append a record to the manifest and sync it to the disk. Raises: OSError.
+
+        A text that a person has to write is stored empty: its placeholder is only for the output of this run.
+        """
+        texts = (structs.replace(each, seo_alt_text="") if each.needs_text else each for each in record.translations)
+        record = structs.replace(record, translations=tuple(texts))
+        view = memoryview(msgspec.json.encode(record) + b"\n")
+        while view:
+            view = view[self._manifest.write(view) :]
+        os.fsync(self._manifest.fileno())
+        self.records[record.source] = record
+
+    # ---- results ----
+
+    def publish(self, picture: Picture, sha256: str, made: Made) -> Outcome:
+        """Choose the names of results, store their record, then rename the files. Blocks. Raises: OSError.
+
+        `made` has staged files, and texts whose names are not unique yet; `sha256` is that of the picture. Earlier
+        results of the picture are replaced. Those of the same content remain if nothing takes their place, because
+        their stage failed or was not asked for; new files are then named after the earlier texts. After errors, the
+        next run processes the picture again.
+        """
+        outcome = Outcome(picture.path, errors=made.errors)
+        source = source_key(picture.path, self.path)
+        earlier = self.records.get(source)
+        same = earlier if earlier is not None and earlier.sha256 == sha256 else None
+        if earlier is not None and same is None and earlier.files and made.errors and not made.files:
+            record = structs.replace(earlier, errors=made.errors)
+            self._append(record)
+            return structs.replace(outcome, record=record)
+        kept = self._kept(same, made)
+        record = Record(
+            source=source,
+            size_bytes=picture.size_bytes,
+            modified_ns=picture.modified_ns,
+            sha256=sha256,
+            options=self.request.options_hash,
+            removed=tuple(sorted({*same.removed, *made.removed})) if same and kept else made.removed,
+            edited=() if earlier is None else self._make_way(earlier, kept),
+            errors=made.errors,
+            optimized=kept.get("optimized"),
+            converted=kept.get("converted"),
+            sidecar=kept.get("sidecar"),
+        )
+        record = self._stored_under_free_name(picture, made, record, same)
+        if made.files or made.texts:
+            outcome = structs.replace(outcome, new=structs.replace(record, **dict.fromkeys(kept)))
+        return structs.replace(outcome, record=record)
+
+    def _kept(self, same: Record | None, made: Made) -> dict[Kind, ResultFile]:
+        """The results of an earlier run on the same content that remain, by kind. The user may have edited them."""
+        earlier = {} if same is None else same.by_kind
+        return {
+            kind: file
+            for kind, file in earlier.items()
+            if kind not in made.replaced and _have_content(self.path, [file])
+        }
+
+    def _make_way(self, earlier: Record, kept: dict[Kind, ResultFile]) -> tuple[str, ...]:
+        """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
+        replaced = [file for file in earlier.files if file not in kept.values()]
+        _remove_unedited(self.path, replaced)
+        self._taken.difference_update(_names_of(earlier))
+        return existing(self.path, (*earlier.edited, *(file.path for file in replaced)))
+
+    def _stored_under_free_name(self, picture: Picture, made: Made, record: Record, same: Record | None) -> Record:
+        """Store the record with the files and texts under the first name that is free, and rename the files."""
+        language, base = self._base_of_files(picture, made, same)
+        for name in self._free_names(base, language, _FILES):
+            stem = str(picture.subfolder / name)
+            paths = {stem + file.ending: file for file in made.files}
+            if existing(self.path, paths):
+                continue
+            files = {
+                file.kind: ResultFile(path, hash_file(file.path), file.path.stat().st_size, file.format)
+                for path, file in paths.items()
+            }
+            texts = self._named_texts(picture, made, name) or (() if same is None else same.translations)
+            named = structs.replace(record, translations=texts, **files)
+            self._append(named)
+            if rename_all(self.path, {path: file.path for path, file in paths.items()}):
+                self._taken.update(_names_of(named))
+                return named
+        raise AssertionError("there is always another number")
+
+    def _base_of_files(self, picture: Picture, made: Made, same: Record | None) -> tuple[str, str]:
+        """The name of the files before numbers are added, after the language of the text that it is from."""
+        # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
+        if not made.texts and same is not None and same.translations:
+            language, earlier = same.translations[0].language_code, same.translations[0].seo_filename
+            if not self.request.archive_names or is_archive_name(earlier, picture.key):
+                return language, earlier
+        if made.texts:
+            return made.texts[0].language_code, self._base_name(picture, made.texts[0].seo_filename)
+        return _FILES, self._base_name(picture, fallback_name(picture.path, self.request.languages[0]))
+
+    def _base_name(self, picture: Picture, name: str) -> str:
+        return archive_name(name, picture.key) if self.request.archive_names else name
+
+    def _named_texts(self, picture: Picture, made: Made, name_of_files: str) -> tuple[Translation, ...]:
+        """The texts with unique names; that of the first one is the name of the files."""
+        named: list[Translation] = []
+        for text in made.texts:
+            base = self._base_name(picture, text.seo_filename)
+            name = next(self._free_names(base, text.language_code)) if named else name_of_files
+            named.append(structs.replace(text, seo_filename=name))
+        return tuple(named)
+
+    def _free_names(self, base: str, *languages: str) -> Iterator[str]:
+        """`base`, `base-2`, `base-3` … without the names that are taken in any of the languages."""
+        for name in itertools.chain((base,), (numbered(base, number) for number in itertools.count(2))):
+            if not any((language, name) in self._taken for language in languages):
+                yield name
+
+
+def _names_of(record: Record) -> Iterator[tuple[str, str]]:
+    """The names of the texts and files of a picture, each after its language."""
+    yield from ((text.language_code, text.seo_filename) for text in record.translations)
+    yield from ((_FILES, PurePosixPath(path).stem) for path in record.paths)
+
+
+# ---- files below the output folder `out` ----
+
+
+def stage(out: Path, file: LocalFile) -> LocalFile:
+    """A result copied to the folder, under a temporary name. Raises: OSError; then no file is left behind."""
+    part = out / f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}"
+    try:
+        with file.path.open("rb") as source, part.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+        return structs.replace(file, path=part)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def delete_leftovers(out: Path) -> None:
+    """Delete the temporary files and folders that a killed run left, as far as possible."""
+    for part in out.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                part.unlink()
+
+
+def rename_all(out: Path, parts: Mapping[str, Path]) -> bool:
+    """Rename every staged file to the path below `out` that is its key. Blocks.
+
+    Returns False if one of the paths is taken. Then, and if it raises OSError, no file has been changed.
+    """
+    done: dict[Path, Path] = {}
+    try:
+        for path, part in parts.items():
+            target = path_inside(out, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            rename_to_new(part, target)
+            done[target] = part
+    except BaseException as error:
+        for target, part in done.items():
+            # renaming between two hard links of one file does nothing, so the second link is removed instead
+            target.unlink() if part.exists() else target.replace(part)
+        if isinstance(error, FileExistsError):
+            return False
+        raise
+    for part in done.values():
+        part.unlink(missing_ok=True)
+    return True
+
+
+def existing(out: Path, paths: Iterable[str]) -> tuple[str, ...]:
+    """Those of the paths at which there is a file, a folder, or a link."""
+    return tuple(path for path in paths if os.path.lexists(out / path))
+
+
+def _have_content(out: Path, files: Iterable[ResultFile]) -> bool:
+    """Whether the files exist and are not empty. Their content may have been changed by the user."""
+    try:
+        return all((out / file.path).stat().st_size > 0 for file in files)
+    except OSError:
+        return False
+
+
+def _remove_unedited(out: Path, files: Iterable[ResultFile]) -> None:
+    """Delete those of the files that still have the content that this program wrote. Blocks. Raises: OSError.
+
+    An empty file is deleted too: where there are no hard links, a killed run can leave one.
+    """
+    for file in files:
+        path = path_inside(out, file.path)
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            size_bytes = path.stat().st_size
+            if size_bytes == 0 or (size_bytes == file.size_bytes and hash_file(path) == file.sha256):
+                path.unlink()
