@@ -1,6 +1,7 @@
 """AVIF: still and animated pictures converted to it, and AVIF files made smaller.
 
-Stills are encoded by libvips, in 4:4:4 where memory allows; animations by Pillow's libavif.
+libvips encodes opaque stills, of up to 12 bits and in 4:4:4 where memory allows. Pillow's libavif encodes animations,
+and stills with alpha, in 8 bits: through it alpha has a quality of its own.
 """
 
 from __future__ import annotations
@@ -8,16 +9,15 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from msgspec import Struct, structs
 from PIL import Image
 
 from imgproc_local.codecs import animation
-from imgproc_local.codecs.avif_alpha import AlphaEncoder
-from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.picture.decode import (
     decode_complete,
     evaluate,
@@ -40,43 +40,49 @@ from imgproc_local.codecs.quality.search import (
     refine,
 )
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Effort
 
 QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
-"""The lowest of libvips' 100 quality numbers for each of the encoder's 64 levels. The search counts in levels."""
+"""The lowest of 100 quality numbers for each of the encoder's 64 levels. The search for stills counts in levels."""
 
 SCALE = QualityScale(0, QUALITIES.index(76), QUALITIES.index(95), slope=0.95, min_slope_ratio_down=0.75)
 ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_ratio_down=0.75)
-"""Quality numbers as libavif counts them."""
 
 
-class EncoderEffort(Struct, frozen=True):
-    """libvips' effort for the final encoding, and the options that differ in drafts.
+class _Settings(Struct, frozen=True):
+    """libvips' effort, which is 9 minus libavif's speed, for the final encoding and for drafts.
 
-    At the same quality, a draft scores `draft_deficit` points less than the final encoding, or `graphic_draft_deficit`
-    points less if the picture is a graphic. With `drafts_suffice`, the quality is estimated from drafts alone.
+    At the same quality a draft scores `draft_deficit` points less than the final encoding. With `drafts_suffice`, the
+    quality is estimated from drafts alone.
     """
 
-    effort: int
-    draft: dict[str, Any]
+    final: int
+    draft: int
     draft_deficit: float
-    graphic_draft_deficit: float
-    drafts_suffice: bool = False
+    drafts_suffice: bool
 
 
-EFFORTS: dict[Effort, EncoderEffort] = {
-    "fast": EncoderEffort(2, {"effort": 0, "bitdepth": 8}, 1.5, 4.0, drafts_suffice=True),
-    "balanced": EncoderEffort(3, {"effort": 0, "bitdepth": 8}, 2.2, 6.0),
-    "best": EncoderEffort(4, {"effort": 2, "bitdepth": 8}, 1.1, 2.0, drafts_suffice=True),
+EFFORTS: dict[Effort, _Settings] = {
+    "fast": _Settings(final=2, draft=0, draft_deficit=1.5, drafts_suffice=True),
+    "balanced": _Settings(final=3, draft=0, draft_deficit=2.2, drafts_suffice=False),
+    "best": _Settings(final=4, draft=2, draft_deficit=1.1, drafts_suffice=True),
 }
 """Effort 4 takes five times as long as effort 3 and saves 3 % of the bytes; effort 5 takes 1.5 times as long as effort
 4 and saves 1 %.
 """
 
-MIN_LARGE_PIXELS = 13_000_000
-"""Pictures of at least this size are stored in 4:2:0 and, if the source has 8 bits, in 8 bits. Encoding then takes 21
-bytes of memory per pixel; in 4:4:4 and 10 bits it takes 65.
+ANIMATION_EFFORT = 1
+GRAPHIC_DEFICIT_RATIO = 2.7
+"""Drafts of graphics score so many times less below the final encoding than those of photographs."""
+
+LOSSLESS_ALPHA = {"a:lossless": "1"}
+ALPHA_LEVELS, ANIMATION_ALPHA_LEVEL = (20, 14, 10, 6, 3), 6
+"""libaom's levels of quality for alpha, the lowest quality first, and the one for animations."""
+
+MAX_ALPHA_ERROR = 16
+"""The largest error of a pixel's alpha, of 255. Errors show as fringes around every cut-out shape, also where colours
+of the same quality look right: at their quality the largest was 115.
 """
 
 TINY_PIXELS = 256
@@ -87,10 +93,10 @@ FLAT_PX, FLAT_SHARE = 8, 0.25
 right and `FLAT_PX` below. In photographs hardly any do.
 """
 
-GRID_FROM_PIXELS = 24_000_000
-MAX_TILE_PIXELS = 8_400_000
-"""Pictures of at least `GRID_FROM_PIXELS` are encoded as a grid of tiles of at most `MAX_TILE_PIXELS`, which bounds the
-encoder's memory.
+MAX_TILE_PIXELS = 13_000_000
+"""Pictures of more pixels are encoded at the quality found for a sample, in 4:2:0 and, if the source has 8 bits, in 8
+bits, as a grid of tiles of at most this size. Encoding takes 21 bytes of memory per pixel then, and 65 in 4:4:4 and 10
+bits.
 """
 
 
@@ -98,86 +104,87 @@ def candidates(source: Source) -> Iterator[bytes]:
     """The clean copy and, of a still picture of 8 bits whose quality is higher than the target, an encoding.
 
     Of all others the picture data is preserved bit for bit, and only metadata is removed: of animations, more bits,
-    HDR, wide gamuts given by CICP numbers, sides too long for libvips, and alpha that can't be copied.
+    HDR, wide gamuts given by CICP numbers, and sides too long for libvips.
     """
-    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    info, data, check_stop = source.info, source.data, source.check_stop
     yield source.clean_copy()
-    image = open_upright(path, info)
+    image = open_upright(source.path, info)
     too_long = max(info.width_px, info.height_px) > container.MAX_SIDE_PX
-    # encoding alpha once more would lose some of it each time, so it is copied
-    alpha = avif_writer.stored_alpha(data) if image.hasalpha() and info.orientation == 1 else None
-    fixed = container.has_own_colours(data) or info.frames > 1 or (image.hasalpha() and alpha is None)
-    if fixed or too_long or image.format != "uchar":
+    if container.has_own_colours(data) or info.frames > 1 or too_long or image.format != "uchar":
         # decodes the picture, so that damage is reported
         evaluate(image, check_stop, "avg")
         return
-    blocks = source.blocks_for(Format.AVIF)
-    image = _with_blocks(evaluate(image, check_stop, "copy_memory"), blocks, blocks.icc)
-    sample = Sample(image, profile=blocks.icc)
-    alphas = AlphaEncoder(check_stop)
-    if alpha:
-        alphas.use_stored(image, alpha)
-    encoder = _encoder(info, source.options.effort, check_stop, alphas, graphic=_is_graphic(sample.image))
-    encoded = reencode_smaller(image, blocks.icc, encoder, container.picture_bytes(data), source.options.target, sample)
+    image, published = evaluate(image, check_stop, "copy_memory"), source.blocks_for(Format.AVIF)
+    sample = Sample(image, profile=published.icc)
+    # lossy alpha would lose some more of it each time
+    encoder = _encoder(source, published.icc, alpha=LOSSLESS_ALPHA, graphic=_is_graphic(sample.image))
+    size_bytes = container.picture_bytes(data)
+    encoded = reencode_smaller(image, published.icc, encoder, size_bytes, source.options.target, sample)
     if encoded:
-        yield container.with_blocks(encoded, blocks)
+        yield container.with_blocks(encoded, published)
 
 
 def converted(source: Source) -> bytes:
     """The picture as AVIF; an animation becomes an AVIF sequence.
 
-    A source of 12 bits is stored in 12 bits, any other of more than 8 bits in 10.
+    An opaque source of 12 bits is stored in 12 bits, any other opaque one of more than 8 bits in 10.
     """
-    path, info, check_stop = source.path, source.info, source.check_stop
-    target, effort = source.options.target, source.options.effort
-    published = source.blocks_for(Format.AVIF)
-    if info.frames > 1:
-        shown = animation.with_actual_alpha(path, info, check_stop)
-        return container.with_blocks(_animated(path, shown, published, target, check_stop), published)
-
-    def encode(fail_on: str) -> bytes:
-        def decoded() -> tuple[pyvips.Image, bytes | None]:
-            return for_display(open_upright(path, info, fail_on=fail_on), source.record.icc, eight_bit=False)
-
-        image, profile = decoded()
-        image = in_eight_bits(evaluate(image, check_stop, "copy_memory")).copy_memory()
-        # encoding would change the values of an opaque alpha channel too
-        opaque = image.hasalpha() and image[image.bands - 1].min() == 255
-        if opaque:
-            image = without_alpha(image).copy_memory()
-        by_sample = info.pixels >= MIN_LARGE_PIXELS or info.bits_per_sample > 8
-        if not by_sample:
-            image, profile = to_srgb_if_visually_lossless(image, profile)
-            image = _with_blocks(image, published, profile)
-        sample = Sample(image, profile=profile)
-        encoder = _encoder(info, effort, check_stop, AlphaEncoder(check_stop), graphic=_is_graphic(sample.image))
-        if by_sample:
-            quality = encode_by_sample(sample, encoder, target).quality
-            # frees the decoded picture before the encoder takes its share of memory
-            del image, sample
-            whole = without_alpha(decoded()[0]) if opaque else decoded()[0]
-            if whole.hasalpha() and info.pixels < GRID_FROM_PIXELS:  # read twice, for the colours and for the alpha
-                whole = evaluate(whole, check_stop, "copy_memory")
-            encoded = encoder.encode(_with_blocks(whole, published, profile), quality)
-        else:
-            encoded = encode_to_score(image, profile, encoder, target, sample).encoded
-        return container.with_blocks(encoded, published)
-
-    return decode_complete(path, info, encode)
+    if source.info.frames > 1:
+        encoded = _animated(animation.with_actual_alpha(source))
+    else:
+        encoded = decode_complete(source.path, source.info, partial(_still, source))
+    return container.with_blocks(encoded, source.blocks_for(Format.AVIF))
 
 
-def _animated(path: Path, info: ImageInfo, published: Blocks, target: float, check_stop: CheckStop) -> bytes:
+def _still(source: Source, fail_on: str) -> bytes:
+    info, target = source.info, source.options.target
+    whole, profile = _decoded(source, fail_on)
+    image = in_eight_bits(evaluate(whole, source.check_stop, "copy_memory")).copy_memory()
+    # encoding would change the values of an opaque alpha channel too
+    opaque = image.hasalpha() and image[image.bands - 1].min() == 255
+    if opaque:
+        image = without_alpha(image).copy_memory()
+    by_sample = info.pixels > MAX_TILE_PIXELS or info.bits_per_sample > 8
+    if not by_sample:
+        image, profile = to_srgb_if_visually_lossless(image, profile)
+    sample = Sample(image, profile=profile)
+    is_searched = image.hasalpha() and info.pixels <= MAX_TILE_PIXELS
+    alpha = _alpha_options(image, EFFORTS[source.options.effort].final) if is_searched else LOSSLESS_ALPHA
+    encoder = _encoder(source, profile, alpha=alpha, graphic=_is_graphic(sample.image))
+    if not by_sample:
+        return encode_to_score(image, profile, encoder, target, sample).encoded
+    quality = encode_by_sample(sample, encoder, target).quality
+    # frees the decoded picture before the encoder takes its share of memory
+    del whole, image, sample
+    whole, _ = _decoded(source, fail_on)
+    return encoder.encode(without_alpha(whole) if opaque else whole, quality)
+
+
+def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
+    """The picture as AVIF stores it, and the profile to store with it."""
+    image = open_upright(source.path, source.info, fail_on=fail_on)
+    return for_display(image, source.record.icc, eight_bit=False)
+
+
+def _animated(source: Source) -> bytes:
     """An AVIF sequence whose sampled frames score nearest to the target."""
-    sample = Sample(animation.sample_frames(path, info, check_stop), profile=published.icc)
-    encode = animation.encode_frame_avif
-    stills = encode_by_sample(sample, EncoderProfile(encode, encode, as_browsers_read, ANIMATION_SCALE), target)
+    info, target = source.info, source.options.target
+    profile = source.blocks_for(Format.AVIF).icc
+    sample = Sample(animation.sample_frames(source), profile=profile)
+    # a GIF's alpha is 0 or 255: lossless compression makes it smallest
+    alpha = LOSSLESS_ALPHA if info.format is Format.GIF else _alpha_level(ANIMATION_ALPHA_LEVEL)
+
+    def still(frame: pyvips.Image, quality: int) -> bytes:
+        return _by_libavif(frame, quality, ANIMATION_EFFORT, alpha)
 
     def attempt(quality: int) -> SearchResult:
-        encoded = animation.encode_avif(path, info, published, quality, check_stop)
-        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
+        encoded = animation.encode(source, "AVIF", **_libavif_options(quality, ANIMATION_EFFORT, alpha, profile))
+        decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, source.check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
-    return refine(attempt, ANIMATION_SCALE, target, stills.quality).encoded
+    stills = encode_by_sample(sample, EncoderProfile(still, still, as_browsers_read, ANIMATION_SCALE), target)
+    encoded = refine(attempt, ANIMATION_SCALE, target, stills.quality).encoded
+    return container.without_times(container.with_plays(encoded, animation.timing(source, "AVIF")[1]))
 
 
 def _is_graphic(image: pyvips.Image) -> bool:
@@ -190,69 +197,111 @@ def _is_graphic(image: pyvips.Image) -> bool:
     return float(((here == right) & (here == below)).avg()) > 255 * FLAT_SHARE
 
 
-def _encoder(
-    info: ImageInfo, effort: Effort, check_stop: CheckStop, alphas: AlphaEncoder, *, graphic: bool
-) -> EncoderProfile:
-    settings = EFFORTS[effort]
-    final = _options(info, settings.effort, graphic=graphic)
+def _encoder(source: Source, profile: bytes | None, *, alpha: dict[str, str], graphic: bool) -> EncoderProfile:
+    """Encodes a picture and its sample; alpha with these options of libaom."""
+    info, settings = source.info, EFFORTS[source.options.effort]
+    is_large = info.pixels > MAX_TILE_PIXELS
+    bits = info.bits_per_sample if info.bits_per_sample in (8, 12) else 10
+    if info.format is Format.PNG and not graphic and not is_large:
+        # 10 bits take a fifth more time. They save 1 to 7 % in photographs that were never lossily compressed, and
+        # nothing in others
+        bits = max(bits, 10)
 
-    def save(part: pyvips.Image, **options: Any) -> bytes:
-        part = without_alpha(part)
-        if part.format == "uchar" and options["bitdepth"] > 8:
-            part = _in_sixteen_bits(part)
-        return bytes(evaluate(part, check_stop, "heifsave_buffer", **options))
+    def save(part: pyvips.Image, quality: int, effort: int, bits: int, subsampling: str) -> bytes:
+        level = QUALITIES[quality]
+        if part.hasalpha():
+            return _by_libavif(in_eight_bits(part), level, effort, alpha, subsampling, profile)
+        options = {"Q": level, "effort": effort, "bitdepth": bits}
+        options["subsample_mode"] = "on" if subsampling == "4:2:0" else "off"
+        return _by_libvips(part, profile, source.check_stop, **options)
 
     def draft(part: pyvips.Image, quality: int) -> bytes:
-        colour = save(part, keep="none", Q=QUALITIES[quality], **final | settings.draft)
-        if not part.hasalpha():
-            return colour
-        return avif_writer.assemble([colour], [alphas.draft(part)], 1, part.width, part.height, Blocks())
+        return save(part, quality, settings.draft, 8, "4:2:0" if is_large else "4:4:4")
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
-        options = final | {"Q": QUALITIES[quality]}
-        is_grid = part.width * part.height >= GRID_FROM_PIXELS
         tiles, columns = [part], 1
-        if is_grid:
-            if part.width % 2 or part.height % 2:  # a grid of subsampled tiles must have even sides
-                options["subsample_mode"] = "off"
-            part = evaluate(part, check_stop, "copy_memory")
+        if part.width * part.height > MAX_TILE_PIXELS:
+            part = evaluate(part, source.check_stop, "copy_memory")
             tiles, columns = _tiles(part)
-        colour = [save(tile, keep="none", **options) for tile in tiles]
-        alpha = []
-        if part.hasalpha():
-            alpha = [alphas.encode(tile, final["bitdepth"], len(own)) for tile, own in zip(tiles, colour, strict=True)]
-        return avif_writer.assemble(colour, alpha, columns, part.width, part.height, _blocks(part))
+        # a grid of subsampled tiles must have even sides
+        is_odd = len(tiles) > 1 and (part.width % 2 or part.height % 2)
+        subsampling = "4:2:0" if is_large and not is_odd else "4:4:4"
+        encoded = [save(tile, quality, settings.final, bits, subsampling) for tile in tiles]
+        return encoded[0] if len(tiles) == 1 else avif_writer.joined(encoded, columns, part.width, part.height)
 
     scale = structs.replace(SCALE, lowest=SCALE.initial) if info.pixels <= TINY_PIXELS else SCALE
-    return EncoderProfile(
-        encode,
-        draft,
-        as_browsers_read,
-        scale,
-        settings.graphic_draft_deficit if graphic else settings.draft_deficit,
-        settings.drafts_suffice,
-    )
+    deficit = settings.draft_deficit * (GRAPHIC_DEFICIT_RATIO if graphic else 1)
+    return EncoderProfile(encode, draft, as_browsers_read, scale, deficit, settings.drafts_suffice)
+
+
+def _alpha_options(image: pyvips.Image, effort: int) -> dict[str, str]:
+    """The options with the fewest bytes for the alpha of an 8-bit picture in memory within `MAX_ALPHA_ERROR`."""
+    alpha = image[image.bands - 1]
+    black = pyvips.Image.black(image.width, image.height, bands=3).bandjoin(alpha).copy(interpretation="srgb")
+    for options in map(_alpha_level, ALPHA_LEVELS):
+        shown = as_browsers_read(_by_libavif(black, 50, effort, options))
+        # an encoder may drop opaque alpha
+        if shown.hasalpha() and (shown[3] - alpha).abs().max() <= MAX_ALPHA_ERROR:
+            return options
+    return LOSSLESS_ALPHA
+
+
+def _alpha_level(level: int) -> dict[str, str]:
+    return {"a:end-usage": "q", "a:cq-level": str(level)}
+
+
+def _by_libvips(image: pyvips.Image, profile: bytes | None, check_stop: CheckStop, **options: Any) -> bytes:
+    """An opaque picture as AVIF with this profile."""
+    if image.format == "uchar" and options["bitdepth"] > 8:
+        # white as 65535: libvips would shift 8 bits into 10, and viewers show its white as 254
+        image = (image * 257).cast("ushort").copy(interpretation="grey16" if image.bands < 3 else "rgb16")
+    image = image.copy()
+    if profile:
+        image.set_type(pyvips.GValue.blob_type, "icc-profile-data", profile)
+    keep = "icc" if profile else "none"
+    return bytes(evaluate(image, check_stop, "heifsave_buffer", compression="av1", keep=keep, **options))
+
+
+def _by_libavif(
+    image: pyvips.Image,
+    quality: int,
+    effort: int,
+    alpha: dict[str, str],
+    subsampling: str = "4:4:4",
+    profile: bytes | None = None,
+) -> bytes:
+    """A picture of 8 bits, with or without alpha, as AVIF with this profile."""
+    if image.bands < 3:
+        image = image.colourspace("srgb")
+    mode, pixels, out = "RGBA" if image.hasalpha() else "RGB", bytes(image.write_to_memory()), io.BytesIO()
+    options = _libavif_options(quality, effort, alpha, profile) | {"subsampling": subsampling}
+    Image.frombytes(mode, (image.width, image.height), pixels).save(out, "AVIF", **options)
+    return out.getvalue()
+
+
+def _libavif_options(quality: int, effort: int, alpha: dict[str, str], profile: bytes | None) -> dict[str, Any]:
+    return {
+        "quality": quality,
+        "speed": 9 - effort,
+        "subsampling": "4:4:4",
+        "max_threads": 1,
+        "codec": "aom",
+        "advanced": alpha,
+        "icc_profile": profile or b"",
+    }
 
 
 def as_browsers_read(encoded: bytes) -> pyvips.Image:
     """The picture in 8 bits as browsers show it.
 
-    Browsers and Pillow decode AVIF with libavif, which rounds 10-bit samples down, at a cost of up to two points of
-    score. libheif, which libvips uses, rounds to the nearest value.
+    Browsers decode AVIF with libavif, which rounds 10-bit samples down, at a cost of up to two points of score.
+    libheif, which libvips uses, rounds to the nearest value.
     """
     image = pyvips.Image.heifload_buffer(encoded)
     if image.format != "ushort":
         return image
     with Image.open(io.BytesIO(encoded)) as shown:
-        mode = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}[image.bands]
-        rows = shown.convert(mode).tobytes()
-    return of_samples(rows, image.width, image.height, image.bands)
-
-
-def _in_sixteen_bits(image: pyvips.Image) -> pyvips.Image:
-    """The picture in 16 bits, white as 65535. Given 8 bits, libvips shifts them into 10: viewers show white as 254."""
-    spread = (image * 257).cast("ushort")
-    return spread.copy(interpretation="grey16" if image.bands < 3 else "rgb16")
+        return of_samples(shown.tobytes(), shown.width, shown.height, len(shown.getbands()))
 
 
 def _tiles(image: pyvips.Image) -> tuple[list[pyvips.Image], int]:
@@ -263,34 +312,3 @@ def _tiles(image: pyvips.Image) -> tuple[list[pyvips.Image], int]:
     width, height = (2 * math.ceil(side / parts / 2) for side, parts in ((image.width, columns), (image.height, rows)))
     whole = image.embed(0, 0, columns * width, rows * height, extend="copy")
     return [whole.crop(x * width, y * height, width, height) for y in range(rows) for x in range(columns)], columns
-
-
-def _blocks(image: pyvips.Image) -> Blocks:
-    """The metadata that `_with_blocks` attached."""
-    fields = set(image.get_fields())
-    exif, xmp, icc = (
-        bytes(image.get(name)) if name in fields else None for name in ("exif-data", "xmp-data", "icc-profile-data")
-    )
-    return Blocks(exif.removeprefix(b"Exif\0\0") if exif else None, xmp, None, icc)
-
-
-def _with_blocks(image: pyvips.Image, published: Blocks, profile: bytes | None) -> pyvips.Image:
-    image = image.copy()
-    for name in image.get_fields():
-        if name.endswith("-data") or name.startswith("exif-"):
-            image.remove(name)
-    for name, block in (("exif-data", published.exif), ("xmp-data", published.xmp), ("icc-profile-data", profile)):
-        if block:
-            image.set_type(pyvips.GValue.blob_type, name, b"Exif\0\0" + block if name == "exif-data" else block)
-    return image
-
-
-def _options(info: ImageInfo, effort: int, *, graphic: bool) -> dict[str, Any]:
-    large = info.pixels >= MIN_LARGE_PIXELS
-    if info.bits_per_sample > 8:
-        depth = 12 if info.bits_per_sample == 12 else 10
-    else:
-        # 10 bits take a fifth more time. They save 1 to 7 % in photographs that were never lossily compressed, and
-        # nothing in others
-        depth = 10 if info.format is Format.PNG and not graphic and not large else 8
-    return {"effort": effort, "compression": "av1", "subsample_mode": "on" if large else "off", "bitdepth": depth}

@@ -66,7 +66,7 @@ def scaled(source: Source, size: ScaledSize) -> bytes:
 
     A GIF's pixels are transparent or opaque, so the soft edges of scaled alpha become hard.
     """
-    frames = animation.scaled_frames(source.path, source.info, size, source.check_stop)
+    frames = animation.scaled_frames(source, size)
     encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_SCALED_OPTIONS)
     return container.with_blocks(encoded, source.blocks_for(Format.GIF))
 

@@ -100,6 +100,6 @@ def _encoder_of_scaled(source: Source) -> Callable[[Source], bytes]:
 
 def _animated_png(source: Source) -> bytes:
     """The animation of a working copy as an APNG of 8 bits per sample, with the same frames, delays and plays."""
-    encoded = animation.encode_png(source.path, source.info, source.check_stop)
+    encoded = animation.encode(source, "PNG", compress_level=1)
     packed = png.deflated_again(encoded, source.info, source.check_stop)
     return png_container.with_blocks(packed, source.blocks_for(Format.PNG))

@@ -1,15 +1,18 @@
-"""Converts still and animated pictures to WebP, and makes WebP files smaller."""
+"""Converts still and animated pictures to WebP, and makes WebP files smaller.
+
+A photograph becomes lossy WebP; a graphic becomes the smallest of lossy, lossless, and lossless with a palette.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from imgproc_local.codecs import animation
+from imgproc_local.codecs import LARGE_PIXELS, _webp_chroma, animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.picture.decode import (
@@ -19,35 +22,69 @@ from imgproc_local.codecs.picture.decode import (
     open_upright,
     to_srgb_if_visually_lossless,
 )
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.sample import Sample
-from imgproc_local.codecs.quality.search import SearchResult, encode_by_sample, reencode_smaller, refine
-from imgproc_local.codecs.webp_still import (
-    DRAFT_EFFORT,
-    EFFORTS,
-    LOSSLESS_EFFORT,
-    SCALE,
-    Still,
-    encode_graphic,
-    encode_lossless,
-    encode_photograph,
-    fast_encoder,
-    lossy_encoder,
-    save,
+from imgproc_local.codecs.quality.search import (
+    EncoderProfile,
+    Limits,
+    QualityScale,
+    SearchResult,
+    Tolerance,
+    encode_by_sample,
+    encode_to_score,
+    estimate,
+    reencode_smaller,
+    refine,
 )
-from imgproc_local.domain.image import Format, ImageInfo
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.plan import Effort
+
+SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
+
+
+class _Settings(Struct, frozen=True):
+    """libwebp's effort for lossy stills, for lossless files and lossy ones with alpha, and for drafts.
+
+    At the same quality a draft scores `draft_deficit` points less than the final encoding.
+    """
+
+    lossy: int
+    lossless: int
+    draft: int
+    draft_deficit: float
+
+
+EFFORTS: dict[Effort, _Settings] = {
+    "fast": _Settings(lossy=4, lossless=4, draft=2, draft_deficit=0.75),
+    "balanced": _Settings(lossy=5, lossless=4, draft=2, draft_deficit=0.75),
+    "best": _Settings(lossy=6, lossless=4, draft=4, draft_deficit=0.0),
+}
+"""Lossy effort 6 takes 1.5 to 1.8 times as long as 5 and saves 1 to 3 %. With alpha it takes fifty times as long."""
+
+LARGE = _Settings(lossy=2, lossless=2, draft=2, draft_deficit=0.0)
+"""For large pictures and animations, and for frames of animations: a third of the time, and a tenth more bytes."""
+
+LOG_BYTES_PER_POINT = 0.07
+"""Natural logarithm of the ratio of file sizes that one point of score is worth."""
 
 GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
 
-MIN_LARGE_PIXELS = 24_000_000
-"""Conversions and lossless files of at least this many pixels, all frames together, are encoded at `DRAFT_EFFORT`: that
-takes a third of the time and a tenth more bytes. APNGs are encoded at `animation.WEBP_EFFORT`.
+MAX_SAMPLE_RATIO = 1.4
+"""Lossless and palette files are tried if they take less than this many times the bytes of lossy on the sample.
+Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
 """
 
-MAX_ANIMATION_RATIO = 2.0
-"""Lossless and lossy are both written unless one takes this many times the bytes of the other in the sample."""
+LOSSLESS_WINS_RATIO = 0.8
+"""Lossy is not tried where a lossless file takes less than this part of the bytes estimated for lossy."""
+
+PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=Limits(Tolerance(0.0, 2.0), max_trials=2))
+
+MAX_FAILED_LOSSY_SHARE = 0.6
+"""Lossy that misses the target and takes less than this share of the source's bytes is replaced by lossless."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
@@ -56,13 +93,13 @@ def candidates(source: Source) -> Iterator[bytes]:
     A lossy still is encoded again only if its quality is above the target and the new file is much smaller: each
     encoding loses quality. Frames of lossy animations are copied bit for bit.
     """
-    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    info, data, check_stop = source.info, source.data, source.check_stop
     yield source.clean_copy()
     profile = source.record.icc
-    image = open_upright(path, info, all_frames=info.frames > 1)
+    image = open_upright(source.path, info, all_frames=info.frames > 1)
     encoded: bytes | None = None
     if container.is_lossless(data):
-        encoded = _encoded_losslessly(image, source)
+        encoded = _losslessly(image, source)
     elif info.frames > 1:
         # decodes every frame, so that damage is reported
         evaluate(image, check_stop, "avg")
@@ -70,7 +107,7 @@ def candidates(source: Source) -> Iterator[bytes]:
         image = evaluate(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
-        encoder = lossy_encoder(image, sample, source.options.target, EFFORTS[source.options.effort], check_stop)
+        encoder = _lossy_encoder(image, sample, EFFORTS[source.options.effort], check_stop)
         encoded = reencode_smaller(image, profile, encoder, size_bytes, source.options.target, sample)
     if encoded:
         # libvips does not apply the orientation of an animation
@@ -80,10 +117,10 @@ def candidates(source: Source) -> Iterator[bytes]:
 
 def converted(source: Source) -> bytes:
     """The picture as WebP of 8 bits per sample; an animation keeps its frames, delays and number of plays."""
-    info, encode = source.info, _still
-    if info.frames > 1:
-        info, encode = animation.with_actual_alpha(source.path, info, source.check_stop), _animated
-        source = structs.replace(source, info=info)
+    encode = _still
+    if source.info.frames > 1:
+        source, encode = animation.with_actual_alpha(source), _animated
+    info = source.info
     encoded, profile = decode_complete(source.path, info, partial(encode, source))
     # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
@@ -91,30 +128,96 @@ def converted(source: Source) -> bytes:
     return container.with_blocks(encoded, structs.replace(published, icc=profile))
 
 
+def lossless(source: Source) -> bytes:
+    """The picture or animation of a working copy as lossless WebP."""
+    image, profile = _decoded(source, "error")
+    return container.with_blocks(
+        _losslessly(image, source), structs.replace(source.blocks_for(Format.WEBP), icc=profile)
+    )
+
+
 def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
-    """The picture, or all frames with their timing, as WebP stores them, and the profile to store with them."""
+    """The picture, or all frames, as WebP stores them, and the profile to store with them."""
     image = open_upright(source.path, source.info, all_frames=source.info.frames > 1, fail_on=fail_on)
-    image, profile = for_display(image, source.record.icc, eight_bit=True)
-    return _with_timing(image, source.path, source.info), profile
+    return for_display(image, source.record.icc, eight_bit=True)
+
+
+def _losslessly(image: pyvips.Image, source: Source) -> bytes:
+    """`image`, the decoded picture or animation of `source`, as lossless WebP."""
+    settings = LARGE if source.info.pixels >= LARGE_PIXELS else EFFORTS[source.options.effort]
+    return _save_timed(image, source, lossless=True, effort=settings.lossless)
+
+
+def _save_timed(image: pyvips.Image, source: Source, **options: Any) -> bytes:
+    if source.info.frames == 1:
+        return _save(image, source.check_stop, **options)
+    encoded = _save(animation.with_timing(image, source), source.check_stop, **options)
+    return _with_every_frame(encoded, source)
+
+
+def _with_every_frame(encoded: bytes, source: Source) -> bytes:
+    delays_ms, _ = animation.timing(source)
+    return container.with_merged_frames_restored(encoded, delays_ms, has_alpha=source.info.has_alpha)
 
 
 def _still(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     """A still picture as WebP, without metadata, and its profile."""
-    info, options, check_stop = source.info, source.options, source.check_stop
     image, profile = _decoded(source, fail_on)
-    image = evaluate(image, check_stop, "copy_memory")
-    if info.pixels >= MIN_LARGE_PIXELS:
-        sample = Sample(image, profile=profile)
-        encoder = fast_encoder(check_stop)
-        quality = encode_by_sample(sample, encoder, options.target).quality
-        # frees the decoded picture before the encoder allocates memory
-        del image, sample
-        return encoder.encode(_decoded(source, fail_on)[0], quality), profile
-    image, profile = to_srgb_if_visually_lossless(image, profile)
-    size_bytes = len(source.data)
-    still = Still(image, profile, size_bytes, options.target, EFFORTS[options.effort], check_stop)
-    is_graphic = info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * info.pixels
-    return encode_graphic(still) if is_graphic else encode_photograph(still), profile
+    image = evaluate(image, source.check_stop, "copy_memory")
+    if source.info.pixels < LARGE_PIXELS:
+        image, profile = to_srgb_if_visually_lossless(image, profile)
+        return _smallest(image, profile, source), profile
+    sample = Sample(image, profile=profile)
+    encoder = _fast_encoder(source.check_stop)
+    quality = encode_by_sample(sample, encoder, source.options.target).quality
+    # frees the decoded picture before the encoder allocates memory
+    del image, sample
+    return encoder.encode(_decoded(source, fail_on)[0], quality), profile
+
+
+def _smallest(image: pyvips.Image, profile: bytes | None, source: Source) -> bytes:
+    """A still picture in memory as the smallest WebP that meets the target, or as lossy WebP where none does."""
+    target, check_stop, size_bytes = source.options.target, source.check_stop, len(source.data)
+    sample = Sample(image, profile=profile)
+    encoder = _lossy_encoder(image, sample, EFFORTS[source.options.effort], check_stop)
+    is_graphic = source.info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * source.info.pixels
+    if source.options.effort == "fast" and not is_graphic and not sample.is_whole:
+        return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
+    estimated = estimate(sample, encoder, target)
+    found: list[bytes] = []
+    if is_graphic:
+        missing_points = target - estimated.sample_result.score
+        sample_bytes = len(estimated.sample_result.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points)
+        found = list(_lossless_candidates(image, profile, sample, sample_bytes, source))
+        smallest = min(found, key=len, default=None)
+        if smallest and len(smallest) < LOSSLESS_WINS_RATIO * sample_bytes / sample.share:
+            return smallest
+    lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
+    if lossy.meets(target):
+        found.append(lossy.encoded)
+    elif len(lossy.encoded) < MAX_FAILED_LOSSY_SHARE * size_bytes:
+        # lossy WebP stores chroma at half the resolution: coloured detail may miss the target at every quality
+        found.append(_lossless(image, check_stop))
+    return min(found or [lossy.encoded], key=len)
+
+
+def _lossless_candidates(
+    image: pyvips.Image, profile: bytes | None, sample: Sample, sample_bytes: float, source: Source
+) -> Iterator[bytes]:
+    """A graphic as lossless WebP, and with a palette; each where its sample takes little more than `sample_bytes`."""
+    target, check_stop = source.options.target, source.check_stop
+    if len(_lossless(sample.image, check_stop, effort=2)) < MAX_SAMPLE_RATIO * sample_bytes:
+        yield _lossless(image, check_stop)
+    options = {"palette": True, "Q": 100, "dither": 0.5, "effort": 1, "compression": 1, "keep": "none"}
+    indexed = evaluate(sample.image, check_stop, "pngsave_buffer", **options)
+    decoded = pyvips.Image.pngload_buffer(indexed).copy_memory()
+    ratio = len(_lossless(decoded, check_stop, effort=2)) / sample_bytes
+    surplus = sample.score(decoded) - target
+    # this palette is chosen quickly: a searched one scores more
+    if ratio < MAX_SAMPLE_RATIO and surplus > -3 and ratio * math.exp(-LOG_BYTES_PER_POINT * surplus) < 1:
+        result = palette.smallest_palette(image, profile, target, check_stop, PALETTE_SEARCH)
+        if result:
+            yield _lossless(result.picture.shown(), check_stop)
 
 
 def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
@@ -122,31 +225,31 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
 
     If the sampled frames show clearly which of the two is smaller, only that one is written.
     """
-    path, info, target, check_stop = source.path, source.info, source.options.target, source.check_stop
+    info, target, check_stop = source.info, source.options.target, source.check_stop
     is_apng = info.format is Format.PNG
     profile = source.record.icc if is_apng else _decoded(source, fail_on)[1]
-    delays_ms = animation.delays_ms(path, info)
+    effort = LARGE.lossless if info.pixels >= LARGE_PIXELS else EFFORTS[source.options.effort].lossless
 
     def write(quality: int | None) -> bytes:
         """The animation at a quality, or lossless for None. libvips reads only the first frame of an APNG."""
         if is_apng:
-            encoded = animation.encode_webp(path, info, quality, check_stop)
-        else:
-            encoded = save(_decoded(source, fail_on)[0], check_stop, **_options(info, quality))
-        return container.with_merged_frames_restored(encoded, delays_ms, has_alpha=info.has_alpha)
-
-    sample = Sample(animation.sample_frames(path, info, check_stop), profile=profile)
-    stills = encode_by_sample(sample, fast_encoder(check_stop), target)
-    ratio = len(encode_lossless(sample.image, check_stop, DRAFT_EFFORT)) / len(stills.encoded)
-    lossless = write(None) if ratio < MAX_ANIMATION_RATIO or not stills.meets(target) else None
-    if lossless and ratio < 1 / MAX_ANIMATION_RATIO:
-        return lossless, profile
+            lossy = {} if quality is None else {"quality": quality, "allow_mixed": True}
+            encoded = animation.encode(source, "WEBP", method=3, lossless=quality is None, **lossy)
+            return _with_every_frame(encoded, source)
+        lossy = {} if quality is None else {"Q": quality, "mixed": True, "smart_subsample": True}
+        return _save_timed(_decoded(source, fail_on)[0], source, effort=effort, lossless=quality is None, **lossy)
 
     def attempt(quality: int) -> SearchResult:
         encoded = write(quality)
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
+    sample = Sample(animation.sample_frames(source), profile=profile)
+    stills = encode_by_sample(sample, _fast_encoder(check_stop), target)
+    ratio = len(_lossless(sample.image, check_stop, effort=2)) / len(stills.encoded)
+    lossless = write(None) if ratio < 2 or not stills.meets(target) else None
+    if lossless and ratio < 1 / 2:
+        return lossless, profile
     # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
     lossy = refine(attempt, SCALE, target, stills.quality)
     if lossless is None and not lossy.meets(target):
@@ -156,36 +259,48 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     return lossy.encoded, profile
 
 
-def lossless(source: Source) -> bytes:
-    """The picture or animation of a working copy as lossless WebP."""
-    image = open_upright(source.path, source.info, all_frames=source.info.frames > 1)
-    image, profile = for_display(image, source.record.icc, eight_bit=True)
-    encoded = _encoded_losslessly(image, source)
-    return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.WEBP), icc=profile))
+def _fast_encoder(check_stop: CheckStop) -> EncoderProfile:
+    """Lossy WebP for large pictures and for frames of animations."""
+
+    def encode(part: pyvips.Image, quality: int) -> bytes:
+        return _save(part, check_stop, Q=quality, effort=LARGE.lossy)
+
+    return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, SCALE)
 
 
-def _encoded_losslessly(image: pyvips.Image, source: Source) -> bytes:
-    """`image`, the decoded picture or animation of `source`, as lossless WebP."""
-    path, info = source.path, source.info
-    encoded = save(_with_timing(image, path, info), source.check_stop, **_options(info, None))
-    if info.frames == 1:
-        return encoded
-    return container.with_merged_frames_restored(encoded, animation.delays_ms(path, info), has_alpha=info.has_alpha)
+def _lossy_encoder(image: pyvips.Image, sample: Sample, settings: _Settings, check_stop: CheckStop) -> EncoderProfile:
+    """Encodes `image` and its sample, and nothing else."""
+    prepared = with_sharp_chroma(image)
+    tiles = sample.part_of(prepared)
+    final = settings.lossless if image.hasalpha() else settings.lossy
+
+    def encode(part: pyvips.Image, quality: int, **options: Any) -> bytes:
+        return _save(prepared if part is image else tiles, check_stop, Q=quality, **options)
+
+    return EncoderProfile(
+        partial(encode, effort=final),
+        partial(encode, effort=settings.draft),
+        pyvips.Image.webpload_buffer,
+        SCALE,
+        draft_deficit=settings.draft_deficit,
+        drafts_suffice=True,
+        # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
+        # preset "text" does without
+        without_noise_shaping=partial(encode, effort=final, preset="text"),
+    )
 
 
-def _with_timing(image: pyvips.Image, path: Path, info: ImageInfo) -> pyvips.Image:
-    """An animation's frames with delays and number of plays as in browsers; a still picture unchanged."""
-    if info.frames == 1:
+def with_sharp_chroma(image: pyvips.Image) -> pyvips.Image:
+    """The picture prepared for chroma of half the resolution; libwebp's own way takes as long as the encoding."""
+    if image.bands < 3:
         return image
-    image = image.copy()
-    image.set_type(pyvips.GValue.array_int_type, "delay", animation.delays_ms(path, info))
-    image.set_type(pyvips.GValue.gint_type, "loop", animation.plays(path, info))
-    return image
+    pixels = _webp_chroma.adjusted(image.write_to_memory(), image.width, image.height, image.bands)
+    return of_samples(pixels, image.width, image.height, image.bands)
 
 
-def _options(info: ImageInfo, quality: int | None) -> dict[str, Any]:
-    """libvips' options for a lossy animation at `quality`, or for a lossless still or animation if it is None."""
-    effort = DRAFT_EFFORT if info.pixels >= MIN_LARGE_PIXELS else LOSSLESS_EFFORT
-    if quality is None:
-        return {"lossless": True, "effort": effort}
-    return {"Q": quality, "mixed": True, "smart_subsample": True, "effort": effort}
+def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = 4) -> bytes:
+    return _save(image, check_stop, lossless=True, effort=effort)
+
+
+def _save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
+    return bytes(evaluate(image, check_stop, "webpsave_buffer", keep="none", **options))

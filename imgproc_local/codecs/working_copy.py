@@ -82,7 +82,7 @@ def _write_still(source: Source, size: ScaledSize | None, file: Path, *, eight_b
 
 def _write_animation(source: Source, size: ScaledSize, file: Path) -> ImageInfo:
     """Writes the scaled frames as lossless WebP. Returns its properties."""
-    frames = animation.scaled_frames(source.path, source.info, size, source.check_stop)
+    frames = animation.scaled_frames(source, size)
     encoded = evaluate(frames, source.check_stop, "webpsave_buffer", lossless=True, effort=1, keep="none")
     delays, has_alpha = frames.get("delay"), frames.hasalpha()
     file.write_bytes(webp.with_merged_frames_restored(encoded, delays, has_alpha=has_alpha))

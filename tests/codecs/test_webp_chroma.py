@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from imgproc_local.codecs import _webp_chroma, webp_still
+from imgproc_local.codecs import _webp_chroma, webp
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.quality import sample
 
@@ -55,7 +55,7 @@ def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
 
 def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
     original = pyvips.Image.new_from_memory(coloured_stripes(), 256, 256, 3, "uchar").copy(interpretation="srgb")
-    prepared = webp_still.with_sharp_chroma(original)
+    prepared = webp.with_sharp_chroma(original)
     scores = [
         sample.score(original, pyvips.Image.webpload_buffer(picture.webpsave_buffer(Q=90)).copy_memory())
         for picture in (original, prepared)
@@ -65,4 +65,4 @@ def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
 
 def test_grey_pictures_are_encoded_as_they_are() -> None:
     grey = pyvips.Image.black(16, 16).cast("uchar").copy_memory()
-    assert webp_still.with_sharp_chroma(grey) is grey
+    assert webp.with_sharp_chroma(grey) is grey

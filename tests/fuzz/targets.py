@@ -15,7 +15,7 @@ from typing import Any
 from litestar.datastructures import Headers
 
 from imgproc_local.api import uploads
-from imgproc_local.codecs.container import Blocks, apng, avif, avif_writer, jpeg, png, tiff, webp
+from imgproc_local.codecs.container import Blocks, apng, avif, jpeg, png, tiff, webp
 from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, read_record
@@ -81,7 +81,6 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
     elif file_format is Format.AVIF:
         avif.orientation(data)
         avif.frame_count(data)
-        avif_writer.stored_alpha(data)
         avif.has_own_colours(data)
 
 

@@ -11,9 +11,8 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import avif
-from imgproc_local.codecs.avif_alpha import MAX_ERROR
-from imgproc_local.codecs.container import Blocks, avif_writer
 from imgproc_local.codecs.container import avif as container
+from imgproc_local.codecs.container import avif_writer
 from tests.codecs import pictures
 from tests.codecs.operations import to_avif
 from tests.codecs.pictures import never_stop
@@ -25,9 +24,7 @@ TILE = (96, 64)
 @pytest.fixture
 def small_grids(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes small pictures as grids."""
-    monkeypatch.setattr(avif, "GRID_FROM_PIXELS", 200_000)
     monkeypatch.setattr(avif, "MAX_TILE_PIXELS", 60_000)
-    monkeypatch.setattr(avif, "MIN_LARGE_PIXELS", 200_000)
 
 
 def converted(folder: Path, data: bytes) -> bytes:
@@ -49,7 +46,7 @@ def test_a_grid_is_decoded_as_one_picture(tmp_path: Path, size: tuple[int, int],
     assert pictures.distance(pictures.opened(out), scene) < 3
     if alpha:
         shown = np.asarray(pictures.opened(out))[..., 3].astype(int)
-        assert np.abs(shown - scene[..., 3]).max() <= MAX_ERROR
+        assert np.abs(shown - scene[..., 3]).max() <= avif.MAX_ALPHA_ERROR
     by_libvips = pyvips.Image.new_from_buffer(out, "")
     assert (by_libvips.width, by_libvips.height, by_libvips.bands) == (*size, 4 if alpha else 3)
 
@@ -81,7 +78,7 @@ def test_optimizing_an_optimized_grid_changes_nothing(tmp_path: Path) -> None:
 def test_tiles_are_in_their_places() -> None:
     colours = [(200, 30, 30), (30, 200, 30), (30, 30, 200), (200, 200, 30), (30, 200, 200), (200, 30, 200)]
     tiles = [pictures.saved(Image.new("RGB", TILE, colour), "AVIF", quality=90) for colour in colours]
-    joined = avif_writer.assemble(tiles, [], 3, 3 * TILE[0] - 10, 2 * TILE[1] - 20, Blocks())
+    joined = avif_writer.joined(tiles, 3, 3 * TILE[0] - 10, 2 * TILE[1] - 20)
     shown = pictures.opened(joined).convert("RGB")
     assert shown.size == (3 * TILE[0] - 10, 2 * TILE[1] - 20)
     for number, colour in enumerate(colours):
@@ -92,4 +89,4 @@ def test_tiles_are_in_their_places() -> None:
 def test_a_grid_of_incomplete_rows_is_refused() -> None:
     tiles = [pictures.saved(Image.new("RGB", TILE), "AVIF")] * 3
     with pytest.raises(ValueError, match="full rows"):
-        avif_writer.assemble(tiles, [], 2, 100, 100, Blocks())
+        avif_writer.joined(tiles, 2, 100, 100)

@@ -21,7 +21,7 @@ from PIL import Image
 from PIL.MpoImagePlugin import MpoImageFile
 
 from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
-from imgproc_local.codecs.container import Blocks, avif_writer
+from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.domain.errors import StageFailed
@@ -125,7 +125,7 @@ def sources() -> dict[str, bytes]:
         pictures.graphic(64, 48), "AVIF", quality=5, icc_profile=pictures.wide_profile()
     )
     tiles = [pictures.saved(pictures.graphic(64, 64), "AVIF", quality=5)] * 2
-    found["tiled avif"] = avif_writer.assemble(tiles, [], 2, 120, 64, Blocks())
+    found["tiled avif"] = avif_writer.joined(tiles, 2, 120, 64)
     return found
 
 

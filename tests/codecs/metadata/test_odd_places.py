@@ -15,7 +15,7 @@ import pytest
 import pyvips
 from PIL import Image
 
-from imgproc_local.codecs.container import Blocks, avif_writer
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
@@ -24,7 +24,7 @@ from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
-from tests.codecs import pictures
+from tests.codecs import avif_writer, pictures
 from tests.codecs.pictures import never_stop
 from tests.support.reading import optimize_file, probe, read_embedded
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from imgproc_local.codecs.container import Blocks, avif_writer
+from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.metadata.bounds import MAX_IFD_ENTRIES
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed
-from tests.codecs import pictures
+from tests.codecs import avif_writer, pictures
 from tests.codecs.metadata import planted
 from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.pictures import never_stop
@@ -275,7 +275,7 @@ def test_every_kind_that_a_format_can_hold_is_reported(tmp_path: Path, name: str
 @pytest.mark.parametrize("name", ["exif", "xmp"])
 @pytest.mark.parametrize("content", [b"lat=5.1", b"lat=5.1".ljust(18), b"lat=5.1".ljust(37), b"lat=5.1".ljust(60)])
 def test_a_damaged_block_of_an_avif_is_removed_however_short_it_is(tmp_path: Path, name: str, content: bytes) -> None:
-    source = avif_writer.assemble([plain("avif")], [], 1, 64, 48, Blocks(**{name: content}))
+    source = avif_writer.assemble(plain("avif"), Blocks(**{name: content}))
     assert content in source
     path = pictures.write(tmp_path, source)
     out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)

@@ -15,11 +15,10 @@ import pytest
 import pyvips
 
 from imgproc_local.codecs.container import avif as avif_container
-from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.privacy import Removed
-from tests.codecs import pictures
+from tests.codecs import avif_writer, pictures
 from tests.codecs.metadata.test_odd_places import MAX_PIXELS, box, frames, optimized_twice, shifted
 from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop

@@ -53,7 +53,7 @@ def test_a_picture_scores_near_the_target(tmp_path: Path, size: tuple[int, int],
     assert target - 1.5 <= score <= target + (4 if format == "webp" else 2)
 
 
-def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path: Path) -> None:
+def test_colours_that_lossy_webp_can_not_store_are_stored_losslessly(tmp_path: Path) -> None:
     lines = np.zeros((200, 300, 3), np.uint8)
     lines[:, ::2] = (255, 0, 0)
     lines[:, 1::2] = (0, 0, 255)
@@ -61,7 +61,7 @@ def test_colours_that_lossy_webp_can_not_store_are_stored_near_lossless(tmp_path
     source = pictures.saved(noisy, "PNG")
     out, score = converted(tmp_path, source, "webp")
     assert score >= 84
-    assert len(out) < 0.8 * len(source)
+    assert len(out) < len(source)
 
 
 @pytest.mark.parametrize("effort", ["fast", "balanced", "best"])
@@ -87,7 +87,8 @@ def test_the_conversion_of_a_low_quality_source_meets_the_target(tmp_path: Path,
 def test_the_quality_of_a_large_picture_is_searched_on_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str
 ) -> None:
-    monkeypatch.setattr({"webp": webp, "avif": avif}[format], "MIN_LARGE_PIXELS", 100_000)
+    monkeypatch.setattr(webp, "LARGE_PIXELS", 100_000)
+    monkeypatch.setattr(avif, "MAX_TILE_PIXELS", 1_000_000)
     _, score = converted(tmp_path, pictures.saved(pictures.photo(1500, 1100), "PNG"), format)
     assert 82 <= score <= 89
 
