@@ -218,12 +218,9 @@ class ResultsFolder:
 
     def _kept(self, same: Record | None, made: Made) -> dict[Kind, ResultFile]:
         """The results of an earlier run on the same content that remain, by kind. The user may have edited them."""
-        earlier = {} if same is None else same.by_kind
-        return {
-            kind: file
-            for kind, file in earlier.items()
-            if kind not in made.replaced and _have_content(self.path, [file])
-        }
+        earlier = () if same is None else same.by_kind.items()
+        kept = {kind: file for kind, file in earlier if kind not in made.replaced}
+        return {kind: file for kind, file in kept.items() if _have_content(self.path, [file])}
 
     def _make_way(self, earlier: Record, kept: dict[Kind, ResultFile]) -> tuple[str, ...]:
         """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
