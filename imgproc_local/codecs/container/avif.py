@@ -14,7 +14,6 @@ from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif_known, unpack
 from imgproc_local.codecs.container.bounds import (
-    MAX_BOXES,
     MAX_CHUNK_OFFSETS,
     MAX_ITEMS,
     MAX_TRACKS,
@@ -84,10 +83,10 @@ class Item(Struct):
     origin: int = 0
 
 
-def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[Box]:
-    """The sibling boxes between two offsets. Raises: BrokenImage, also if there are more than `limit`."""
+def boxes(data: Data, start: int, end: int) -> Iterator[Box]:
+    """The sibling boxes between two offsets. Raises: BrokenImage, also if there are more than `MAX_ITEMS`."""
     at = start
-    for _ in range(limit):
+    for _ in range(MAX_ITEMS):
         if at + 8 > end:
             return
         size, kind = unpack(">I", data, at, "box header")[0], data[at + 4 : at + 8]
@@ -100,7 +99,7 @@ def boxes(data: Data, start: int, end: int, limit: int = MAX_BOXES) -> Iterator[
             raise BrokenImage("The file is cut off or damaged: a box is longer than what holds it.")
         yield Box(kind, at, body, stop)
         at = stop
-    raise BrokenImage(f"The file is damaged: a box holds more than {limit:,} others.")
+    raise BrokenImage(f"The file is damaged: a box holds more than {MAX_ITEMS:,} others.")
 
 
 def box_bytes(kind: bytes, body: bytes) -> bytes:
@@ -196,7 +195,7 @@ def properties(data: Data, meta: Box) -> dict[int, list[Box]]:
     holder = _find(data, meta, b"iprp")
     if store is None or holder is None:
         return {}
-    all_properties = list(boxes(data, store.body, store.end, MAX_ITEMS))
+    all_properties = list(boxes(data, store.body, store.end))
     found: dict[int, list[Box]] = {}
     for owner, _, numbers in _associations(data, holder):
         found.setdefault(owner, []).extend(
@@ -275,7 +274,7 @@ def items(data: Data, meta: Box) -> list[Item]:
 
 def _names(data: Data, table: Box) -> Iterator[tuple[Box, int, int]]:
     """The entries of the table of names, the numbers of their items, and where their types are."""
-    for box in boxes(data, table.body + (8 if _byte(data, table) else 6), table.end, MAX_ITEMS):
+    for box in boxes(data, table.body + (8 if _byte(data, table) else 6), table.end):
         if box.kind == b"infe" and _byte(data, box) >= 2:
             layout = ">IHI" if _byte(data, box) > 2 else ">HHI"
             number, _, _ = unpack(layout, data, box.body + 4, "item table", box.end)
@@ -353,7 +352,7 @@ def thumbnails(data: Data) -> list[Item]:
     layout = ">I" if _byte(data, references) else ">H"
     small = {
         unpack(layout, data, box.body, "item references", box.end)[0]
-        for box in boxes(data, references.body + 4, references.end, MAX_ITEMS)
+        for box in boxes(data, references.body + 4, references.end)
         if box.kind == b"thmb"
     }
     return [item for item in items(data, meta) if item.id in small and item.kind in avif_known.ITEMS]
@@ -591,7 +590,7 @@ def _keep_items(data: Data, out: bytearray, meta: Box, is_kept: Callable[[str, I
         return
     stored = {item.id: item for item in items(data, meta)}
     known: set[int] = set()
-    for box in boxes(data, names.body + (8 if _byte(data, names) else 6), names.end, MAX_ITEMS):
+    for box in boxes(data, names.body + (8 if _byte(data, names) else 6), names.end):
         _keep_box(data, out, box, None)
     for box, number, at in _names(data, names):
         kind, item = data[at : at + 4], stored.get(number)
@@ -626,7 +625,7 @@ def _keep_references(data: Data, out: bytearray, table: Box, ids: Set[int]) -> N
     if table.kind == b"iref":
         layout, known, start = "IH" if _byte(data, table) else "HH", avif_known.REFERENCES, table.body + 4
     listed, one = 0, min(ids, default=1)
-    for box in boxes(data, start, table.end, MAX_ITEMS):
+    for box in boxes(data, start, table.end):
         *_, count = unpack(f">{layout}", data, box.body, "item references", box.end)
         listed += 1 + count
         if listed > MAX_ITEMS:
@@ -646,7 +645,7 @@ def _keep_properties(data: Data, out: bytearray, meta: Box, ids: Set[int]) -> No
     if holder is None or store is None:
         return
     used = {box.start for owner, own in properties(data, meta).items() if owner in ids for box in own}
-    for box in boxes(data, store.body, store.end, MAX_ITEMS):
+    for box in boxes(data, store.body, store.end):
         is_known = box.kind in avif_known.PROPERTIES and box.start in used
         _keep_box(data, out, box, avif_known.fields(box.kind, data[box.body : box.end]) if is_known else None)
     for owner, (at, start, end), _ in _associations(data, holder):

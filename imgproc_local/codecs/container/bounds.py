@@ -38,11 +38,8 @@ MAX_WEBP_CHUNKS = 50_000
 MAX_CHUNKS_IN_FRAME = 8
 """Chunks in a frame of a WebP, which has one or two."""
 
-MAX_BOXES = 1_000
-"""Boxes in one box of an AVIF; a list of items or of their properties may be longer."""
-
 MAX_ITEMS = 16_384
-"""Items of an AVIF and their extents, and entries of its property table.
+"""Boxes in one box of an AVIF, its items and their extents, and entries of its property table.
 
 A grid has one item per tile. Source: libheif's security limits allow 1,000 items of 32 extents each.
 """

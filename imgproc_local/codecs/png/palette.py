@@ -2,8 +2,8 @@
 
 `smallest_palette`: libimagequant uses as few colours as its own quality setting allows. The lowest sufficient setting
 is searched for each picture, with and without dithering. The search in a large picture uses tiles; the result is
-checked on the whole. The score hardly changes if a white background becomes light grey, but people see it. So the colours of
-large areas are preserved exactly.
+checked on the whole. The score hardly changes if a white background becomes light grey, but people see it. So the
+colours of large areas are preserved exactly.
 
 `posterized` is for graphics that 256 colours can't represent. Samples in detailed areas are rounded to multiples of a
 step. Smooth areas (flat colours and gradients) are preserved: rounding would cause visible bands, and they compress
