@@ -184,7 +184,7 @@ def _animated(source: Source) -> bytes:
 
     stills = encode_by_sample(sample, EncoderProfile(still, still, as_browsers_read, ANIMATION_SCALE), target)
     encoded = refine(attempt, ANIMATION_SCALE, target, stills.quality).encoded
-    return container.without_times(container.with_plays(encoded, animation.timing(source, "AVIF")[1]))
+    return container.with_plays(encoded, animation.timing(source, "AVIF")[1])
 
 
 def _is_graphic(image: pyvips.Image) -> bool:

@@ -674,53 +674,35 @@ def _frames(data: Data, track: Box) -> list[Range]:
 def with_plays(data: bytes, plays: int) -> bytes:
     """The animation, which libavif wrote as endless, with this number of plays; 0 leaves it endless.
 
-    Source: ISO/IEC 14496-12, 8.6.6: a repeated edit list fills the duration of its track.
+    It is without the times at which it was made, so that the same picture always has the same bytes.
+    Source: ISO/IEC 14496-12, 8.6.6: a repeated edit list fills the duration of its track; 8.2.2, 8.3.2 and 8.4.2: each
+    header begins with the times of creation and modification.
     """
-    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
-    if plays == 0 or moov is None:
-        return data
-    out = bytearray(data)
-    longest = 0
+    out, longest = bytearray(data), 0
     for track in _tracks(data):
         header, media = _find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")
         if header is not None and media is not None:
-            duration = plays * _duration_field(data, media, (20, 12))[0]
+            duration = plays * _without_times(out, media, (24, 16))
             longest = max(longest, duration)
-            _, position, size = _duration_field(data, header, (28, 20))
-            out[position : position + size] = duration.to_bytes(size, "big")
-    movie = _find(data, moov, b"mvhd")
+            _without_times(out, header, (28, 20), duration)
+    movie = _find(data, Box(b"", 0, 0, len(data)), b"moov", b"mvhd")
     if movie is not None:
-        _, position, size = _duration_field(data, movie, (24, 16))
-        out[position : position + size] = longest.to_bytes(size, "big")
+        _without_times(out, movie, (24, 16), longest)
     return bytes(out)
 
 
-def without_times(data: bytes) -> bytes:
-    """The animation without the times at which it was made, so that the same picture always has the same bytes.
+def _without_times(out: bytearray, box: Box, offsets: tuple[int, int], duration: int = 0) -> int:
+    """Zeroes the times in a header, and stores a `duration` that is not 0; the duration that the header had.
 
-    Source: ISO/IEC 14496-12, 8.2.2, 8.3.2 and 8.4.2: each header begins with the times of creation and modification.
+    `offsets` of the duration are relative to the body of a version 1 and of a version 0 box.
     """
-    out = bytearray(data)
-    moov = _find(data, Box(b"", 0, 0, len(data)), b"moov")
-    headers = [] if moov is None else [_find(data, moov, b"mvhd")]
-    for track in _tracks(data):
-        headers += [_find(data, track, b"tkhd"), _find(data, track, b"mdia", b"mdhd")]
-    for header in headers:
-        if header is not None:
-            times = slice(header.body + 4, header.body + (20 if _byte(data, header) == 1 else 12))
-            out[times] = bytes(times.stop - times.start)
-    return bytes(out)
-
-
-def _duration_field(data: Data, box: Box, offsets: tuple[int, int]) -> tuple[int, int, int]:
-    """The duration, its position and its size in bytes.
-
-    `offsets` are relative to the body of a version 1 and of a version 0 box.
-    """
-    wide = _byte(data, box) == 1
-    position = box.body + offsets[0 if wide else 1]
-    (value,) = unpack(">Q" if wide else ">I", data, position, "track header", box.end)
-    return value, position, 8 if wide else 4
+    is_wide = out[box.body] == 1
+    at, size = box.body + offsets[0 if is_wide else 1], 8 if is_wide else 4
+    times = slice(box.body + 4, box.body + 4 + 2 * size)
+    out[times] = bytes(2 * size)
+    before = int.from_bytes(out[at : at + size], "big")
+    out[at : at + size] = (duration or before).to_bytes(size, "big")
+    return before
 
 
 def _chunk_offsets(data: Data, tracks: list[Box]) -> Iterator[tuple[int, int, int]]:
