@@ -319,7 +319,7 @@ def alt_rows(original: str, results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def csv_bytes(rows: Iterable[Sequence[str]], *, with_head: bool = True) -> bytes:
-    """The rows as CSV. `with_head` puts a byte order mark, for Excel, and the names of columns first."""
+    """The rows as CSV, with `with_head` after the byte order mark by which Excel knows UTF-8 and the column names."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     if with_head:

@@ -25,7 +25,7 @@ COMMANDS = {
     "sessions": "access:sessions",
     "keys": "access:keys",
     "credits": "access:credits_",
-    "models": "models.command:command",
+    "models": "models:command",
     "doctor": "doctor:doctor",
     "verify": "doctor:verify",
     "backup": "data:backup",

@@ -11,14 +11,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.cli.languages import language_codes
-from imgproc_local.cli.options import checked_name
+from imgproc_local.cli.options import checked_name, language_codes
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import (
     DEFAULT_PROJECT_NAME,
     MAX_CONTEXT_CHARS,
-    MAX_LANGUAGES,
     MAX_SIDE_PX,
     Effort,
     Operation,
@@ -47,14 +45,6 @@ class PictureFlags(Struct, frozen=True):
     context: str
 
 
-def _limited_language_codes(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    """A click callback: `language_codes`, with the API's maximum number of languages per picture."""
-    codes = language_codes(ctx, parameter, value)
-    if len(codes) > MAX_LANGUAGES:
-        raise click.BadParameter(f"expected at most {MAX_LANGUAGES} languages, received {len(codes)}.")
-    return codes
-
-
 def _checked_context(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
     """A click callback: the text without surrounding whitespace, with the API's maximum length."""
     value = value.strip()
@@ -67,7 +57,7 @@ _OPTIONS = (
     click.option(
         "--languages",
         metavar="CODES",
-        callback=_limited_language_codes,
+        callback=language_codes,
         default="en",
         show_default=True,
         help="Write alt texts in these languages, such as en,de. The file names are in the first one.",

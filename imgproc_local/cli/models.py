@@ -1,26 +1,34 @@
 """`models`: lists, installs, selects, checks and removes vision models, and installs the networks of `ocr`.
 
-Works beside a running server, which uses a change from its next picture on.
+Works beside a running server, which uses a change from its next picture on. `models check` stores nothing.
 """
 
 from __future__ import annotations
 
+import math
+import statistics
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, structs
 
-from imgproc_local.cli.models.check import check
-from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM
+from imgproc_local.cli.options import data_dir_option, language_codes, load_config
+from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, echo_json, printable, size_text, table
+from imgproc_local.cli.progress import TransferProgress, interruptible, log_above
+from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled
+from imgproc_local.domain.result import TextSource, Translation
 
 if TYPE_CHECKING:
-    from imgproc_local.cli.progress import TransferProgress
     from imgproc_local.config import Config
+    from imgproc_local.domain.plan import Plan
+    from imgproc_local.engine.direct import DirectStages
     from imgproc_local.vision.management.listing import ModelRow
     from imgproc_local.vision.models.catalogue import Manifest
     from imgproc_local.vision.models.model import VisionModel
@@ -52,9 +60,6 @@ def command() -> None:
     """Install, check and select the vision model. Works beside a running server."""
 
 
-command.add_command(check)
-
-
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @data_dir_option
@@ -64,7 +69,6 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
     """
-    from imgproc_local.cli.output import echo_json, printable, size_text, table
     from imgproc_local.compose import model_list
 
     def cells(row: ModelRow) -> tuple[str, ...]:
@@ -116,7 +120,6 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
     """
     from imgproc_local.compose import model_store
-    from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.management import tasks
 
     config = load_config(ctx, data_dir)
@@ -206,7 +209,6 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     another program on this machine; PROGRAM is ollama, lmstudio or llama-server.
     """
     from imgproc_local.compose import model_list, model_store
-    from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
 
@@ -240,7 +242,6 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     Exit code: 0 no problem, 1 at least one problem.
     """
     from imgproc_local.compose import model_store
-    from imgproc_local.domain.errors import ModelUnusable
     from imgproc_local.vision.llm.selftest import record_problem
     from imgproc_local.vision.management import tasks
     from imgproc_local.vision.ocr import model_files
@@ -268,6 +269,106 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
         click.echo("No model is installed.")
     if problems:
         ctx.exit(EXIT_PROBLEM)
+
+
+@command.command("check")
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True),
+    required=True,
+    help="Describe the pictures in DIR and its subfolders.",
+)
+@click.option(
+    "--languages",
+    metavar="CODES",
+    callback=language_codes,
+    default="en",
+    show_default=True,
+    help="Languages of the texts, such as en,de.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
+@data_dir_option
+@click.pass_context
+def check(
+    ctx: click.Context, name: str, folder: Path, languages: tuple[str, ...], as_json: bool, data_dir: str | None
+) -> None:
+    """Show how a model describes your own pictures.
+
+    For each picture of a folder: file names, alt texts, their source, and seconds. They are described as by the
+    service, which also uses the texts in their metadata. Nothing is stored.
+    """
+    from imgproc_local.cli.process.discovery import Finder
+    from imgproc_local.compose import load_model, model_store, open_stages
+    from imgproc_local.domain.plan import Operation, Plan, accepted_formats
+    from imgproc_local.engine.stage import CancellationToken
+
+    config = structs.replace(load_config(ctx, data_dir), model=name)
+    model = model_store(config).any_model(name)
+    plan = Plan(Operation.ANALYZE, languages)
+    accepted = accepted_formats(plan.operation, local=True)
+    pictures = Finder([folder], folder, [], flat=False, accepted=accepted).find().pictures
+    if not pictures:
+        raise click.UsageError(f"There are no pictures that can be described in {folder}.")
+    stop = threading.Event()
+    described = []
+    with TemporaryDirectory(prefix="imgproc-check-") as temporary, interruptible(stop, "Interrupted."):
+        with suppress(StageCancelled):
+            load_model(config, model, CancellationToken(math.inf, stop).check, retry_test=True).close()
+        click.echo(f"{name} describes {len(pictures)} pictures in {', '.join(languages)} …", err=True)
+        with open_stages(config, Path(temporary)) as stages:
+            direct = structs.replace(stages, timeout_s=math.inf, cancelled=stop)
+            for picture in pictures:
+                if not stop.is_set():
+                    described.append(_described(direct, plan, picture.path, folder))
+                if not stop.is_set() and not as_json:
+                    _show(described[-1])
+    if stop.is_set():
+        ctx.exit(EXIT_INTERRUPTED)
+    if as_json:
+        echo_json(described)
+        return
+    sources = [text.source for picture in described for text in picture.texts]
+    median_s = statistics.median([picture.seconds for picture in described if picture.error is None] or [0.0])
+    click.echo(
+        f"Written by the model: {sources.count(TextSource.VISION)} of {len(sources)} texts. Median time per picture:"
+        f" {median_s:.1f} s. The other texts were in the files, or the model's were refused twice."
+    )
+
+
+class _DescribedPicture(Struct, frozen=True):
+    """One picture of the folder. If it could not be described, `error` says why."""
+
+    picture: str
+    seconds: float
+    texts: tuple[Translation, ...] = ()
+    error: str | None = None
+
+
+def _described(direct: DirectStages, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
+    """Describe one picture of `folder`."""
+    from imgproc_local.codecs.picture.formats import EVERY_FORMAT
+    from imgproc_local.domain.job import StageName
+    from imgproc_local.engine.direct import run_stages
+
+    name = str(path.relative_to(folder))
+    try:
+        read = direct.reader.read(path, EVERY_FORMAT)
+        (result,) = run_stages(direct, plan, path, path.name, read, (StageName.ANALYZE,))
+    except (BadImage, OSError) as error:
+        return _DescribedPicture(name, 0.0, error=(error.strerror if isinstance(error, OSError) else error.message))
+    if result.output is None:
+        return _DescribedPicture(name, 0.0, error=result.error)
+    return _DescribedPicture(name, round(result.duration_s, 2), result.output.texts)
+
+
+def _show(described: _DescribedPicture) -> None:
+    """Print one picture for people."""
+    click.echo(f"{described.picture}  {described.error or f'{described.seconds:.1f} s'}")
+    for text in described.texts:
+        click.echo(f"  {text.language_code}  {text.seo_filename}  ({text.source.value})\n      {text.seo_alt_text}")
+    click.echo()
 
 
 @command.command("remove")
@@ -298,7 +399,6 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
 
 def _report_installed(config: Config, manifest: Manifest | None) -> None:
     """Say what was installed, and how to use it. `manifest` is None for the networks that read text."""
-    from imgproc_local.cli.output import size_text
     from imgproc_local.compose import model_store
     from imgproc_local.vision.llm.selftest import llama_is_installed
     from imgproc_local.vision.management.listing import EXTRA_MISSING
@@ -322,8 +422,6 @@ def _report_installed(config: Config, manifest: Manifest | None) -> None:
 @contextmanager
 def _showing_progress(interrupted: str) -> Iterator[TransferProgress]:
     """Show progress on standard error inside the block. Ctrl+C ends the program with the message `interrupted`."""
-    from imgproc_local.cli.progress import TransferProgress, log_above
-
     progress = TransferProgress(sys.stderr)
     try:
         with log_above(progress.line.print_above if progress.line else None):
