@@ -18,7 +18,7 @@ from imgproc_local.domain.errors import ServiceError
 from imgproc_local.system.files import is_disk_full
 
 COMMANDS = {
-    "serve": "serve.command:command",
+    "serve": "serve:command",
     "process": "process:command",
     "archive": "archive.command:command",
     "sign-in": "access:sign_in",

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from imgproc_local import __version__
 from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config, load_settings
@@ -34,12 +33,9 @@ if TYPE_CHECKING:
 
 State = Literal["ok", "warning", "problem"]
 
-OLDEST_SQLITE = (3, 37, 0)
-"""The first version with STRICT tables. Source: SQLite's release history."""
-LOW_DISK_BYTES = 1024**3
 MAX_SHOWN = 5
 """The most problems of one area that are printed; `verify --json` lists all that were found."""
-ADVICE = {
+_ADVICE = {
     "database": "Stop the server, move the data folder away, and restore a backup (`imgproc-local restore FILE`)."
     " Without a backup, keep the moved folder and begin with a new one.",
     "credits": "The database was damaged, or changed by another program: restore a backup (`imgproc-local restore"
@@ -148,19 +144,18 @@ def _lines(checks: Sequence[Check]) -> Iterator[str]:
 def installation() -> Iterator[Check]:
     """The checks that need no settings. In a frozen program, pip can't change the libraries."""
     advice = "Install imgproc-local again with all its packages; from source, that needs a C compiler."
-    if is_frozen():
+    if _is_frozen():
         advice = "Download imgproc-local again and replace this installation."
     yield Check("program", "ok", f"imgproc-local {__version__} in {Path(__file__).parents[1]}")
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}, SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        oldest = ".".join(map(str, OLDEST_SQLITE))
-        yield Check("python", "problem", f"{python}; needs SQLite {oldest}, which a newer Python has", advice)
+    if sqlite3.sqlite_version_info < (3, 37, 0):  # the first with STRICT tables
+        yield Check("python", "problem", f"{python}; needs SQLite 3.37, which a newer Python has", advice)
     else:
         yield Check("python", "ok", python)
     yield _codecs(advice)
 
 
-def is_frozen() -> bool:
+def _is_frozen() -> bool:
     """Whether this is a program that PyInstaller built."""
     return bool(getattr(sys, "frozen", False))
 
@@ -185,9 +180,7 @@ def _codecs(advice: str) -> Check:
         return Check("codecs", "problem", f"libvips or Pillow with AVIF can't be loaded ({error})", advice)
     writable = {name: row for name, row in FORMATS.items() if name not in READ_ONLY_FORMATS}
     broken = [row.name for row in writable.values() if not _can_write(row.extensions[0])]
-    lacking = []
-    if not pyvips.API_mode:
-        lacking.append("the fast mode of pyvips (API mode)")
+    lacking = [] if pyvips.API_mode else ["the fast mode of pyvips (API mode)"]
     lacking += [f"{package} (JPEG files are a few percent larger)" for package in encoders.missing_packages()]
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"
@@ -204,8 +197,7 @@ def _can_write(extension: str) -> bool:
     import pyvips
 
     try:
-        pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{extension}")
-        return True
+        return bool(pyvips.Image.black(16, 16, bands=3).write_to_buffer(f".{extension}"))
     except pyvips.Error:
         return False
 
@@ -225,9 +217,7 @@ def _configured(loaded: Loaded) -> Iterator[Check]:
     yield _describer(config)
     yield _text_reading(config)
     yield _network(config)
-    if config.compression_service == "local":
-        yield Check("compression", "ok", "by the local codecs")
-    else:
+    if config.compression_service != "local":
         service = f"{config.compression_service} at {config.compression_url}"
         yield Check("compression", "ok", f"{service}, key set, local codecs as fallback")
     yield from _data_folder(config)
@@ -262,18 +252,15 @@ def _text_reading(config: Config) -> Check:
     from imgproc_local.domain.errors import how_to_install
     from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
 
-    if is_frozen():
+    if _is_frozen():
         return Check("text", "ok", "text in pictures is not read: this program does not include it")
-    has_libraries, has_networks = runtime_is_installed(), installed_folder(config.models_folder) is not None
-    if has_libraries and has_networks:
-        return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
-    missing = {
-        "its libraries": None if has_libraries else how_to_install("ocr"),
-        "its neural networks": None if has_networks else "Run `imgproc-local models pull ocr`, or `models import`.",
-    }
-    detail = f"text in pictures is not read without {' and '.join(name for name, advice in missing.items() if advice)}"
-    state: State = "warning" if has_libraries or has_networks else "ok"
-    return Check("text", state, detail, " ".join(advice for advice in missing.values() if advice))
+    if not runtime_is_installed():
+        advice = f"{how_to_install('ocr')} Then run `imgproc-local models pull ocr`."
+        return Check("text", "ok", "text in pictures is not read: its libraries are missing", advice)
+    if installed_folder(config.models_folder) is None:
+        advice = "Run `imgproc-local models pull ocr`, or `models import`."
+        return Check("text", "warning", "text in pictures is not read: its neural networks are missing", advice)
+    return Check("text", "ok", f"text in pictures is read: {SCRIPTS}")
 
 
 def _network(config: Config) -> Check:
@@ -298,7 +285,6 @@ def _network(config: Config) -> Check:
 
 def _data_folder(config: Config) -> Iterator[Check]:
     """Check the data folder, also beside a running server."""
-    from imgproc_local.compose import max_age
     from imgproc_local.storage.inspection import inspect_folder
 
     folder = config.data_dir
@@ -313,7 +299,7 @@ def _data_folder(config: Config) -> Iterator[Check]:
     else:
         yield Check("data folder", "ok", f"{folder} does not exist yet; the first `serve` creates it")
     free = shutil.disk_usage(nearest).free
-    if free < LOW_DISK_BYTES:
+    if free < 1024**3:
         advice = "Free some disk space before you process many pictures."
         yield Check("disk", "warning", f"only {size_text(free)} free", advice)
     else:
@@ -326,9 +312,6 @@ def _data_folder(config: Config) -> Iterator[Check]:
     if result.is_complete:
         jobs = ", ".join(f"{count:,} {status}" for status, count in sorted(result.jobs.items()))
         yield Check("jobs", "ok", jobs or "none")
-        yield Check("keys", "ok", f"{result.keys:,} active")
-        limits = [f"{kind} after {limit.days} days" for kind, limit in asdict(max_age(config)).items() if limit]
-        yield Check("retention", "ok", f"removes {', '.join(limits)}" if limits else "off: nothing is removed")
 
 
 def _server(folder: Path) -> Check:
@@ -354,7 +337,7 @@ def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
         "credits": "every balance equals the sum of its ledger",
         "files": f"{result.files:,} files with {size_text(result.size_bytes)} {files_are}",
     }
-    for area, advice in ADVICE.items():
+    for area, advice in _ADVICE.items():
         problems = [problem for problem in result.problems if problem.area == area]
         if problems:
             state: State = "warning" if area == "foreign" else "problem"

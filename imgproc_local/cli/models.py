@@ -299,7 +299,7 @@ def check(
     For each picture of a folder: file names, alt texts, their source, and seconds. They are described as by the
     service, which also uses the texts in their metadata. Nothing is stored.
     """
-    from imgproc_local.cli.process.discovery import Finder
+    from imgproc_local.cli.discovery import Finder
     from imgproc_local.compose import load_model, model_store, open_stages
     from imgproc_local.domain.plan import Operation, Plan, accepted_formats
     from imgproc_local.engine.stage import CancellationToken

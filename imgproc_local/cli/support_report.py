@@ -7,22 +7,20 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import imgproc_local
 from imgproc_local.cli.log_file import last_lines, without_secrets
 from imgproc_local.cli.output import path_text, printable
+from imgproc_local.domain.errors import StorageFailed
 
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
 
 LOG_LINES = 200
 """Lines of the log that a report has."""
-CLOSING = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
-MIN_NAME_CHARS = 3
-"""Shorter names are not replaced: they occur inside too many words."""
 _PICTURE_NAME = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
 
 
@@ -30,12 +28,15 @@ def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
     """The lines of the checks, the changed settings and the end of the log. `loaded` is None for invalid settings."""
     lines = ["imgproc-local doctor --report", *checks]
     if loaded is not None:
-        lines += ["", "Settings changed from their defaults:", *_changed(loaded)]
+        changed = [setting for setting in loaded.shown() if setting.source != "default"]
+        lines += ["", "Settings changed from their defaults:"]
+        lines += [f"{setting.name} = {printable(str(setting.value))}  ({setting.source})" for setting in changed]
         lines += ["", f"The last {LOG_LINES} lines of the log:", *_log(loaded.config)]
     text = "\n".join(lines)
+    closing = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
     if loaded is not None and loaded.config.compression_key:
         text = text.replace(loaded.config.compression_key.reveal(), "KEY")
-    return redacted(text, private_names(loaded)) + f"\n\n{CLOSING}"
+    return redacted(text, private_names(loaded)) + f"\n\n{closing}"
 
 
 def redacted(text: str, names: Iterable[tuple[str, str]]) -> str:
@@ -45,7 +46,7 @@ def redacted(text: str, names: Iterable[tuple[str, str]]) -> str:
     shorter ones.
     """
     for name, word in sorted(names, key=lambda pair: -len(pair[0])):
-        if len(name) >= MIN_NAME_CHARS and name in text:
+        if len(name) > 2 and name in text:  # shorter names occur inside too many words
             before = r"(?<!\w)" if name[0].isalnum() else ""
             after = r"(?!\w)" if name[-1].isalnum() else ""
             text = re.sub(f"{before}{re.escape(name)}{after}", word, text)
@@ -54,15 +55,13 @@ def redacted(text: str, names: Iterable[tuple[str, str]]) -> str:
 
 def private_names(loaded: Loaded | None) -> Iterator[tuple[str, str]]:
     """The names of this machine, its user, their folders and pictures, each with the word that replaces it."""
-    try:
+    with suppress(RuntimeError, OSError, KeyError):  # this user has no home or no name
         yield str(Path.home()), "~"
         yield getpass.getuser(), "USER"
-    except (RuntimeError, OSError, KeyError):  # this user has no home or no name
-        pass
     for variable in ("USER", "LOGNAME", "USERNAME"):
         yield os.environ.get(variable, ""), "USER"
     yield socket.gethostname(), "HOST"
-    yield str(Path(imgproc_local.__file__).parent), "PROGRAM"
+    yield str(Path(__file__).parents[1]), "PROGRAM"
     if loaded is None:
         return
     yield str(loaded.file or ""), "CONFIG"
@@ -73,12 +72,6 @@ def private_names(loaded: Loaded | None) -> Iterator[tuple[str, str]]:
     yield from ((name, "PICTURE") for name in _picture_names(loaded.config))
 
 
-def _changed(loaded: Loaded) -> Iterator[str]:
-    for setting in loaded.shown():
-        if setting.source != "default":
-            yield f"{setting.name} = {printable(str(setting.value))}  ({setting.source})"
-
-
 def _log(config: Config) -> Iterator[str]:
     try:
         yield from map(printable, last_lines(config.data_dir, LOG_LINES))
@@ -87,7 +80,6 @@ def _log(config: Config) -> Iterator[str]:
 
 
 def _picture_names(config: Config) -> frozenset[str]:
-    from imgproc_local.domain.errors import StorageFailed
     from imgproc_local.storage.inspection import DATABASE_FILE, picture_names
 
     path = config.data_dir / DATABASE_FILE

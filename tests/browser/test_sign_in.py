@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.cli.access import link_text
-from imgproc_local.cli.serve.running import open_link
+from imgproc_local.cli.serve import open_link
 from tests.browser.conftest import OpenTab, Tab
 from tests.support import pictures
 from tests.support.service import Running

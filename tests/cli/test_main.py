@@ -30,7 +30,7 @@ def test_help_lists_every_command_and_loads_no_heavy_library() -> None:
 
 
 def test_the_service_does_not_load_what_only_archives_need() -> None:
-    service = "imgproc_local.api.app, imgproc_local.web, imgproc_local.server, imgproc_local.cli.serve.command"
+    service = "imgproc_local.api.app, imgproc_local.web, imgproc_local.server, imgproc_local.cli.serve"
     script = f"import sys, {service}\nprint([name for name in {ARCHIVE_LIBRARIES!r} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout == "[]\n"

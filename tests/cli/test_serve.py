@@ -17,7 +17,7 @@ from urllib.request import url2pathname
 import httpx
 import pytest
 
-from imgproc_local.cli.serve.command import require_protection
+from imgproc_local.cli.serve import require_protection
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.storage import accounts

@@ -29,12 +29,11 @@ PATIENT = (
     "-c",
     f"""
 import functools
-from imgproc_local.cli import main
-from imgproc_local.cli.serve import command, running
+from imgproc_local.cli import main, serve
 from imgproc_local import server
 
 server.Limits = functools.partial(server.Limits, stop_s={PATIENT_S})
-command.SHUTDOWN_S = running.STARTING_S = {PATIENT_S}
+serve.SHUTDOWN_S = serve.STARTING_S = {PATIENT_S}
 main()
 """,
 )

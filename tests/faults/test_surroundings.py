@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from imgproc_local.cli.serve.running import running_server
+from imgproc_local.cli.serve import running_server
 from tests.faults.server_process import ROOT, clean_environment, make_key
 from tests.support import pictures
 from tests.support.service import Service

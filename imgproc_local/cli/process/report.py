@@ -10,8 +10,8 @@ import click
 
 from imgproc_local.api.wire import TranslationBody, as_body
 from imgproc_local.batch import Record, alt_rows, csv_bytes
+from imgproc_local.cli.discovery import OWN_RESULT, Discovery, Picture
 from imgproc_local.cli.output import echo_json, path_text, printable, size_text, table
-from imgproc_local.cli.process.discovery import OWN_RESULT, Discovery, Picture
 from imgproc_local.cli.process.results_folder import Outcome
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.result import Translation

@@ -37,8 +37,8 @@ from imgproc_local.batch import (
     ResultFile,
     fallback_name,
 )
+from imgproc_local.cli.discovery import Picture, read_manifest
 from imgproc_local.cli.output import Refused, path_text, printable
-from imgproc_local.cli.process.discovery import Picture, read_manifest
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
 from imgproc_local.storage.blobs import hash_file

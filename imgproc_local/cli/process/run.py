@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct, structs
 
 from imgproc_local.batch import BatchRequest, Made, Record, make_results
+from imgproc_local.cli.discovery import Finder, Picture, read_manifest
 from imgproc_local.cli.output import (
     EXIT_INTERRUPTED,
     EXIT_PROBLEM,
@@ -30,7 +31,6 @@ from imgproc_local.cli.output import (
     printable,
     size_text,
 )
-from imgproc_local.cli.process.discovery import Finder, Picture, read_manifest
 from imgproc_local.cli.process.results_folder import (
     PART_PREFIX,
     PART_SUFFIX,

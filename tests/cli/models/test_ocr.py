@@ -50,7 +50,7 @@ def test_what_is_missing_is_named(
     assert ("imgproc-local[ocr]" in check["advice"]) is not with_libraries
     assert ocr_row(program)["state"] == "available"
     request.getfixturevalue("installed")
-    assert text_check(program)["state"] == ("ok" if with_libraries else "warning")
+    assert text_check(program)["state"] == "ok"
     row = ocr_row(program)
     assert (row["state"], row["problem"] is None, row["in_use"]) == ("installed", with_libraries, False)
 

@@ -11,8 +11,8 @@ import pytest
 
 from imgproc_local import batch
 from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, Record, ResultFile
+from imgproc_local.cli.discovery import read_manifest
 from imgproc_local.cli.process import results_folder
-from imgproc_local.cli.process.discovery import read_manifest
 from imgproc_local.cli.process.results_folder import ResultsFolder, delete_leftovers, existing, rename_all, stage
 
 

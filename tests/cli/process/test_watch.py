@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from imgproc_local.cli.process.discovery import read_manifest
+from imgproc_local.cli.discovery import read_manifest
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names, wait_for
 from tests.codecs.pictures import jpeg_with_metadata

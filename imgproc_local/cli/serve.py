@@ -7,11 +7,15 @@ it. The socket listens before the application is imported: a client that connect
 from __future__ import annotations
 
 import asyncio
+import html
 import ipaddress
 import os
 import socket
 import ssl
 import sys
+import threading
+import time
+import webbrowser
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +25,14 @@ import click
 
 from imgproc_local import __version__
 from imgproc_local.cli.access import link_text, page_link
-from imgproc_local.cli.log_file import audit_to_file, lifecycle, log_to_file
+from imgproc_local.cli.log_file import (
+    LOG_FILE,
+    audit_to_file,
+    lifecycle,
+    log_refused_start,
+    log_to_file,
+    without_secrets,
+)
 from imgproc_local.cli.options import (
     air_gapped_option,
     data_dir_option,
@@ -29,21 +40,35 @@ from imgproc_local.cli.options import (
     load_settings_before_air_gap,
 )
 from imgproc_local.cli.output import exit_command, flush_output, path_text
-from imgproc_local.cli.serve.running import BROWSER_TIMEOUT_S, open_link, report_refused_start, running_server
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid, StorageFailed
 from imgproc_local.system.audit import audit
+from imgproc_local.system.files import write_atomically
+from imgproc_local.system.folder_lock import FolderLock, Owner, current_owner
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Services
-    from imgproc_local.system.folder_lock import FolderLock, Owner
 
-BACKLOG = 2048
-"""Connections that the kernel may queue until the server accepts them."""
-LOOPBACK_OF = dict(zip(ALL_INTERFACES, ("127.0.0.1", "::1"), strict=True))
 SHUTDOWN_S = 5
 """How long an orderly stop waits for requests in flight."""
+STARTING_S = 10.0
+"""How long a server that has locked the data folder may take until it publishes its address."""
+BROWSER_TIMEOUT_S = 10.0
+"""How long a command waits for the thread of `_open_in_browser` before it ends."""
+_LINK_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>imgproc-local</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0; url={link}">
+<p><a href="{link}">Open imgproc-local</a></p>
+</html>
+"""
+_NOT_STARTED_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>imgproc-local did not start</title>
+<h1>imgproc-local did not start</h1>
+<p>{reason}</p>
+<p>The log file is {log}.</p>
+</html>
+"""
 
 
 @click.command("serve")
@@ -87,7 +112,7 @@ def command(ctx: click.Context, /, browser: bool | None, data_dir: str | None, *
         folder = config.data_dir if config else _probable_data_dir(ctx, data_dir)
         if folder is not None:
             in_browser = browser is True and not (config and config.air_gapped)
-            report_refused_start(folder, reason, in_browser=in_browser)
+            _report_refused_start(folder, reason, in_browser=in_browser)
         raise
     flush_output()
     exit_command(ctx, 0, has_unstopped_threads)
@@ -153,6 +178,63 @@ def _show_running(config: Config, running: Owner, flags: dict[str, object], open
             click.echo(f"Its page could not be opened ({error}).", err=True)
 
 
+# ---- a server that runs already, the browser, and a start that was refused ----
+
+
+def running_server(folder: Path) -> Owner | None:
+    """The server that owns the data folder, with its address; None if another command owns it.
+
+    Waits at most `STARTING_S` until a server that is starting publishes its address, for a folder that is locked.
+    """
+    began = time.monotonic()
+    while time.monotonic() - began < STARTING_S:
+        owner = current_owner(folder)  # None between the lock and the first publication
+        if owner is not None and owner.address is not None:
+            return owner
+        if owner is not None and owner.doing != "serve":
+            return None
+        time.sleep(0.1)
+    return None
+
+
+def _open_in_browser(url: str) -> threading.Thread:
+    """Open `url` on a new thread, because some browsers block until they are closed. Returns the thread.
+
+    Every user of the machine can read it among the arguments of the browser's command.
+    """
+    thread = threading.Thread(target=webbrowser.open, args=(url,), name="imgproc-browser", daemon=True)
+    thread.start()
+    return thread
+
+
+def open_link(folder: Path, link: str) -> threading.Thread:
+    """Open a sign-in link to the server on `folder` as `_open_in_browser` does, but from a file that only this user can
+    read. Raises: OSError.
+    """
+    from imgproc_local.storage.sessions import link_page
+
+    page = link_page(folder)
+    write_atomically(page, _LINK_PAGE.format(link=html.escape(link)).encode(), mode=0o600)
+    return _open_in_browser(page.as_uri())
+
+
+def _report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> None:
+    """Write `reason` to the log file in `data_dir`; with `in_browser`, also show it as a page.
+
+    Does nothing if the log file can't be opened. The caller prints the reason to standard error in any case.
+    """
+    folder = log_refused_start(data_dir, reason)
+    if folder is None or not in_browser:
+        return
+    reason, log = html.escape(without_secrets(reason)), html.escape(str(folder / LOG_FILE))
+    try:
+        page = folder / "not-started.html"
+        page.write_text(_NOT_STARTED_PAGE.format(reason=reason, log=log), encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    _open_in_browser(page.as_uri()).join(BROWSER_TIMEOUT_S)
+
+
 # ---- the address ----
 
 
@@ -187,7 +269,18 @@ def _check_tls_file(file: str) -> None:
 
 
 def _listen(config: Config) -> socket.socket:
-    host = _listen_address(config.host, config.air_gapped)
+    """A listener at the address of the settings. Names other than localhost are looked up when it is bound.
+
+    Raises: SettingInvalid, for such a name in air-gapped mode; click.ClickException.
+    """
+    host = _without_localhost(config.host)
+    if config.air_gapped:
+        try:
+            ipaddress.ip_address(host.partition("%")[0])
+        except ValueError:
+            raise SettingInvalid(
+                f"host must be an IP address where air_gapped is true, because names need a lookup; received {host!r}."
+            ) from None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio disables Nagle's algorithm only if the protocol is given; with the algorithm, every response takes 44 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -195,7 +288,7 @@ def _listen(config: Config) -> socket.socket:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, config.port))
-        listener.listen(BACKLOG)
+        listener.listen(2048)
     except OSError as error:
         listener.close()
         raise click.ClickException(
@@ -205,22 +298,6 @@ def _listen(config: Config) -> socket.socket:
         ) from error
     listener.setblocking(False)
     return listener
-
-
-def _listen_address(host: str, air_gapped: bool) -> str:
-    """`host`, with `localhost` replaced by 127.0.0.1. Other names are looked up when the socket is bound.
-
-    Raises: SettingInvalid for another name in air-gapped mode.
-    """
-    host = _without_localhost(host)
-    if air_gapped:
-        try:
-            ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:
-            raise SettingInvalid(
-                f"host must be an IP address where air_gapped is true, because names need a lookup; received {host!r}."
-            ) from None
-    return host
 
 
 def _without_localhost(host: str) -> str:
@@ -268,7 +345,7 @@ def _url(config: Config, port: int) -> str:
     """
     host = config.host
     if host in ALL_INTERFACES:
-        host = socket.gethostname() if config.tls_cert else LOOPBACK_OF[host]
+        host = socket.gethostname() if config.tls_cert else "127.0.0.1" if host == ALL_INTERFACES[0] else "::1"
     scheme = "https" if config.tls_cert else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{port}"
 

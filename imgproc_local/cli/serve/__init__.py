@@ -1,1 +1,0 @@
-"""`imgproc-local serve`."""
