@@ -21,7 +21,7 @@ from msgspec import Struct, structs
 
 from imgproc_local.cli.options import data_dir_option, language_codes, load_config
 from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, echo_json, printable, size_text, table
-from imgproc_local.cli.progress import TransferProgress, interruptible, log_above
+from imgproc_local.cli.progress import TransferProgress, interruptible
 from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled
 from imgproc_local.domain.result import TextSource, Translation
 
@@ -33,13 +33,8 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.catalogue import Manifest
     from imgproc_local.vision.models.model import VisionModel
 
-STATES = {
-    "available": "can be pulled",
-    "paused": "can be pulled, unfinished",
-    "untested": "installed, not tested yet",
-    "unusable": "does not work here",
-}
-"""How the table shows a state; the others are shown as they are."""
+
+NO_MODEL_IN_USE = "No model is in use: pictures are described from metadata."
 
 
 class _ModelPath(click.Path):
@@ -49,9 +44,8 @@ class _ModelPath(click.Path):
         from imgproc_local.system.files import is_on_network
 
         if is_on_network(Path(value)):
-            click.echo(
-                f"{value} is on the network: Windows opens a connection to that machine, and signs in there.", err=True
-            )
+            warning = "is on the network: Windows opens a connection to that machine, and signs in there."
+            click.echo(f"{value} {warning}", err=True)
         return super().convert(value, param, ctx)
 
 
@@ -71,8 +65,15 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     """
     from imgproc_local.compose import model_list
 
+    shown = {
+        "available": "can be pulled",
+        "paused": "can be pulled, unfinished",
+        "untested": "installed, not tested yet",
+        "unusable": "does not work here",
+    }
+
     def cells(row: ModelRow) -> tuple[str, ...]:
-        state = f"in {row.program}" if row.state == "in-program" else STATES.get(row.state, row.state)
+        state = f"in {row.program}" if row.state == "in-program" else shown.get(row.state, row.state)
         return (
             printable(row.name),
             f"{state}, in use" if row.in_use else state,
@@ -96,7 +97,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
                 click.echo(f"\n{row.name}: {row.problem}")
         click.echo(f"\nModels folder: {config.models_folder}")
         if problem is None and not any(row.in_use for row in rows):
-            click.echo("No model is in use: pictures are described from metadata.")
+            click.echo(NO_MODEL_IN_USE)
     if problem is not None:
         click.echo(f"Installed models are not listed: {problem}", err=True)
         ctx.exit(EXIT_PROBLEM)
@@ -132,10 +133,8 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
             return
         tasks.pull_to(to, name, progress)
     folder = to.resolve()  # "." has no name
-    click.echo(
-        f"{name} is in {folder}."
-        f" Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
-    )
+    advice = f"Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
+    click.echo(f"{name} is in {folder}. {advice}")
 
 
 @command.command("import")
@@ -216,9 +215,7 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     if (other := loopback_model(name)) is not None and (problem := model_list(config).problem_of(other)) is not None:
         raise ModelUnusable(problem)
     model_store(config).select(name)
-    click.echo(
-        "No model is in use: pictures are described from metadata." if name == NO_MODEL else f"{name} is in use."
-    )
+    click.echo(NO_MODEL_IN_USE if name == NO_MODEL else f"{name} is in use.")
     if other is not None and other.program == "lmstudio":
         click.echo(
             "With LM Link, LM Studio may run a model on another machine and send pictures there; `lms link disable`"
@@ -281,12 +278,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     help="Describe the pictures in DIR and its subfolders.",
 )
 @click.option(
-    "--languages",
-    metavar="CODES",
-    callback=language_codes,
-    default="en",
-    show_default=True,
-    help="Languages of the texts, such as en,de.",
+    "--languages", metavar="CODES", callback=language_codes, default="en", help="Languages of the texts.  [default: en]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
 @data_dir_option
@@ -405,18 +397,17 @@ def _report_installed(config: Config, manifest: Manifest | None) -> None:
     from imgproc_local.vision.ocr import model_files
 
     if manifest is None:
-        has_libraries = model_files.runtime_is_installed()
-        use = "Text in pictures is read from the next picture on." if has_libraries else EXTRA_MISSING
+        use = "Text in pictures is read from the next picture on."
+        use = use if model_files.runtime_is_installed() else EXTRA_MISSING
         click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}. {use}")
         return
+    use = "In use from the next picture on"
     if (config.model or model_store(config).selected()) != manifest.name:
         use = f"To use it: `imgproc-local models use {manifest.name}`"
-    elif llama_is_installed():
-        use = "In use from the next picture on"
-    else:
+    elif not llama_is_installed():
         use = "It is selected, but no model can run here: pictures are described from metadata"
-    licence = manifest.licence or "unknown"
-    click.echo(f"Installed {manifest.name}, {size_text(manifest.size_bytes)}, licence {licence}. {use}.")
+    size = size_text(manifest.size_bytes)
+    click.echo(f"Installed {manifest.name}, {size}, licence {manifest.licence or 'unknown'}. {use}.")
 
 
 @contextmanager
@@ -424,11 +415,8 @@ def _showing_progress(interrupted: str) -> Iterator[TransferProgress]:
     """Show progress on standard error inside the block. Ctrl+C ends the program with the message `interrupted`."""
     progress = TransferProgress(sys.stderr)
     try:
-        with log_above(progress.line.print_above if progress.line else None):
+        with progress.shown():
             yield progress
     except KeyboardInterrupt:
-        progress.clear()
         click.echo(interrupted, err=True)
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-    finally:
-        progress.clear()

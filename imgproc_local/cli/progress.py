@@ -55,7 +55,7 @@ class StatusLine:
 
 
 @contextmanager
-def log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
+def _log_above(print_above: Callable[[str], None] | None) -> Iterator[None]:
     """Inside the block, pass log messages to `print_above` too. If that is None, logging is not changed."""
     if print_above is None:
         yield
@@ -93,7 +93,7 @@ class RunProgress:
     def shown(self) -> Iterator[None]:
         """Inside the block, print log messages above the line, which is removed at the end."""
         try:
-            with log_above(self.print if self.line is not None else None):
+            with _log_above(self.print if self.line is not None else None):
                 yield
         finally:
             self.clear()

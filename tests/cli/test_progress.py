@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from imgproc_local.cli import progress
-from imgproc_local.cli.progress import RunProgress, StatusLine, TransferProgress, log_above
+from imgproc_local.cli.progress import RunProgress, StatusLine, TransferProgress, _log_above
 
 
 class Terminal(io.StringIO):
@@ -49,7 +49,7 @@ def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -
     terminal = Terminal()
     line = StatusLine(terminal)
     log = logging.getLogger("imgproc_local.test")
-    with log_above(line.print_above):
+    with _log_above(line.print_above):
         line.draw("a long line of progress")
         log.warning("disk is slow")
         line.draw("done")
