@@ -339,7 +339,6 @@ class _DescribedPicture(Struct, frozen=True):
 
 
 def _described(direct: DirectStages, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
-    """Describe one picture of `folder`."""
     from imgproc_local.codecs.picture.formats import EVERY_FORMAT
     from imgproc_local.domain.job import StageName
     from imgproc_local.engine.direct import run_stages
@@ -356,7 +355,6 @@ def _described(direct: DirectStages, plan: Plan, path: Path, folder: Path) -> _D
 
 
 def _show(described: _DescribedPicture) -> None:
-    """Print one picture for people."""
     click.echo(f"{described.picture}  {described.error or f'{described.seconds:.1f} s'}")
     for text in described.texts:
         click.echo(f"  {text.language_code}  {text.seo_filename}  ({text.source.value})\n      {text.seo_alt_text}")
