@@ -22,6 +22,7 @@ from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import xmp
+from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import avif_writer, pictures
@@ -225,6 +226,14 @@ def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(t
     assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
     path = pictures.write(tmp_path, out)
     assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
+
+
+def test_an_avif_that_lists_an_item_twice_is_damaged(tmp_path: Path) -> None:
+    source = avif_of(tmp_path, avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff()))
+    twice = source.replace(struct.pack(">HH4s", 2, 0, b"Exif"), struct.pack(">HH4s", 1, 0, b"Exif"))
+    assert avif_container.read_blocks(source).exif == pictures.tiff()
+    with pytest.raises(BrokenImage, match="list an item twice"):
+        avif_container.read_blocks(twice)
 
 
 def shifted(data: bytes, start: int, by: int) -> bytes:

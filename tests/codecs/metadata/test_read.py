@@ -27,22 +27,16 @@ MAKERS = {
         to_webp,
         lambda: pictures.saved(pictures.scene(), "JPEG", exif=b"Exif\0\0" + pictures.tiff()),
     ),
-    "JPEG with IPTC alone optimized": (optimize_file, lambda: PLAIN_JPEG[:2] + IPTC_ALONE + PLAIN_JPEG[2:]),
     "JPEG with IPTC alone to WebP": (to_webp, lambda: PLAIN_JPEG[:2] + IPTC_ALONE + PLAIN_JPEG[2:]),
     "JPEG optimized": (optimize_file, pictures.jpeg_with_metadata),
     "JPEG with untouched pixels": (optimize_file, lambda: TIGHT_JPEG),
     "JPEG to WebP": (to_webp, pictures.jpeg_with_metadata),
-    "JPEG to AVIF": (to_avif, pictures.jpeg_with_metadata),
     "PNG optimized": (optimize_file, pictures.png_with_metadata),
-    "PNG graphic optimized": (optimize_file, lambda: pictures.png_with_metadata(pictures.graphic())),
-    "PNG to WebP": (to_webp, pictures.png_with_metadata),
     "PNG to AVIF": (to_avif, pictures.png_with_metadata),
-    "WebP optimized": (optimize_file, pictures.webp_with_metadata),
     "WebP with untouched pixels": (optimize_file, lambda: pictures.webp_with_metadata(quality=70)),
     "AVIF optimized": (optimize_file, pictures.avif_with_metadata),
     "GIF optimized": (optimize_file, pictures.gif_with_metadata),
     "GIF to WebP": (to_webp, pictures.gif_with_metadata),
-    "GIF to AVIF": (to_avif, pictures.gif_with_metadata),
 }
 
 
