@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from imgproc_local.cli.log_file import open_audit_log
-from imgproc_local.cli.options import account_option, checked_name, data_dir_option, load_config
+from imgproc_local.cli.options import account_option, checked_name, with_config
 from imgproc_local.cli.output import Refused, echo_json, printable, table
 from imgproc_local.system.audit import audit
 
@@ -63,13 +63,9 @@ def keys() -> None:
 )
 @account_option("Create the key for this account, and the account if it does not exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with id, name and key.")
-@data_dir_option
-@click.pass_context
-def create_key(
-    ctx: click.Context, name: str, rate_limit: int | None, account: str, as_json: bool, data_dir: str | None
-) -> None:
+@with_config
+def create_key(config: Config, name: str, rate_limit: int | None, account: str, as_json: bool) -> None:
     """Create a key and show it. It can't be shown again."""
-    config = load_config(ctx, data_dir)
     key, secret = in_store(config, lambda store: store.keys.create(name, account, rate_limit), create=True)
     _log_act(config, "key.create", key=key.id, account=key.account_id)
     if as_json:
@@ -82,11 +78,9 @@ def create_key(
 @keys.command("list")
 @click.option("--all", "every", is_flag=True, help="Also list revoked keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all keys, also the revoked ones.")
-@data_dir_option
-@click.pass_context
-def list_keys(ctx: click.Context, every: bool, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def list_keys(config: Config, every: bool, as_json: bool) -> None:
     """List the keys, oldest first. They are not shown themselves: only their hashes are stored."""
-    config = load_config(ctx, data_dir)
     stored = in_store(config, lambda store: store.keys.all())
     if as_json:
         echo_json(stored)
@@ -112,11 +106,9 @@ def _print_keys(listed: Sequence[ApiKey], default_limit: int) -> None:
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
-@data_dir_option
-@click.pass_context
-def revoke_key(ctx: click.Context, key_id: str, data_dir: str | None) -> None:
+@with_config
+def revoke_key(config: Config, key_id: str) -> None:
     """Revoke the key with this ID, at once. `keys list` shows the IDs."""
-    config = load_config(ctx, data_dir)
     in_store(config, lambda store: store.keys.revoke(key_id))
     _log_act(config, "key.revoke", key=key_id.lower())
     click.echo(f"Revoked {key_id.lower()}.")
@@ -133,26 +125,23 @@ def credits_() -> None:
 @credits_.command("balance")
 @account_option("Show the balance of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
-@data_dir_option
-@click.pass_context
-def show_balance(ctx: click.Context, account: str, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def show_balance(config: Config, account: str, as_json: bool) -> None:
     """Show the balance of an account."""
 
     async def balance(store: Store) -> int:
         return await store.credits.balance(await _account_id(store, account))
 
-    _print_balance(account, in_store(load_config(ctx, data_dir), balance), as_json)
+    _print_balance(account, in_store(config, balance), as_json)
 
 
 @credits_.command("grant")
 @click.argument("amount", metavar="N", type=click.IntRange(1, MAX_GRANT))
 @account_option("Grant the credits to this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
-@data_dir_option
-@click.pass_context
-def grant(ctx: click.Context, amount: int, account: str, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def grant(config: Config, amount: int, account: str, as_json: bool) -> None:
     """Add N credits to an account and show the new balance."""
-    config = load_config(ctx, data_dir)
 
     async def granted(store: Store) -> tuple[str, int]:
         account_id = await _account_id(store, account)
@@ -187,11 +176,10 @@ def sessions() -> None:
 
 @sessions.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-@data_dir_option
-@click.pass_context
-def list_sessions(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def list_sessions(config: Config, as_json: bool) -> None:
     """List the browsers that are signed in, oldest first."""
-    stored = in_store(load_config(ctx, data_dir), lambda store: store.sessions.all())
+    stored = in_store(config, lambda store: store.sessions.all())
     if as_json:
         echo_json(stored)
         return
@@ -208,13 +196,11 @@ def list_sessions(ctx: click.Context, as_json: bool, data_dir: str | None) -> No
 @sessions.command("revoke")
 @click.argument("session_id", metavar="ID", required=False)
 @click.option("--all", "every", is_flag=True, help="Revoke every session and every unused sign-in link.")
-@data_dir_option
-@click.pass_context
-def revoke_session(ctx: click.Context, session_id: str | None, every: bool, data_dir: str | None) -> None:
+@with_config
+def revoke_session(config: Config, session_id: str | None, every: bool) -> None:
     """Sign out the browser with this ID, at once. `sessions list` shows the IDs."""
     if (session_id is None) != every:
         raise click.UsageError("Expected the ID of one session, or --all.")
-    config = load_config(ctx, data_dir)
     if session_id is None:
         revoked = in_store(config, lambda store: store.sessions.revoke_all())
     else:
@@ -226,9 +212,8 @@ def revoke_session(ctx: click.Context, session_id: str | None, every: bool, data
 
 
 @click.command("sign-in")
-@data_dir_option
-@click.pass_context
-def sign_in(ctx: click.Context, data_dir: str | None) -> None:
+@with_config
+def sign_in(config: Config) -> None:
     """Print a link that opens the local page of the running server.
 
     The link works once, within ten minutes. The browser that opens it stays signed in for 30 days, or until it signs
@@ -236,7 +221,6 @@ def sign_in(ctx: click.Context, data_dir: str | None) -> None:
     """
     from imgproc_local.system.folder_lock import current_owner
 
-    config = load_config(ctx, data_dir)
     owner = current_owner(config.data_dir)
     if owner is None or owner.address is None:
         raise Refused(

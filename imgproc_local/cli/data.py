@@ -12,13 +12,14 @@ import click
 from imgproc_local import __version__
 from imgproc_local.cli.access import in_store
 from imgproc_local.cli.log_file import open_audit_log
-from imgproc_local.cli.options import data_dir_option, load_config
+from imgproc_local.cli.options import with_config
 from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, path_text, printable, size_text
 from imgproc_local.system.audit import audit
 from imgproc_local.system.folder_lock import FolderLock
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Store
+    from imgproc_local.config import Config
     from imgproc_local.storage.jobs import Removable
 
 UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
@@ -27,9 +28,8 @@ UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=36
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@data_dir_option
-@click.pass_context
-def backup(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def backup(config: Config, file: Path, as_json: bool) -> None:
     """Back up the data folder into the new file FILE.
 
     Works beside a running server. FILE is a tar archive with the database, the pictures of all jobs, and hashes that
@@ -40,7 +40,7 @@ def backup(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) 
     from imgproc_local.storage.backup import write_backup
     from imgproc_local.storage.database import rfc3339, utc_now
 
-    folder = load_config(ctx, data_dir).data_dir
+    folder = config.data_dir
     file = file.absolute()
     manifest = write_backup(folder, file, __version__, rfc3339(utc_now()))
     with open_audit_log(folder):
@@ -56,15 +56,14 @@ def backup(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) 
             click.echo(f"Left out: {sha256}, {problem}.", err=True)
         if manifest.left_out:
             click.echo("`imgproc-local verify` says what to do about damaged files.", err=True)
-    ctx.exit(EXIT_PROBLEM if manifest.left_out else 0)
+    click.get_current_context().exit(EXIT_PROBLEM if manifest.left_out else 0)
 
 
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@data_dir_option
-@click.pass_context
-def restore(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def restore(config: Config, file: Path, as_json: bool) -> None:
     """Restore the backup FILE into an empty data folder.
 
     The whole backup is compared with its hashes first: one that is truncated or was changed is refused, and nothing is
@@ -73,7 +72,7 @@ def restore(ctx: click.Context, file: Path, as_json: bool, data_dir: str | None)
     """
     from imgproc_local.storage.backup import require_empty, restore_backup
 
-    folder = load_config(ctx, data_dir).data_dir
+    folder = config.data_dir
     require_empty(folder)
     with FolderLock(folder, "restore"):
         manifest, keys = restore_backup(file, folder)
@@ -106,11 +105,8 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timede
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@data_dir_option
-@click.pass_context
-def prune(
-    ctx: click.Context, older_than: timedelta, only: str | None, dry_run: bool, as_json: bool, data_dir: str | None
-) -> None:
+@with_config
+def prune(config: Config, older_than: timedelta, only: str | None, dry_run: bool, as_json: bool) -> None:
     """Remove finished jobs with their files, for good.
 
     The age is that of the upload. Unfinished jobs stay, and so do files that a newer job uses too. The ledger of
@@ -121,7 +117,7 @@ def prune(
     from imgproc_local.storage.blobs import Blobs
     from imgproc_local.storage.jobs import Jobs, MaxAge, Retention
 
-    config, kind = load_config(ctx, data_dir), only or "jobs"
+    kind = only or "jobs"
     max_age = MaxAge(**{kind: older_than})
     owner_deletes = False
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local import __version__
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config, load_settings
+from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_settings, with_config
 from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, printable, size_text
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.files import encodable_text
@@ -95,9 +95,8 @@ def doctor(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | N
 
 @click.command("verify")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with every problem.")
-@data_dir_option
-@click.pass_context
-def verify(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def verify(config: Config, as_json: bool) -> None:
     """Check the data folder completely.
 
     Checks the database, the credits, and the content of every file. Reads all files, so it takes as long as copying
@@ -105,7 +104,7 @@ def verify(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """
     from imgproc_local.storage.inspection import inspect_folder
 
-    folder = load_config(ctx, data_dir).data_dir
+    folder = config.data_dir
     require_folder(folder)
     result = inspect_folder(folder, thorough=True)
     checks = list(_inspected(result, "match their SHA-256"))
@@ -115,7 +114,7 @@ def verify(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
         echo_json({"ok": _are_healthy(checks), **counts, "problems": problems})
     else:
         click.echo("\n".join(_lines(checks)))
-    ctx.exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
+    click.get_current_context().exit(0 if _are_healthy(checks) else EXIT_PROBLEM)
 
 
 def _are_healthy(checks: Sequence[Check]) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, structs
 
-from imgproc_local.cli.options import data_dir_option, language_codes, load_config
+from imgproc_local.cli.options import language_codes, with_config
 from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, echo_json, printable, size_text, table
 from imgproc_local.cli.progress import TransferProgress, interruptible
 from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled
@@ -56,9 +56,8 @@ def command() -> None:
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
-@data_dir_option
-@click.pass_context
-def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+@with_config
+def list_models(config: Config, as_json: bool) -> None:
     """List the installed models, those to pull, and those in Ollama, LM Studio and llama-server on this machine.
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
@@ -83,7 +82,6 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
             printable(row.languages),
         )
 
-    config = load_config(ctx, data_dir)
     models = model_list(config)
     own, problem = models.own()
     rows = [*own, *models.in_programs(models.offered())]
@@ -100,7 +98,7 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
             click.echo(NO_MODEL_IN_USE)
     if problem is not None:
         click.echo(f"Installed models are not listed: {problem}", err=True)
-        ctx.exit(EXIT_PROBLEM)
+        click.get_current_context().exit(EXIT_PROBLEM)
 
 
 @command.command("pull")
@@ -111,9 +109,8 @@ def list_models(ctx: click.Context, as_json: bool, data_dir: str | None) -> None
     type=click.Path(file_okay=False, path_type=Path),
     help="Download to this folder instead of installing, for `models import` on another machine.",
 )
-@data_dir_option
-@click.pass_context
-def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -> None:
+@with_config
+def pull(config: Config, name: str, to: Path | None) -> None:
     """Download, verify, test and install a model.
 
     NAME is a model that `models list` shows as "can be pulled". An interrupted download is resumed. Uses
@@ -123,7 +120,6 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     from imgproc_local.compose import model_store
     from imgproc_local.vision.management import tasks
 
-    config = load_config(ctx, data_dir)
     if config.air_gapped:
         raise ModelUnusable(tasks.AIR_GAPPED)
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
@@ -162,17 +158,15 @@ def pull(ctx: click.Context, name: str, to: Path | None, data_dir: str | None) -
     metavar="TEXT",
     help="Start each answer with TEXT, such as an empty thought of a reasoning model; \\n is a line break.",
 )
-@data_dir_option
-@click.pass_context
+@with_config
 def import_(
-    ctx: click.Context,
+    config: Config,
     sources: tuple[Path, ...],
     name: str | None,
     sha256: tuple[str, ...],
     template: str | None,
     image_tokens: int | None,
     answer_opening: str | None,
-    data_dir: str | None,
 ) -> None:
     """Install a model from files on this machine.
 
@@ -183,7 +177,6 @@ def import_(
     from imgproc_local.vision.management import tasks
     from imgproc_local.vision.models.install import ImportOptions
 
-    config = load_config(ctx, data_dir)
     options = ImportOptions(
         name=name,
         template=template,
@@ -199,9 +192,8 @@ def import_(
 
 @command.command("use")
 @click.argument("name", metavar="NAME|PROGRAM:NAME|none")
-@data_dir_option
-@click.pass_context
-def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
+@with_config
+def use(config: Config, name: str) -> None:
     """Select the model that describes pictures.
 
     It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM:NAME is a model in
@@ -211,7 +203,6 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
     from imgproc_local.vision.models.model import loopback_model
     from imgproc_local.vision.models.store import NO_MODEL
 
-    config = load_config(ctx, data_dir)
     if (other := loopback_model(name)) is not None and (problem := model_list(config).problem_of(other)) is not None:
         raise ModelUnusable(problem)
     model_store(config).select(name)
@@ -228,9 +219,8 @@ def use(ctx: click.Context, name: str, data_dir: str | None) -> None:
 
 @command.command("verify")
 @click.argument("name", metavar="[NAME]", required=False)
-@data_dir_option
-@click.pass_context
-def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
+@with_config
+def verify(config: Config, name: str | None) -> None:
     """Verify the files of installed models.
 
     Compares the files of the model NAME, or of all models, with their SHA-256. Repeats the test of each model that has
@@ -243,7 +233,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     from imgproc_local.vision.management import tasks
     from imgproc_local.vision.ocr import model_files
 
-    models = model_store(load_config(ctx, data_dir))
+    models = model_store(config)
     names = [name] if name else models.names()
     if not name and model_files.installed_folder(models.folder):
         names.append(model_files.NAME)
@@ -265,7 +255,7 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     if not names:
         click.echo("No model is installed.")
     if problems:
-        ctx.exit(EXIT_PROBLEM)
+        click.get_current_context().exit(EXIT_PROBLEM)
 
 
 @command.command("check")
@@ -281,11 +271,8 @@ def verify(ctx: click.Context, name: str | None, data_dir: str | None) -> None:
     "--languages", metavar="CODES", callback=language_codes, default="en", help="Languages of the texts.  [default: en]"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array with every text.")
-@data_dir_option
-@click.pass_context
-def check(
-    ctx: click.Context, name: str, folder: Path, languages: tuple[str, ...], as_json: bool, data_dir: str | None
-) -> None:
+@with_config
+def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     """Show how a model describes your own pictures.
 
     For each picture of a folder: file names, alt texts, their source, and seconds. They are described as by the
@@ -296,7 +283,7 @@ def check(
     from imgproc_local.domain.plan import Operation, Plan, accepted_formats
     from imgproc_local.engine.stage import CancellationToken
 
-    config = structs.replace(load_config(ctx, data_dir), model=name)
+    config = structs.replace(config, model=name)
     model = model_store(config).any_model(name)
     plan = Plan(Operation.ANALYZE, languages)
     accepted = accepted_formats(plan.operation, local=True)
@@ -317,7 +304,7 @@ def check(
                 if not stop.is_set() and not as_json:
                     _show(described[-1])
     if stop.is_set():
-        ctx.exit(EXIT_INTERRUPTED)
+        click.get_current_context().exit(EXIT_INTERRUPTED)
     if as_json:
         echo_json(described)
         return
@@ -363,13 +350,12 @@ def _show(described: _DescribedPicture) -> None:
 
 @command.command("remove")
 @click.argument("name", metavar="NAME")
-@data_dir_option
-@click.pass_context
-def remove(ctx: click.Context, name: str, data_dir: str | None) -> None:
+@with_config
+def remove(config: Config, name: str) -> None:
     """Delete an installed model from the disk."""
     from imgproc_local.compose import model_store
 
-    model_store(load_config(ctx, data_dir)).remove(name)
+    model_store(config).remove(name)
     click.echo(f"Removed {name}.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,17 @@ DATA_DIR_HELP = "Store the database and the files in this folder (IMGPROC_DATA_D
 def data_dir_option(function: Any) -> Any:
     """Add `--data-dir` to a command, so that it is accepted after the command's name too."""
     return click.option("--data-dir", metavar="DIR", help=DATA_DIR_HELP)(function)
+
+
+def with_config(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--data-dir` to a command, which receives its settings as the first argument."""
+
+    @wraps(function)
+    def command(*, data_dir: str | None, **values: Any) -> Any:
+        return function(load_config(click.get_current_context(), data_dir), **values)
+
+    decorated: Callable[..., Any] = data_dir_option(command)
+    return decorated
 
 
 def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
