@@ -75,7 +75,7 @@ def _about(description: str, **bounds: Any) -> Meta:
     return Meta(description=description, **bounds)
 
 
-Days = Annotated[int, Meta(ge=0, le=36_500)]
+_Days = Annotated[int, Meta(ge=0, le=36_500)]
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -120,9 +120,9 @@ class Config(Struct, frozen=True, kw_only=True):
         ),
     ] = "1, 1, 1"
     first_balance: Annotated[int, _about("credits that a new account starts with", ge=0)] = 1_000_000
-    retention_jobs_days: Annotated[Days, _about("days after which finished jobs are removed; 0: never")] = 0
-    retention_originals_days: Annotated[Days, _about("days after which only uploads are; 0: never")] = 0
-    retention_results_days: Annotated[Days, _about("days after which only results are; 0: never")] = 0
+    retention_jobs_days: Annotated[_Days, _about("days after which finished jobs are removed; 0: never")] = 0
+    retention_originals_days: Annotated[_Days, _about("days after which only uploads are; 0: never")] = 0
+    retention_results_days: Annotated[_Days, _about("days after which only results are; 0: never")] = 0
     pixel_texts: Annotated[
         bool, _about("true: give pictures of unknown content a text of their kind and date, marked needs_text")
     ] = True
@@ -182,7 +182,7 @@ _TYPES = get_type_hints(Config, include_extras=True)
 DESCRIPTIONS: dict[str, str] = {name: hint.__metadata__[-1].description for name, hint in _TYPES.items()}
 
 
-class ShownSetting(Struct, frozen=True):
+class _ShownSetting(Struct, frozen=True):
     """A setting as people see it. `value` can be written as JSON; a secret is "set" or "not set"."""
 
     name: str
@@ -198,11 +198,11 @@ class Loaded(Struct, frozen=True):
     origins: dict[str, str]
     file: Path | None
 
-    def shown(self) -> list[ShownSetting]:
+    def shown(self) -> list[_ShownSetting]:
         """Every setting in effect."""
         values = msgspec.to_builtins(self.config, enc_hook=lambda value: encodable_text(str(value)))
         return [
-            ShownSetting(name, values[name], encodable_text(self.origins[name]), DESCRIPTIONS[name])
+            _ShownSetting(name, values[name], encodable_text(self.origins[name]), DESCRIPTIONS[name])
             for name in SETTINGS
         ]
 
@@ -213,7 +213,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     Raises: SettingInvalid, naming the unusable file, the unknown setting, the wrong value or the contradiction.
     """
     environ = os.environ if environ is None else environ
-    file = settings_file(environ)
+    file = _settings_file(environ)
     values: dict[str, Any] = {}
     origins = dict.fromkeys(SETTINGS, "default")
     for name, value, origin in _given(file, environ, flags):
@@ -234,7 +234,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     return Loaded(config=config, origins=origins, file=file)
 
 
-def settings_file(environ: Mapping[str, str]) -> Path | None:
+def _settings_file(environ: Mapping[str, str]) -> Path | None:
     """The settings file that is read; None if none exists. Raises: SettingInvalid, if IMGPROC_CONFIG names no file."""
     named = environ.get(CONFIG_VARIABLE)
     file = Path(named) if named else default_config_path()

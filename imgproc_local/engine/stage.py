@@ -149,7 +149,7 @@ BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper bounds of the buckets, in seconds. The last is the default of `stage_timeout_s`."""
 
 
-class Histogram(Struct):
+class _Histogram(Struct):
     """Each bucket counts the durations up to its bound and above the bound before; the last, those above all bounds."""
 
     total_s: float = 0.0
@@ -163,14 +163,14 @@ class StageDurations:
     """
 
     def __init__(self) -> None:
-        self._histograms: dict[tuple[str, str], Histogram] = {}
+        self._histograms: dict[tuple[str, str], _Histogram] = {}
 
     def add(self, stage: str, outcome: str, duration_s: float) -> None:
-        histogram = self._histograms.setdefault((stage, outcome), Histogram())
+        histogram = self._histograms.setdefault((stage, outcome), _Histogram())
         histogram.total_s += duration_s
         histogram.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
 
-    def all(self) -> Iterator[tuple[str, str, Histogram]]:
+    def all(self) -> Iterator[tuple[str, str, _Histogram]]:
         """Stage, outcome and histogram, sorted by stage and outcome."""
         for (stage, outcome), histogram in sorted(self._histograms.items()):
             yield stage, outcome, histogram

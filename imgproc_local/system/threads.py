@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from imgproc_local.domain.errors import CheckStop
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 def started_threads(count: int, name: str, initializer: Callable[[], None] | None = None) -> ThreadPoolExecutor:
@@ -29,7 +29,7 @@ def started_threads(count: int, name: str, initializer: Callable[[], None] | Non
     return executor
 
 
-def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
+def run_until_stopped(coroutine: Coroutine[Any, Any, _Result], check_stop: CheckStop, poll_s: float) -> _Result:
     """The result of `coroutine`. Calls `check_stop` every `poll_s` seconds, and cancels the coroutine if that raises.
 
     Raises: what the coroutine or `check_stop` raises.
@@ -37,7 +37,7 @@ def run_until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckS
     return asyncio.run(_until_stopped(coroutine, check_stop, poll_s))
 
 
-async def _until_stopped(coroutine: Coroutine[Any, Any, Result], check_stop: CheckStop, poll_s: float) -> Result:
+async def _until_stopped(coroutine: Coroutine[Any, Any, _Result], check_stop: CheckStop, poll_s: float) -> _Result:
     task = asyncio.create_task(coroutine)
     try:
         while not (await asyncio.wait({task}, timeout=poll_s))[0]:
