@@ -134,8 +134,8 @@ class Manifest:
         """Write the tables and the report, and one part in place of all others.
 
         Nothing is written if an earlier run has done this and no part was added since, or if there is no part: a target
-        that has tables also has parts, by which `require_no_tables` knows them. If it is interrupted, the next run does
-        it again, because there are several parts or no table. Raises: OSError.
+        that has tables also has parts, by which `_require_no_tables` in `run.py` knows them. If it is interrupted, the
+        next run does it again, because there are several parts or no table. Raises: OSError.
         """
         self.flush()
         names = (TABLE_NAME, TEXTS_NAME, REPORT_NAME)

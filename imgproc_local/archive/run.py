@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
@@ -19,14 +21,21 @@ from distributed.comm.core import CommClosedError
 from msgspec import Struct, field, structs
 
 from imgproc_local.archive.cluster import VISION, connected, local_cluster, require_protected
-from imgproc_local.archive.location import locations, open_store, require_no_tables
-from imgproc_local.archive.manifest import Manifest, Summary, opened_manifest
+from imgproc_local.archive.manifest import (
+    PARTS_FOLDER,
+    REPORT_NAME,
+    TABLE_NAME,
+    TEXTS_NAME,
+    Manifest,
+    Summary,
+    opened_manifest,
+)
 from imgproc_local.archive.picture import PendingPicture, Row, failed_row
-from imgproc_local.archive.stores import SourceObject, Store
+from imgproc_local.archive.stores import SourceObject, Store, is_url, open_store
 from imgproc_local.archive.worker import RunSpec, describe, model_identity, needs_texts, process, shared_settings
-from imgproc_local.batch import BatchRequest
+from imgproc_local.batch import STATE_FOLDER, BatchRequest, archive_target_above
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import ServiceError
+from imgproc_local.domain.errors import InvalidRequest, ServiceError
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult
 
@@ -39,6 +48,10 @@ RETRIES = 2
 KILLED = "Every worker that processed this picture ended without an answer."
 MAX_FAILED_PICTURES = 20
 """The most failed pictures that are named at the end; the report and the tables have more."""
+
+
+_MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
+"""A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
 
 
 class Arguments(Struct, frozen=True):
@@ -102,7 +115,7 @@ def run_archive(
     When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
     store can't be used.
     """
-    source, target, exclude = locations(arguments.source, arguments.target)
+    source, target, exclude = _locations(arguments.source, arguments.target)
     if arguments.scheduler is not None:
         require_protected(arguments.scheduler, allow_open=arguments.allow_open_tcp)
     model = model_identity(config) if needs_texts(request) else ""
@@ -111,7 +124,7 @@ def run_archive(
     counts = Counts()
     with opened_manifest(store) as manifest:
         if not manifest.parts:
-            require_no_tables(store, target)
+            _require_no_tables(store, target)
         objects = open_store(source).objects(exclude)
         pictures = itertools.islice(_pending(objects, manifest, request.options_hash, counts), arguments.limit)
         for row in _processed(arguments, config, spec, store, pictures, stop):
@@ -281,3 +294,73 @@ def _connection_errors() -> Iterator[None]:
         yield
     except (CommClosedError, CancelledError, TimeoutError) as error:
         raise SchedulerLost from error
+
+
+# ---- the arguments SOURCE and TARGET: the path of a folder, or the URL of an object store ----
+
+
+def _locations(source: str, target: str) -> tuple[str, str, str | None]:
+    """SOURCE and TARGET as workers need them, and the key of TARGET below SOURCE, if it lies there.
+
+    Raises: InvalidRequest, if one of them can't be used, or if SOURCE has the results of an earlier run; OSError.
+    """
+    source, target = absolute("SOURCE", source), absolute("TARGET", target)
+    if not is_url(source) and not Path(source).is_dir():
+        raise _refusal("source", f"Expected a folder or a URL as SOURCE, but there is no folder {source}.")
+    key = inside_source(source, target)
+    if is_url(source):
+        earlier: str | Path | None = source if open_store(source).keys(PARTS_FOLDER) else None
+    else:
+        earlier = archive_target_above(Path(source))
+    if earlier is not None:
+        raise _refusal(
+            "source",
+            f"Expected originals in SOURCE, but {earlier} has the results of `archive`, as its folder {STATE_FOLDER}"
+            " says. Name the folder that the originals are in.",
+        )
+    return source, target, key
+
+
+def _refusal(argument: str, message: str) -> InvalidRequest:
+    return InvalidRequest({argument: [message]})
+
+
+def absolute(name: str, location: str) -> str:
+    """The location as workers need it: an absolute path, or a URL without a slash at its end.
+
+    `name` is that of the argument. Raises: InvalidRequest, if the location is empty or a misspelt URL.
+    """
+    if not location or _MISSPELT_URL.match(location):
+        raise _refusal(
+            name.lower(),
+            f"Expected a folder, or a URL such as s3://BUCKET/PATH, as {name}, received “{location}”. Write ./ before"
+            " the name of a folder that looks like a URL.",
+        )
+    location = location.removeprefix("file://")
+    if is_url(location):
+        protocol, _, rest = location.rstrip("/").partition("://")
+        return f"{protocol.lower()}://{rest}"
+    return str(Path(location).expanduser().absolute())
+
+
+def inside_source(source: str, target: str) -> str | None:
+    """The key of `target` below `source`; None if it lies elsewhere.
+
+    Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.
+    """
+    if not is_url(source):
+        source, target = (each if is_url(each) else Path(each).resolve().as_posix() for each in (source, target))
+    if f"{source}/".startswith(f"{target}/"):
+        raise _refusal("target", "Expected a TARGET outside SOURCE, or a folder in it.")
+    return target.removeprefix(f"{source}/") if target.startswith(f"{source}/") else None
+
+
+def _require_no_tables(store: Store, target: str) -> None:
+    """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
+    taken = [name for name in (TABLE_NAME, TEXTS_NAME, REPORT_NAME) if store.exists(name)]
+    if taken:
+        raise _refusal(
+            "target",
+            f"TARGET {target} has no results of `archive`, but a file that `archive` would replace: {', '.join(taken)}."
+            " Move it away, or name another TARGET.",
+        )

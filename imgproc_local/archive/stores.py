@@ -311,3 +311,12 @@ def _version(details: dict[str, Any]) -> str:
         return str(tag).strip('"')
     modified = next(filter(None, map(details.get, MODIFIED_FIELDS)), "")
     return f"{details.get('size')}-{modified}"
+
+
+def is_url(location: str) -> bool:
+    return "://" in location
+
+
+def open_store(location: str) -> Store:
+    """The store at an absolute location. Raises: ImportError, without the plug-in for a URL; OSError."""
+    return ObjectStore(location) if is_url(location) else LocalStore(Path(location))

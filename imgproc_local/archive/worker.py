@@ -13,8 +13,8 @@ from distributed import get_worker
 from msgspec import Struct
 
 from imgproc_local import __version__
-from imgproc_local.archive.location import open_store
 from imgproc_local.archive.picture import PendingPicture, Row, Tools, describe_picture, process_picture
+from imgproc_local.archive.stores import open_store
 from imgproc_local.batch import BatchRequest
 from imgproc_local.compose import model_store, open_stages, used_model_status
 from imgproc_local.config import Config, load

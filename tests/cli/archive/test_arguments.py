@@ -10,7 +10,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from imgproc_local.archive.cluster import require_protected
-from imgproc_local.archive.location import absolute, inside_source
+from imgproc_local.archive.run import absolute, inside_source
 from imgproc_local.domain.errors import InvalidRequest
 from tests.cli.conftest import Program
 from tests.support import pictures
