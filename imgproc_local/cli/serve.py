@@ -211,7 +211,7 @@ def open_link(folder: Path, link: str) -> threading.Thread:
     """Open a sign-in link to the server on `folder` as `_open_in_browser` does, but from a file that only this user can
     read. Raises: OSError.
     """
-    from imgproc_local.storage.sessions import link_page
+    from imgproc_local.storage.accounts import link_page
 
     page = link_page(folder)
     write_atomically(page, _LINK_PAGE.format(link=html.escape(link)).encode(), mode=0o600)

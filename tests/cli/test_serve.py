@@ -140,16 +140,6 @@ def test_the_link_is_in_a_private_file_until_it_was_opened(program: Program, tmp
         server.communicate(timeout=TIMEOUT_S)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1"], indirect=True)
-def test_a_file_that_can_not_be_written_is_reported(
-    program: Program, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(accounts, "link_page", lambda _: tmp_path / "no home" / "page.html")
-    result = program.in_process("serve", "--browser")
-    assert result.exit_code == 0
-    assert "Its page could not be opened ([Errno 2] No such file or directory" in result.stderr
-
-
 # ---- addresses that other machines can reach need TLS, or a proxy that has it ----
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.cli.conftest import Program
 from tests.support import pictures
-from tests.support.clusters import scheduler_with_tls
 
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
@@ -91,20 +90,3 @@ def test_the_results_are_those_of_process(
     assert [name for name in processed.files if files[name] != processed.files[name]] == []
     assert texts(target / "alt.csv") == processed.texts
     assert "The run used no vision model." in files["report.html"].decode()
-
-
-def test_results_that_nothing_replaces_and_those_that_were_edited_remain(program: Program, tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    source.mkdir()
-    for number in range(2):
-        (source / f"stone-{number}.jpg").write_bytes(pictures.jpeg(64, 48, seed=number))
-    with scheduler_with_tls() as scheduler:
-        command = ("archive", source, target, "--scheduler", scheduler)
-        program.in_process(*command, "--only", "optimize")
-        edited, other = sorted(target.glob("*.jpg"))
-        edited.write_bytes(b"edited")
-        ended = program.in_process(*command, "--only", "convert", "--format", "webp")
-    assert ended.stdout.startswith("2 done, 0 unchanged"), ended.stderr
-    assert sorted(target.glob("*.jpg")) == [edited, other]
-    assert edited.read_bytes() == b"edited"
-    assert len(list(target.glob("*.webp"))) == 2

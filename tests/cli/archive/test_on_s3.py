@@ -238,14 +238,3 @@ def test_a_listing_has_every_picture(objects: ObjectStore, files: Any, caplog: p
     sizes_and_versions = {(each.size_bytes, each.version) for each in objects.objects("web")}
     assert sizes_and_versions == {(1, hashlib.md5(b"1", usedforsecurity=False).hexdigest())}
     assert len(listed(ObjectStore(f"s3://{TARGET}"))) == len(names) + 2
-
-
-def test_a_bucket_that_does_not_exist_and_a_store_that_does_not_answer_are_os_errors(
-    files: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(FileNotFoundError):
-        listed(ObjectStore("s3://nowhere/scans"))
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    s3fs.S3FileSystem.clear_instance_cache()
-    with pytest.raises(OSError, match="9"):
-        ObjectStore(f"s3://{TARGET}/scans").sha256("one")

@@ -11,7 +11,7 @@ from msgspec import structs
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-from imgproc_local.archive.picture import PendingPicture, Problem, Row, Tools, failed_row, process_picture
+from imgproc_local.archive.picture import PendingPicture, Row, Tools, failed_row, process_picture
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch import BatchRequest
 from imgproc_local.config import load
@@ -155,15 +155,6 @@ def test_files_are_named_after_earlier_texts_of_the_same_content(bench: Bench) -
     assert len(bench.files()) == 2
     bench.converted = StageFailed("It is too large.")
     assert bench.process(earlier=earlier).removed == (Removed.GPS,), "the earlier converted file remains"
-
-
-def test_stages_that_fail_are_in_the_row_and_the_others_have_results(bench: Bench) -> None:
-    bench.slug = ""
-    bench.converted = StageFailed("It is too large.")
-    row = bench.process()
-    assert row.problems == (Problem("analyze", "The model does not answer."), Problem("convert", "It is too large."))
-    assert [file.path.rpartition("-")[0] for file in row.files] == ["west wing/red-bicycle"]
-    assert (row.outcome, row.failure) == ("failed", "picture")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,6 @@ pytest.importorskip("jinja2")
 
 from imgproc_local.archive.manifest import MAX_LISTED, Summary
 from imgproc_local.archive.picture import Problem, Row
-from imgproc_local.archive.run import Counts
-from imgproc_local.cli.archive.command import progress_text
 from imgproc_local.cli.archive.report import report_page
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;{{ 7 * 7 }}\u202egpj.jpg"
@@ -121,10 +119,3 @@ def test_lists_are_bounded_and_say_so() -> None:
     shown = page(*rows, *failed)
     assert shown.text.count(f"Only the first {MAX_LISTED} are listed") == 2
     assert sum(tag == "li" for tag, _ in shown.tags) == 2 * MAX_LISTED
-
-
-def test_the_line_of_progress_has_what_is_known() -> None:
-    assert progress_text(Counts(), 3.0) == "0 pictures processed"
-    counts = Counts(done=7, failed=3, unchanged=2000)
-    assert progress_text(counts, 60.0) == "10 pictures processed, 10 a minute, 2,000 unchanged, 3 failed"
-    assert progress_text(Counts(done=6000), 60.0) == "6,000 pictures processed, 100 a second"

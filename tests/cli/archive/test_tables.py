@@ -145,13 +145,6 @@ def test_rows_are_stored_when_there_are_enough_or_it_is_time(
         assert [len(part) for part in parts(tmp_path)] == [10, 10, 4, 1]
 
 
-def test_rows_are_stored_also_if_the_run_fails(target: LocalStore, tmp_path: Path) -> None:
-    with pytest.raises(Killed), opened_manifest(target) as manifest:
-        manifest.add(row("a.jpg"))
-        raise Killed
-    assert parts(tmp_path) == [["a.jpg"]]
-
-
 def test_new_changed_and_failed_pictures_are_processed(target: LocalStore) -> None:
     rows = {name: row(name) for name in ("changed.jpg", "same.jpg")}
     rows["failed.jpg"] = row("failed.jpg", outcome="failed")

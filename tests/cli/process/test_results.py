@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -54,16 +53,6 @@ def test_an_existing_file_is_not_changed(out: Path, tmp_path: Path, taken: str, 
     assert is_link or (out / taken).read_bytes() == b"mine"
     delete_leftovers(out)
     assert names(out) == [taken]
-
-
-def test_two_runs_at_once_never_overwrite_each_other(out: Path) -> None:
-    def write(number: int) -> str:
-        return next(name for name in (f"a-dog-{each}" for each in range(100)) if publish(out, name))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(write, range(20)))) == 20
-    delete_leftovers(out)
-    assert len(names(out)) == 40
 
 
 def test_a_failure_leaves_no_file_behind(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
