@@ -10,12 +10,13 @@ import pytest
 
 from imgproc_local.codecs.container import inflate, jpeg, png
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.record import blocks_for, embedded, packed, unpacked
 from imgproc_local.domain.errors import BrokenImage, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from tests.codecs import pictures
 from tests.faults.hostile import hostile_files
-from tests.support.reading import probe
+from tests.support.reading import picture, probe
 
 MAX_PIXELS = 10**9
 
@@ -220,3 +221,26 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedImage, match=r"^Expected a picture as JPEG, but got a PNG\.$"):
         probe(pictures.write(tmp_path, pictures.png_with_metadata()), MAX_PIXELS, [Format.JPEG])
     assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), MAX_PIXELS, accepted).format is Format.JPEG
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pictures.jpeg_with_metadata(),
+        pictures.png_with_metadata(),
+        pictures.gif_with_metadata(),
+        pictures.webp_with_metadata(),
+        pictures.avif_with_metadata(),
+        pictures.tiff_with_metadata(),
+    ],
+    ids=["JPEG", "PNG", "GIF", "WebP", "AVIF", "TIFF"],
+)
+def test_a_stored_record_says_the_same_and_holds_no_private_data(tmp_path: Path, data: bytes) -> None:
+    read = picture(pictures.write(tmp_path, data)).record
+    stored = packed(read, KeepLocation.CITY)
+    assert not [name for name, secret in pictures.SECRETS.items() if secret in stored]
+    again = unpacked(stored, KeepLocation.CITY)
+    assert again is not None
+    assert (embedded(again), again.removed) == (embedded(read), read.removed)
+    assert blocks_for(again, Format.JPEG) == blocks_for(read, Format.JPEG)
+    assert unpacked(stored, KeepLocation.ALL) is None, "it was read with another setting"
