@@ -291,5 +291,5 @@ def _luma(colour: bytes) -> int:
 
 
 def deflated(data: bytes) -> bytes:
-    """The data as a zlib stream, compressed thoroughly: on level 12, except that 8 MB would take seconds."""
-    return bytes(deflate.zlib_compress(data, 12 if len(data) <= 8_000_000 else 9))
+    """The data as a zlib stream, compressed thoroughly. Level 12 takes four times as long as 10 and saves 2 % more."""
+    return bytes(deflate.zlib_compress(data, 12 if len(data) <= 2_000_000 else 10))
