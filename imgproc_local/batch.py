@@ -35,7 +35,7 @@ from imgproc_local.system.files import open_own_file
 MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 """The manifest of `process`, in its output folder. `Record` is one line of it, after `MANIFEST_HEADER`."""
 MANIFEST_HEADER = b'{"format":"imgproc-local manifest","version":1}'
-MAX_LINE_BYTES = 256 * 1024
+_MAX_LINE_BYTES = 256 * 1024
 """The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
 MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 """The largest manifest that is read or written: enough for half a million pictures."""
@@ -163,7 +163,7 @@ def stored_records(folder: Path) -> Iterator[Record | None]:
     except (FileNotFoundError, NotADirectoryError):
         return
     with manifest:
-        while line := manifest.readline(MAX_LINE_BYTES):
+        while line := manifest.readline(_MAX_LINE_BYTES):
             if line.rstrip() == MANIFEST_HEADER:
                 continue
             try:

@@ -46,17 +46,17 @@ SETTINGS = {
 """A worker gets one task at a time. Dask does not limit the memory of workers: what tasks return is small, and the
 processes that handle a picture have limits themselves.
 """
-START_S = 600.0
+_START_S = 600.0
 """How long the scheduler and all workers may take to start."""
-STOP_S = 10.0
+_STOP_S = 10.0
 """How long the workers may take to end before they are killed."""
-RESTART_S = 60.0
+_RESTART_S = 60.0
 """How long a worker may be missing, while none starts or ends, before the local cluster ends."""
 CONNECT_S = 60.0
 """How long to wait for a scheduler, and then for its first worker."""
 TRY_S = 10.0
 """The time-out of an answer of the scheduler."""
-CLOSE_S = 5.0
+_CLOSE_S = 5.0
 TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY"
 
 
@@ -74,15 +74,15 @@ def local_cluster(workers: int, vision_workers: int, environment: Mapping[str, s
     child = PipedChild(program(COMMAND, str(workers), str(vision_workers)), {**os.environ, **environment})
     try:
         try:
-            started = child.receive(START_S)
+            started = child.receive(_START_S)
         except ChildEnded as ended:
             reason = f"{ended.cause}: {ended.last_error_line}".rstrip(": ")
             raise ServiceError(f"The local cluster of Dask can't be started ({reason}).") from None
         if started is None:
-            raise ServiceError(f"The local cluster of Dask was not started within {START_S:.0f} s.")
+            raise ServiceError(f"The local cluster of Dask was not started within {_START_S:.0f} s.")
         yield pickle.loads(started)  # noqa: S301 - from this program
     finally:
-        child.end(STOP_S)
+        child.end(_STOP_S)
 
 
 class _WithoutHttp(ServerNode):
@@ -90,36 +90,36 @@ class _WithoutHttp(ServerNode):
         """Open no port: Dask's pages have no authentication, and no setting switches them off."""
 
 
-class LocalScheduler(_WithoutHttp, Scheduler):
+class _LocalScheduler(_WithoutHttp, Scheduler):
     pass
 
 
-class LocalWorker(_WithoutHttp, Worker):
+class _LocalWorker(_WithoutHttp, Worker):
     pass
 
 
 def serve(workers: int, vision_workers: int) -> None:
     """Send the scheduler's address and the `Security` of its clients, and serve until the client closes its pipe.
 
-    It also ends if a worker is missing and nothing changes for `RESTART_S`, because Dask gives up on a worker that does
-    not start in time. The client then starts another cluster.
+    It also ends if a worker is missing and nothing changes for `_RESTART_S`, because Dask gives up on a worker that
+    does not start in time. The client then starts another cluster.
     """
     requests = Requests()
     dask.config.set(SETTINGS)
     security = Security.temporary()
     shared = {"host": "127.0.0.1", "protocol": "tls", "security": security, "dashboard": False}
-    options = {**shared, "nthreads": 1, "memory_limit": 0, "worker_class": LocalWorker}
+    options = {**shared, "nthreads": 1, "memory_limit": 0, "worker_class": _LocalWorker}
     specs = [
         {"cls": Nanny, "options": {**options, "resources": VISION if number < vision_workers else {}}}
         for number in range(workers)
     ]
-    scheduler = {"cls": LocalScheduler, "options": shared}
+    scheduler = {"cls": _LocalScheduler, "options": shared}
     with SpecCluster(workers=dict(enumerate(specs)), scheduler=scheduler, security=security) as cluster:
         closed = threading.Event()
         requests.start_reading(closed.set)
         requests.answer(pickle.dumps((cluster.scheduler_address, security)))
         changed_s, known = time.monotonic(), set(cluster.scheduler.workers)
-        while not closed.wait(1.0) and (len(known) >= workers or time.monotonic() - changed_s < RESTART_S):
+        while not closed.wait(1.0) and (len(known) >= workers or time.monotonic() - changed_s < _RESTART_S):
             if (present := set(cluster.scheduler.workers)) != known:
                 changed_s, known = time.monotonic(), present
 
@@ -176,7 +176,7 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
         yield client
     finally:
         with suppress(OSError, TimeoutError):  # the scheduler may be lost
-            client.close(timeout=CLOSE_S)
+            client.close(timeout=_CLOSE_S)
 
 
 async def _try(address: str, security: Security) -> None:

@@ -33,7 +33,7 @@ from imgproc_local.domain.result import TextSource
 from imgproc_local.system.files import encodable_text
 
 PARTS_FOLDER = f"{STATE_FOLDER}/parts"
-PART_NAME = re.compile(r"/(\d{8})-[0-9a-f]{8}\.jsonl\.gz$")
+_PART_NAME = re.compile(r"/(\d{8})-[0-9a-f]{8}\.jsonl\.gz$")
 TABLE_NAME, TEXTS_NAME, REPORT_NAME = "archive.parquet", "alt.csv", "report.html"
 PART_ROWS = 5000
 """The rows after which a part is stored, and those that are in memory while the tables are made."""
@@ -42,7 +42,7 @@ FLUSH_S = 30.0
 MAX_LISTED = 100
 """The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
 
-SizeKey = tuple[str, Format, Format]
+_SizeKey = tuple[str, Format, Format]
 """The kind of a result, the format of the original, and that of the result."""
 
 
@@ -50,16 +50,16 @@ class Summary(Struct):
     """What the report says about all pictures of an archive, collected row by row in bounded memory.
 
     `outcomes` and `failures` count pictures by `Outcome` and `FailureKind`, and `texts` counts texts by language and
-    source. `files` counts results by `SizeKey`, `before_bytes` the bytes of their originals, and `after_bytes` their
+    source. `files` counts results by `_SizeKey`, `before_bytes` the bytes of their originals, and `after_bytes` their
     own. `failed` and `without_text` are the first `MAX_LISTED` pictures.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     texts: Counter[tuple[str, TextSource]] = field(default_factory=Counter)
-    files: Counter[SizeKey] = field(default_factory=Counter)
-    before_bytes: Counter[SizeKey] = field(default_factory=Counter)
-    after_bytes: Counter[SizeKey] = field(default_factory=Counter)
+    files: Counter[_SizeKey] = field(default_factory=Counter)
+    before_bytes: Counter[_SizeKey] = field(default_factory=Counter)
+    after_bytes: Counter[_SizeKey] = field(default_factory=Counter)
     needing_text: int = 0
     failed: list[Row] = field(default_factory=list)
     without_text: list[str] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Manifest:
         self._folder = folder
         self._index = sqlite3.connect("", isolation_level=None)  # a temporary file that only this connection has
         self._index.execute("CREATE TABLE rows (source TEXT PRIMARY KEY, row TEXT)")
-        self.parts = [key for key in target.keys(PARTS_FOLDER) if PART_NAME.search(key)]
+        self.parts = [key for key in target.keys(PARTS_FOLDER) if _PART_NAME.search(key)]
         self._unsaved: list[str] = []
         self._next_flush_s = 0.0
         for part in self.parts:
@@ -142,13 +142,13 @@ class Manifest:
         if not self.parts or (len(self.parts) == 1 and all(self._target.exists(name) for name in names)):
             return
         with (
-            pq.ParquetWriter(self._folder / TABLE_NAME, row_schema(), compression="zstd") as table,
+            pq.ParquetWriter(self._folder / TABLE_NAME, _row_schema(), compression="zstd") as table,
             (self._folder / TEXTS_NAME).open("wb") as texts,
         ):
             texts.write(csv_bytes(()))
             summary = Summary()
             for rows in self._batches():
-                table.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], row_schema()))
+                table.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], _row_schema()))
                 texts.write(csv_bytes((cells for row in rows for cells in alt_rows(row.source, row)), with_head=False))
                 for row in rows:
                     summary.add(row)
@@ -172,7 +172,7 @@ class Manifest:
         self._index.execute("COMMIT")
 
     def _store_part(self, lines: Iterable[str]) -> None:
-        last = PART_NAME.search(self.parts[-1]) if self.parts else None
+        last = _PART_NAME.search(self.parts[-1]) if self.parts else None
         number = 1 + (int(last.group(1)) if last is not None else 0)
         part = f"{PARTS_FOLDER}/{number:08d}-{secrets.token_hex(4)}.jsonl.gz"
         with gzip.open(self._folder / "part", "wt", encoding="utf-8", newline="\n") as file:
@@ -197,7 +197,7 @@ def opened_manifest(target: Store) -> Iterator[Manifest]:
 
 
 @cache
-def row_schema() -> pa.Schema:
+def _row_schema() -> pa.Schema:
     """The columns of `archive.parquet`: the fields of `Row`, its own before those of `Results`."""
     text, number = pa.string(), pa.int64()
     file = pa.struct([("path", text), ("sha256", text), ("size_bytes", number), ("format", text)])

@@ -109,7 +109,7 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
             results = described + _run_stages(tools, picture, staged, read, wanted)
             durations: dict[str, Any] = {f"{result.stage.value}_s": result.duration_s for result in results}
             row = structs.replace(
-                new_row(picture, tools.request.options_hash),
+                _new_row(picture, tools.request.options_hash),
                 sha256=sha256,
                 size_bytes=staged.stat().st_size,
                 format=read.info.format,
@@ -133,7 +133,7 @@ def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
         return StageResult(StageName.ANALYZE, None, failed.args[2], 0.0)
 
 
-def new_row(picture: SourceObject, options: str) -> Row:
+def _new_row(picture: SourceObject, options: str) -> Row:
     """The row of a picture as long as nothing is known of its content."""
     source = encodable_text(picture.key)
     return Row(source=source, version=picture.version, size_bytes=picture.size_bytes, options=options)
@@ -148,7 +148,7 @@ def failed_row(
     outcome: Outcome = "failed",
 ) -> Row:
     """The row of a picture without results of this run, with those of an earlier run that remain. Raises: OSError."""
-    row = new_row(pending.picture, options)
+    row = _new_row(pending.picture, options)
     row = structs.replace(row, outcome=outcome, failure=kind, problems=(Problem(None, message),))
     return _with_earlier_results(row, pending.earlier, target)
 
@@ -169,7 +169,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
             max_bytes = tools.config.max_upload_bytes
             if picture.size_bytes > max_bytes:
                 with tools.source.open(picture.key) as file:
-                    max_bytes = max_local_bytes(file.read(HEAD_BYTES), max_bytes)
+                    max_bytes = max_local_bytes(file.read(_HEAD_BYTES), max_bytes)
             if picture.size_bytes > max_bytes:
                 message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
                 raise _Failed("failed", "picture", message)

@@ -41,12 +41,12 @@ from imgproc_local.engine.direct import StageResult
 
 log = logging.getLogger(__name__)
 
-IN_FLIGHT_PER_THREAD = 3
+_IN_FLIGHT_PER_THREAD = 3
 """One task that runs, and others that the scheduler sends at once when it has ended. A stop waits for all of them."""
-RETRIES = 2
+_RETRIES = 2
 """How often Dask repeats a task that fails as a whole, for example because the disk of a worker is full."""
 KILLED = "Every worker that processed this picture ended without an answer."
-MAX_FAILED_PICTURES = 20
+_MAX_FAILED_PICTURES = 20
 """The most failed pictures that are named at the end; the report and the tables have more."""
 
 
@@ -92,11 +92,11 @@ class Counts(Struct):
         self.failed += row.outcome == "failed"
         self.skipped += row.outcome == "skipped"
         self.needing_text += row.needs_text
-        if row.outcome == "failed" and self.failed <= MAX_FAILED_PICTURES:
+        if row.outcome == "failed" and self.failed <= _MAX_FAILED_PICTURES:
             self.failed_pictures.append((row.source, row.problems[0].message))
 
 
-ReportPage = Callable[[Summary, str, bool], bytes]
+_ReportPage = Callable[[Summary, str, bool], bytes]
 """Makes the report of a summary. The other arguments are the vision model of this run, "" without one, and whether the
 run has seen the whole source.
 """
@@ -108,7 +108,7 @@ def run_archive(
     config: Config,
     on_change: Callable[[Counts], None],
     stop: threading.Event,
-    report_page: ReportPage,
+    report_page: _ReportPage,
 ) -> Counts:
     """Process what is new or changed in the source, and write the tables and the report of the whole archive.
 
@@ -171,7 +171,7 @@ def _processed(
                     has_finished_one = True
                     yield row
                 return
-            except SchedulerLost as error:
+            except _SchedulerLost as error:
                 if not has_finished_one:
                     message = "The connection to the scheduler was lost. The same command again continues."
                     raise ServiceError(message) from error
@@ -194,7 +194,7 @@ def _cluster(arguments: Arguments, config: Config, vision_workers: int) -> Itera
         yield client
 
 
-class SchedulerLost(Exception):
+class _SchedulerLost(Exception):
     """The connection to the scheduler broke. The tasks that were running may still finish."""
 
 
@@ -217,7 +217,7 @@ class Submitter:
         self.in_flight: dict[str, PendingPicture] = {}
         self._running: Any = as_completed(loop=client.loop)
         threads = max(1, sum(client.nthreads().values()))
-        self._most = IN_FLIGHT_PER_THREAD * threads
+        self._most = _IN_FLIGHT_PER_THREAD * threads
         # Dask sends a worker one task at a time, so that its death counts for no other, only in groups of tasks with
         # more than two members per thread: these make the group large enough
         self._group = [client.submit(int, key=f"archive-{client.id}-group-{n}") for n in range(2 * threads + 1)]
@@ -225,7 +225,7 @@ class Submitter:
     def rows(self, pictures: Iterator[PendingPicture]) -> Iterator[Row]:
         """The rows of the pictures, in the order in which their tasks end. After a stop, the running tasks end.
 
-        Raises: SchedulerLost; ServiceError; what `pictures` raises.
+        Raises: _SchedulerLost; ServiceError; what `pictures` raises.
         """
         while True:
             while not self._stop.is_set() and self._has_room and (pending := next(pictures, None)) is not None:
@@ -254,7 +254,7 @@ class Submitter:
         task: Any = describe if describes else process
         self.in_flight[key] = pending
         with _connection_errors():
-            future = self._client.submit(task, self._spec, pending, key=key, retries=RETRIES, pure=False, **options)
+            future = self._client.submit(task, self._spec, pending, key=key, retries=_RETRIES, pure=False, **options)
             self._running.add(future)
 
     def _result(self, future: Future[Any], pending: PendingPicture) -> Row | PendingPicture:
@@ -293,7 +293,7 @@ def _connection_errors() -> Iterator[None]:
     try:
         yield
     except (CommClosedError, CancelledError, TimeoutError) as error:
-        raise SchedulerLost from error
+        raise _SchedulerLost from error
 
 
 # ---- the arguments SOURCE and TARGET: the path of a folder, or the URL of an object store ----

@@ -27,21 +27,21 @@ from imgproc_local.system.files import fsync_folder, open_own_file, path_inside,
 
 log = logging.getLogger(__name__)
 
-READ_BYTES = 8 * 1024 * 1024
+_READ_BYTES = 8 * 1024 * 1024
 """The bytes of one read, and of one request for a part of an object."""
-UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
+_UNFINISHED_FOLDER = f"{STATE_FOLDER}/parts-of-files"
 """The folder of results that are being written. A worker that is killed leaves such files behind."""
-S3_OPTIONS: dict[str, Any] = {
+_S3_OPTIONS: dict[str, Any] = {
     "use_listings_cache": False,
     # s3fs makes 5 calls, so a store that always throttles gets 10 requests
     "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 2}},
 }
 UPLOAD_PART_BYTES = 16 * 1024 * 1024
 """The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
-ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
+_ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
 """The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
-MODIFIED_FIELDS = ("LastModified", "last_modified", "mtime")
-CONTENT_TYPES = {
+_MODIFIED_FIELDS = ("LastModified", "last_modified", "mtime")
+_CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
 }
@@ -112,7 +112,7 @@ class Store(ABC):
         """
         digest = hashlib.sha256()
         with self.open(key) as source, file.open("wb") as target:
-            while chunk := source.read(READ_BYTES):
+            while chunk := source.read(_READ_BYTES):
                 digest.update(chunk)
                 target.write(chunk)
         return digest.hexdigest()
@@ -186,11 +186,11 @@ class LocalStore(Store):
     @contextmanager
     def _copied(self, file: Path) -> Iterator[Path]:
         """A copy of `file` in the hidden folder. It is deleted unless the block renames it."""
-        copy = path_inside(self._root, f"{UNFINISHED_FOLDER}/{secrets.token_hex(8)}")
+        copy = path_inside(self._root, f"{_UNFINISHED_FOLDER}/{secrets.token_hex(8)}")
         copy.parent.mkdir(parents=True, exist_ok=True)
         try:
             with file.open("rb") as content, copy.open("xb") as output:
-                while chunk := content.read(READ_BYTES):
+                while chunk := content.read(_READ_BYTES):
                     output.write(chunk)
                 output.flush()
                 os.fsync(output.fileno())
@@ -227,7 +227,7 @@ class ObjectStore(Store):
 
         self._is_s3 = url.partition("://")[0] in ("s3", "s3a")
         with _os_errors():
-            self._fs, root = fsspec.url_to_fs(url, **S3_OPTIONS if self._is_s3 else {})
+            self._fs, root = fsspec.url_to_fs(url, **_S3_OPTIONS if self._is_s3 else {})
         self._root = root.rstrip("/")
 
     def objects(self, exclude: str | None = None) -> Iterator[SourceObject]:
@@ -255,7 +255,7 @@ class ObjectStore(Store):
     def open(self, key: str) -> Iterator[IO[bytes]]:
         with (
             _os_errors(),
-            self._fs.open(self._path(key), "rb", block_size=READ_BYTES, cache_type="none") as file,
+            self._fs.open(self._path(key), "rb", block_size=_READ_BYTES, cache_type="none") as file,
         ):
             yield file
 
@@ -290,7 +290,7 @@ class ObjectStore(Store):
     def _upload_options(self, key: str) -> dict[str, Any]:
         if not self._is_s3:
             return {}
-        content_type = CONTENT_TYPES.get(PurePosixPath(key).suffix.lower(), "application/octet-stream")
+        content_type = _CONTENT_TYPES.get(PurePosixPath(key).suffix.lower(), "application/octet-stream")
         return {"chunksize": UPLOAD_PART_BYTES, "ContentType": content_type}
 
 
@@ -307,9 +307,9 @@ def _os_errors() -> Iterator[None]:
 
 def _version(details: dict[str, Any]) -> str:
     """The ETag of an object, or a hash of its content; without one, its size and modification time."""
-    if tag := next(filter(None, map(details.get, ETAG_FIELDS)), None):
+    if tag := next(filter(None, map(details.get, _ETAG_FIELDS)), None):
         return str(tag).strip('"')
-    modified = next(filter(None, map(details.get, MODIFIED_FIELDS)), "")
+    modified = next(filter(None, map(details.get, _MODIFIED_FIELDS)), "")
     return f"{details.get('size')}-{modified}"
 
 

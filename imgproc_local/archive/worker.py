@@ -24,7 +24,7 @@ from imgproc_local.domain.plan import STAGES
 from imgproc_local.engine.direct import StageResult
 from imgproc_local.vision.models.store import NO_MODEL
 
-SHARED_SETTINGS = (
+_SHARED_SETTINGS = (
     "quality_target",
     "effort",
     "keep_location",
@@ -37,7 +37,7 @@ SHARED_SETTINGS = (
 
 
 class RunSpec(Struct, frozen=True):
-    """What all tasks of a run have in common. `settings` are the values of `SHARED_SETTINGS`.
+    """What all tasks of a run have in common. `settings` are the values of `_SHARED_SETTINGS`.
 
     `model` is the identity of the vision model (`model_identity`), "" if the texts are made without one. A worker with
     another model refuses to describe. `program_version` is that of the client; a worker of another version refuses
@@ -53,8 +53,8 @@ class RunSpec(Struct, frozen=True):
 
 
 def shared_settings(config: Config) -> dict[str, Any]:
-    """The values of `SHARED_SETTINGS`, in a form that Dask can send."""
-    values: dict[str, Any] = msgspec.to_builtins({name: getattr(config, name) for name in SHARED_SETTINGS})
+    """The values of `_SHARED_SETTINGS`, in a form that Dask can send."""
+    values: dict[str, Any] = msgspec.to_builtins({name: getattr(config, name) for name in _SHARED_SETTINGS})
     return values
 
 

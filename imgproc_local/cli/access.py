@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-MAX_GRANT = 1_000_000_000_000
+_MAX_GRANT = 1_000_000_000_000
 """Far below SQLite's largest integer, so that no realistic number of grants overflows a balance."""
 
 
@@ -64,7 +64,7 @@ def keys() -> None:
 @account_option("Create the key for this account, and the account if it does not exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with id, name and key.")
 @with_config
-def create_key(config: Config, name: str, rate_limit: int | None, account: str, as_json: bool) -> None:
+def _create_key(config: Config, name: str, rate_limit: int | None, account: str, as_json: bool) -> None:
     """Create a key and show it. It can't be shown again."""
     key, secret = in_store(config, lambda store: store.keys.create(name, account, rate_limit), create=True)
     _log_act(config, "key.create", key=key.id, account=key.account_id)
@@ -79,7 +79,7 @@ def create_key(config: Config, name: str, rate_limit: int | None, account: str, 
 @click.option("--all", "every", is_flag=True, help="Also list revoked keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of all keys, also the revoked ones.")
 @with_config
-def list_keys(config: Config, every: bool, as_json: bool) -> None:
+def _list_keys(config: Config, every: bool, as_json: bool) -> None:
     """List the keys, oldest first. They are not shown themselves: only their hashes are stored."""
     stored = in_store(config, lambda store: store.keys.all())
     if as_json:
@@ -107,7 +107,7 @@ def _print_keys(listed: Sequence[ApiKey], default_limit: int) -> None:
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @with_config
-def revoke_key(config: Config, key_id: str) -> None:
+def _revoke_key(config: Config, key_id: str) -> None:
     """Revoke the key with this ID, at once. `keys list` shows the IDs."""
     in_store(config, lambda store: store.keys.revoke(key_id))
     _log_act(config, "key.revoke", key=key_id.lower())
@@ -126,7 +126,7 @@ def credits_() -> None:
 @account_option("Show the balance of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @with_config
-def show_balance(config: Config, account: str, as_json: bool) -> None:
+def _show_balance(config: Config, account: str, as_json: bool) -> None:
     """Show the balance of an account."""
 
     async def balance(store: Store) -> int:
@@ -136,7 +136,7 @@ def show_balance(config: Config, account: str, as_json: bool) -> None:
 
 
 @credits_.command("grant")
-@click.argument("amount", metavar="N", type=click.IntRange(1, MAX_GRANT))
+@click.argument("amount", metavar="N", type=click.IntRange(1, _MAX_GRANT))
 @account_option("Grant the credits to this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object with account and balance.")
 @with_config
@@ -177,7 +177,7 @@ def sessions() -> None:
 @sessions.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_config
-def list_sessions(config: Config, as_json: bool) -> None:
+def _list_sessions(config: Config, as_json: bool) -> None:
     """List the browsers that are signed in, oldest first."""
     stored = in_store(config, lambda store: store.sessions.all())
     if as_json:
@@ -197,7 +197,7 @@ def list_sessions(config: Config, as_json: bool) -> None:
 @click.argument("session_id", metavar="ID", required=False)
 @click.option("--all", "every", is_flag=True, help="Revoke every session and every unused sign-in link.")
 @with_config
-def revoke_session(config: Config, session_id: str | None, every: bool) -> None:
+def _revoke_session(config: Config, session_id: str | None, every: bool) -> None:
     """Sign out the browser with this ID, at once. `sessions list` shows the IDs."""
     if (session_id is None) != every:
         raise click.UsageError("Expected the ID of one session, or --all.")

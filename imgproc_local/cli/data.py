@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.storage.jobs import Removable
 
-UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
+_UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
 
 
 @click.command("backup")
@@ -93,7 +93,7 @@ def _age(_ctx: click.Context, _parameter: click.Parameter, value: str) -> timede
     match = re.fullmatch(r"([0-9]{1,5})([dwy])", value)
     if match is None:
         raise click.BadParameter(f"expected days, weeks or years such as 90d, 12w or 2y; received {value!r}.")
-    return int(match[1]) * UNITS[match[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 @click.command("prune")

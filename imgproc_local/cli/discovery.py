@@ -26,12 +26,12 @@ from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
 log = logging.getLogger(__name__)
 
 OWN_RESULT = "It is a result of an earlier run."
-EDITED_RESULT = "It is at the path of a result that was edited. Rename it if it is an original."
-ARCHIVE_TARGET = "has the results of `archive`."
-DATA_FOLDER = "It is a data folder of this program: the pictures that it has stored there are left out."
+_EDITED_RESULT = "It is at the path of a result that was edited. Rename it if it is an original."
+_ARCHIVE_TARGET = "has the results of `archive`."
+_DATA_FOLDER = "It is a data folder of this program: the pictures that it has stored there are left out."
 
 
-class RejectedFile(Struct, frozen=True):
+class _RejectedFile(Struct, frozen=True):
     """A file or folder that is not processed, and why."""
 
     path: Path
@@ -60,8 +60,8 @@ class Discovery(Struct, frozen=True):
     """
 
     pictures: list[Picture]
-    skipped: list[RejectedFile]
-    failed: list[RejectedFile]
+    skipped: list[_RejectedFile]
+    failed: list[_RejectedFile]
 
 
 def read_manifest(folder: Path) -> dict[str, Record]:
@@ -73,7 +73,7 @@ def read_manifest(folder: Path) -> dict[str, Record]:
     return {record.source: record for record in records if record is not None}
 
 
-class OwnResults:
+class _OwnResults:
     """The files that earlier runs wrote, according to the manifests that were added."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class OwnResults:
         if real_path in self._paths:
             return OWN_RESULT
         if real_path in self._edited:
-            return EDITED_RESULT
+            return _EDITED_RESULT
         hashes = self._hashes_by_size.get(size_bytes)
         if not hashes:
             return None
@@ -138,7 +138,7 @@ class Finder:
         self._excluded = {folder.resolve() for folder in (out, *exclude)}
         self._flat = flat
         self._many_folders = sum(is_folder(argument) for argument in arguments) > 1
-        self.own_results = OwnResults()
+        self.own_results = _OwnResults()
         self.own_results.add_folder(out)
 
     def find(self) -> Discovery:
@@ -164,10 +164,10 @@ class Finder:
 
         def report(error: OSError) -> None:
             problem = f"The folder can't be opened: {error.strerror}."
-            discovery.failed.append(RejectedFile(Path(error.filename), problem))
+            discovery.failed.append(_RejectedFile(Path(error.filename), problem))
 
         if (target := archive_target_above(folder)) is not None:
-            discovery.skipped.append(RejectedFile(folder, f"{printable(path_text(target))} {ARCHIVE_TARGET}"))
+            discovery.skipped.append(_RejectedFile(folder, f"{printable(path_text(target))} {_ARCHIVE_TARGET}"))
             return
         for above in folder.resolve().parents:  # it may be a folder inside an output folder
             if (above / MANIFEST_FILE).is_file():
@@ -176,11 +176,11 @@ class Finder:
         for parent, folders, files in os.walk(folder, onerror=report):
             if STATE_FOLDER in folders:
                 folders.clear()
-                discovery.skipped.append(RejectedFile(Path(parent), f"It {ARCHIVE_TARGET}"))
+                discovery.skipped.append(_RejectedFile(Path(parent), f"It {_ARCHIVE_TARGET}"))
                 continue
             if DATABASE_FILE in files and STORE_FOLDERS[0] in folders:
                 folders[:] = [name for name in folders if name not in (*STORE_FOLDERS, WORK_FOLDER)]
-                discovery.skipped.append(RejectedFile(Path(parent), DATA_FOLDER))
+                discovery.skipped.append(_RejectedFile(Path(parent), _DATA_FOLDER))
             folders[:] = sorted(
                 name
                 for name in folders
@@ -197,16 +197,16 @@ class Finder:
         try:
             status = file.stat()
             if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
-                rejected.append(RejectedFile(file, "It is neither a file nor a folder."))
+                rejected.append(_RejectedFile(file, "It is neither a file nor a folder."))
             elif (of_earlier_run := self.own_results.reason(real, status.st_size)) is not None:
-                discovery.skipped.append(RejectedFile(file, of_earlier_run))
+                discovery.skipped.append(_RejectedFile(file, of_earlier_run))
             else:
                 detect(head_of(file), self._accepted)
                 folder = subfolder or PurePosixPath()
                 discovery.pictures.append(Picture(file, folder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
-            discovery.failed.append(RejectedFile(file, "No such file or folder."))
+            discovery.failed.append(_RejectedFile(file, "No such file or folder."))
         except OSError as error:
-            discovery.failed.append(RejectedFile(file, f"It can't be read: {error.strerror}."))
+            discovery.failed.append(_RejectedFile(file, f"It can't be read: {error.strerror}."))
         except (UnsupportedImage, StageFailed) as error:
-            rejected.append(RejectedFile(file, error.message))
+            rejected.append(_RejectedFile(file, error.message))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
     from imgproc_local.storage.inspection import Inspection, Problem
 
-State = Literal["ok", "warning", "problem"]
+_State = Literal["ok", "warning", "problem"]
 
-MAX_SHOWN = 5
+_MAX_SHOWN = 5
 """The most problems of one area that are printed; `verify --json` lists all that were found."""
 _ADVICE = {
     "database": "Stop the server, move the data folder away, and restore a backup (`imgproc-local restore FILE`)."
@@ -54,7 +54,7 @@ class Check(Struct, frozen=True):
     """
 
     name: str
-    state: State
+    state: _State
     detail: str
     advice: str | None = None
 
@@ -339,12 +339,12 @@ def _inspected(result: Inspection, files_are: str) -> Iterator[Check]:
     for area, advice in _ADVICE.items():
         problems = [problem for problem in result.problems if problem.area == area]
         if problems:
-            state: State = "warning" if area == "foreign" else "problem"
+            state: _State = "warning" if area == "foreign" else "problem"
             yield Check(area, state, _shown(problems), problems[0].advice or advice)
         elif area == "database" or (result.is_complete and area in intact):
             yield Check(area, "ok", intact[area])
 
 
 def _shown(problems: Sequence[Problem]) -> str:
-    more = len(problems) - MAX_SHOWN
-    return "; ".join(one.detail for one in problems[:MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")
+    more = len(problems) - _MAX_SHOWN
+    return "; ".join(one.detail for one in problems[:_MAX_SHOWN]) + (f"; and {more:,} more" if more > 0 else "")

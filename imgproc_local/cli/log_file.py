@@ -23,15 +23,15 @@ from imgproc_local.system import audit
 from imgproc_local.system.audit import request_id
 from imgproc_local.system.files import open_own_file
 
-FOLDER, LOG_FILE, AUDIT_FILE = "logs", "imgproc.log", "audit.log"
-MAX_BYTES = 1_000_000
-AUDIT_MAX_BYTES = 10_000_000
+FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
+_MAX_BYTES = 1_000_000
+_AUDIT_MAX_BYTES = 10_000_000
 """With the rotated files, enough for about 250,000 requests."""
 OLDER_FILES = 4
-NO_ROTATION = 0
+_NO_ROTATION = 0
 """The value of `max_bytes` that disables rotation. Source: Python's documentation of `RotatingFileHandler`."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-AUDIT_FORMAT = "%(asctime)s %(message)s"
+_AUDIT_FORMAT = "%(asctime)s %(message)s"
 
 WINDOW_S = 60.0
 MAX_RECORDS, MAX_TRACEBACKS = 30, 5
@@ -51,7 +51,7 @@ def without_secrets(text: str) -> str:
     return _TOKEN.sub(r"\1…", _KEY.sub("imgp_…", text))
 
 
-def log_to_console() -> None:
+def _log_to_console() -> None:
     """Log to standard error, unless the root logger already has a handler. Silence the `info` messages of libraries."""
     root = logging.getLogger()
     if not root.handlers:
@@ -64,12 +64,12 @@ def log_to_console() -> None:
         logging.getLogger(verbose).setLevel(logging.WARNING)
 
 
-def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
+def log_to_file(data_dir: Path, max_bytes: int = _MAX_BYTES) -> None:
     """Log to the console and to the log file.
 
     Only the process that holds the lock of the data folder may call this, because the file is rotated.
     """
-    log_to_console()  # first, because it adds no handler once the root logger has the file's
+    _log_to_console()  # first, because it adds no handler once the root logger has the file's
     if handler := _opened(data_dir, max_bytes, LOG_FILE):
         handler.addFilter(FloodLimit())
         logging.getLogger().addHandler(handler)
@@ -78,7 +78,7 @@ def log_to_file(data_dir: Path, max_bytes: int = MAX_BYTES) -> None:
 
 def audit_to_file(data_dir: Path) -> None:
     """Write the audit log to its file. The caller holds the lock of the data folder, as for `log_to_file`."""
-    if handler := _opened(data_dir, AUDIT_MAX_BYTES, AUDIT_FILE):
+    if handler := _opened(data_dir, _AUDIT_MAX_BYTES, _AUDIT_FILE):
         audit.log.addHandler(handler)
 
 
@@ -88,7 +88,7 @@ def open_audit_log(data_dir: Path) -> Iterator[None]:
 
     If the file can't be opened, the lines of the block are not stored.
     """
-    handler = _opened(data_dir, NO_ROTATION, AUDIT_FILE) or logging.NullHandler()
+    handler = _opened(data_dir, _NO_ROTATION, _AUDIT_FILE) or logging.NullHandler()
     audit.log.addHandler(handler)
     try:
         yield
@@ -105,7 +105,7 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
     """
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handler = _open_log(data_dir, NO_ROTATION, LOG_FILE)
+        handler = _open_log(data_dir, _NO_ROTATION, LOG_FILE)
     except OSError:
         return None
     handler.handle(lifecycle.makeRecord(lifecycle.name, logging.ERROR, "", 0, "not started: %s", (reason,), None))
@@ -138,7 +138,7 @@ def _open_log(data_dir: Path, max_bytes: int, name: str) -> logging.Handler:
     path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
-    handler.setFormatter(_WithoutSecrets(FORMAT) if name == LOG_FILE else _Utc(AUDIT_FORMAT))
+    handler.setFormatter(_WithoutSecrets(FORMAT) if name == LOG_FILE else _Utc(_AUDIT_FORMAT))
     return handler
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.model import VisionModel
 
 
-NO_MODEL_IN_USE = "No model is in use: pictures are described from metadata."
+_NO_MODEL_IN_USE = "No model is in use: pictures are described from metadata."
 
 
 class _ModelPath(click.Path):
@@ -57,7 +57,7 @@ def command() -> None:
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @with_config
-def list_models(config: Config, as_json: bool) -> None:
+def _list_models(config: Config, as_json: bool) -> None:
     """List the installed models, those to pull, and those in Ollama, LM Studio and llama-server on this machine.
 
     Exit code: 0, or 1 if the models folder can't be read, as when its drive is not connected.
@@ -95,7 +95,7 @@ def list_models(config: Config, as_json: bool) -> None:
                 click.echo(f"\n{row.name}: {row.problem}")
         click.echo(f"\nModels folder: {config.models_folder}")
         if problem is None and not any(row.in_use for row in rows):
-            click.echo(NO_MODEL_IN_USE)
+            click.echo(_NO_MODEL_IN_USE)
     if problem is not None:
         click.echo(f"Installed models are not listed: {problem}", err=True)
         click.get_current_context().exit(EXIT_PROBLEM)
@@ -206,7 +206,7 @@ def use(config: Config, name: str) -> None:
     if (other := loopback_model(name)) is not None and (problem := model_list(config).problem_of(other)) is not None:
         raise ModelUnusable(problem)
     model_store(config).select(name)
-    click.echo(NO_MODEL_IN_USE if name == NO_MODEL else f"{name} is in use.")
+    click.echo(_NO_MODEL_IN_USE if name == NO_MODEL else f"{name} is in use.")
     if other is not None and other.program == "lmstudio":
         click.echo(
             "With LM Link, LM Studio may run a model on another machine and send pictures there; `lms link disable`"

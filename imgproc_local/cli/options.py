@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
 
 
-MAX_NAME_CHARS = 255
+_MAX_NAME_CHARS = 255
 """Characters of the name of a key, an account or a project."""
 DATA_DIR_HELP = "Store the database and the files in this folder (IMGPROC_DATA_DIR)."
 
@@ -40,15 +40,15 @@ def with_config(function: Callable[..., Any]) -> Callable[..., Any]:
 def checked_name(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     """A click callback: the name without surrounding whitespace; None if the option is not given.
 
-    Raises: click.BadParameter unless the name has 1 to `MAX_NAME_CHARS` printable characters.
+    Raises: click.BadParameter unless the name has 1 to `_MAX_NAME_CHARS` printable characters.
     """
     if value is None:
         return None
     text = value.strip()
     if not text:
         raise click.BadParameter("expected a name, received empty text.")
-    if len(text) > MAX_NAME_CHARS:
-        raise click.BadParameter(f"expected at most {MAX_NAME_CHARS} characters, received {len(text)}.")
+    if len(text) > _MAX_NAME_CHARS:
+        raise click.BadParameter(f"expected at most {_MAX_NAME_CHARS} characters, received {len(text)}.")
     if not text.isprintable():
         raise click.BadParameter(f"expected printable characters, received {text!r}.")
     return text

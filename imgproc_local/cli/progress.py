@@ -13,7 +13,7 @@ from typing import IO
 
 import click
 
-REDRAW_S = 0.1
+_REDRAW_S = 0.1
 """On a terminal, the shortest time between two updates."""
 REPORT_S = 15.0
 """The same where the output is not a terminal and each update is a new line."""
@@ -103,7 +103,7 @@ class RunProgress:
         now_s = time.monotonic()
         if now_s < self._next_update_s and not (is_last and self.line):
             return
-        self._next_update_s = now_s + (REDRAW_S if self.line else REPORT_S)
+        self._next_update_s = now_s + (_REDRAW_S if self.line else REPORT_S)
         if self.line is not None:
             self.line.draw(text)
         else:

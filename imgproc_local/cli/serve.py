@@ -54,7 +54,7 @@ SHUTDOWN_S = 5
 """How long an orderly stop waits for requests in flight."""
 STARTING_S = 10.0
 """How long a server that has locked the data folder may take until it publishes its address."""
-BROWSER_TIMEOUT_S = 10.0
+_BROWSER_TIMEOUT_S = 10.0
 """How long a command waits for the thread of `_open_in_browser` before it ends."""
 _LINK_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>imgproc-local</title>
@@ -173,7 +173,7 @@ def _show_running(config: Config, running: Owner, flags: dict[str, object], open
     click.echo(f"imgproc-local is already running: it serves {running.address}/api/v1  (process {running.pid})")
     if open_browser:
         try:
-            open_link(config.data_dir, page_link(config, running.address)).join(BROWSER_TIMEOUT_S)
+            open_link(config.data_dir, page_link(config, running.address)).join(_BROWSER_TIMEOUT_S)
         except (StorageFailed, OSError) as error:
             click.echo(f"Its page could not be opened ({error}).", err=True)
 
@@ -232,7 +232,7 @@ def _report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> N
         page.write_text(_NOT_STARTED_PAGE.format(reason=reason, log=log), encoding="utf-8", errors="replace")
     except OSError:
         return
-    _open_in_browser(page.as_uri()).join(BROWSER_TIMEOUT_S)
+    _open_in_browser(page.as_uri()).join(_BROWSER_TIMEOUT_S)
 
 
 # ---- the address ----

@@ -19,7 +19,7 @@ from imgproc_local.domain.errors import StorageFailed
 if TYPE_CHECKING:
     from imgproc_local.config import Config, Loaded
 
-LOG_LINES = 200
+_LOG_LINES = 200
 """Lines of the log that a report has."""
 _PICTURE_NAME = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
 
@@ -31,7 +31,7 @@ def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
         changed = [setting for setting in loaded.shown() if setting.source != "default"]
         lines += ["", "Settings changed from their defaults:"]
         lines += [f"{setting.name} = {printable(str(setting.value))}  ({setting.source})" for setting in changed]
-        lines += ["", f"The last {LOG_LINES} lines of the log:", *_log(loaded.config)]
+        lines += ["", f"The last {_LOG_LINES} lines of the log:", *_log(loaded.config)]
     text = "\n".join(lines)
     closing = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
     if loaded is not None and loaded.config.compression_key:
@@ -74,7 +74,7 @@ def private_names(loaded: Loaded | None) -> Iterator[tuple[str, str]]:
 
 def _log(config: Config) -> Iterator[str]:
     try:
-        yield from map(printable, last_lines(config.data_dir, LOG_LINES))
+        yield from map(printable, last_lines(config.data_dir, _LOG_LINES))
     except OSError as error:
         yield f"The log can't be read ({error.strerror})."
 

@@ -20,7 +20,6 @@ import pytest
 from imgproc_local.cli.serve import require_protection
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.storage import accounts
 from imgproc_local.system.folder_lock import FolderLock
 from tests.cli.conftest import Program, use_link
 from tests.faults.server_process import command_line, make_key, serving

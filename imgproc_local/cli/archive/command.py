@@ -87,7 +87,7 @@ def command(
                 arguments,
                 request,
                 config,
-                lambda counts: progress.update(progress_text(counts, time.monotonic() - began_s)),
+                lambda counts: progress.update(_progress_text(counts, time.monotonic() - began_s)),
                 stop,
                 report_page,
             )
@@ -127,7 +127,7 @@ def _print_result(counts: Counts, target: str) -> None:
         click.echo(printable(f"The results, report.html, alt.csv and archive.parquet are in {target}."))
 
 
-def progress_text(counts: Counts, elapsed_s: float) -> str:
+def _progress_text(counts: Counts, elapsed_s: float) -> str:
     """What a run has done after `elapsed_s`, the most important first, because a terminal cuts the end."""
     parts = [f"{counts.processed:,} {'picture' if counts.processed == 1 else 'pictures'} processed"]
     if counts.processed and elapsed_s > 0:

@@ -22,14 +22,14 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import TextSource
 
-FAILURES = {
+_FAILURES = {
     "picture": "because of the picture itself",
     "source": "because it could not be read",
     "target": "because a result could not be written",
     "worker": "because every worker ended",
 }
 """What follows a number of failed pictures, by `FailureKind`."""
-ORIGINS = {
+_ORIGINS = {
     TextSource.VISION: "Vision model",
     TextSource.EMBEDDED: "Text in the file",
     TextSource.FACTS: "Words in the file",
@@ -56,8 +56,8 @@ def report_page(summary: Summary, model: str, is_complete: bool) -> bytes:
         model=model,
         is_complete=is_complete,
         written_at=f"{datetime.now(UTC):%Y-%m-%d at %H:%M} UTC",
-        failures=FAILURES,
-        origins=[origin for origin in ORIGINS if any(found is origin for _, found in summary.texts)],
+        failures=_FAILURES,
+        origins=[origin for origin in _ORIGINS if any(found is origin for _, found in summary.texts)],
         version=imgproc_local.__version__,
     )
     return page.encode("utf-8", "backslashreplace")
@@ -77,6 +77,6 @@ _FILTERS: dict[str, Any] = {
     "format_name": lambda image_format: FORMATS[image_format].name,
     "language_name": lambda code: LANGUAGES[code].name if code in LANGUAGES else code,
     "number": lambda number: f"{number:,}",
-    "origin": ORIGINS.__getitem__,
+    "origin": _ORIGINS.__getitem__,
     "size": size_text,
 }

@@ -17,7 +17,7 @@ from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.result import Translation
 from imgproc_local.system.files import write_atomically
 
-MAX_SKIPPED_LISTED = 20
+_MAX_SKIPPED_LISTED = 20
 """The most skipped files that are listed for people. The JSON lists all of them."""
 
 Errors = Sequence[tuple[str | None, str]]
@@ -175,10 +175,10 @@ def print_problems(outcomes: Sequence[Outcome], discovery: Discovery) -> None:
         _print_problem("Failed", one.path, one.reason)
     results = sum(one.reason == OWN_RESULT for one in discovery.skipped)
     listed = [one for one in discovery.skipped if one.reason != OWN_RESULT or results == 1]
-    for one in listed[:MAX_SKIPPED_LISTED]:
+    for one in listed[:_MAX_SKIPPED_LISTED]:
         _print_problem("Skipped", one.path, one.reason)
-    if len(listed) > MAX_SKIPPED_LISTED:
-        click.echo(f"Skipped: {len(listed) - MAX_SKIPPED_LISTED} more; --json lists them all.", err=True)
+    if len(listed) > _MAX_SKIPPED_LISTED:
+        click.echo(f"Skipped: {len(listed) - _MAX_SKIPPED_LISTED} more; --json lists them all.", err=True)
     if results > 1:
         click.echo(f"Skipped: {results:,} results of earlier runs; --json lists them.", err=True)
 

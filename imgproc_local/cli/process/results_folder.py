@@ -54,7 +54,7 @@ from imgproc_local.system.files import (
 log = logging.getLogger(__name__)
 
 LOCK_FILE = ".imgproc-local.lock"
-LOCK_WAIT_S = 1.0
+_LOCK_WAIT_S = 1.0
 PART_PREFIX, PART_SUFFIX = ".imgproc-local-", ".part"
 """The beginning and the end of the names of temporary files and folders."""
 _FILES = ""
@@ -131,7 +131,7 @@ class ResultsFolder:
         path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
             self._lock: IO[bytes] = opened.enter_context(open_own_file(path / LOCK_FILE, "ab"))
-            if not lock_within(self._lock, LOCK_WAIT_S):
+            if not lock_within(self._lock, _LOCK_WAIT_S):
                 raise Refused(
                     f"Another `imgproc-local process` is writing to {printable(path_text(path))}. Wait for it, or"
                     " choose another folder with --out."

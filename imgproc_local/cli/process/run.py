@@ -53,19 +53,19 @@ from imgproc_local.system.files import is_disk_full
 
 log = logging.getLogger(__name__)
 
-PICTURES_BESIDE = 2
+_PICTURES_BESIDE = 2
 """How many more pictures than threads of the codecs are in progress, so that these have work while one picture is
 described, and one is read or written."""
-MAX_UNNAMED = 512
+_MAX_UNNAMED = 512
 """How many pictures may be in progress, or wait for the name of an earlier one. It bounds the files without a name in
 the output folder."""
-POLL_S = 0.1
+_POLL_S = 0.1
 """How soon Ctrl+C is noticed."""
-STOP_GRACE_S = 5.0
+_STOP_GRACE_S = 5.0
 """How long to wait for stages that were cancelled."""
-SETTLED_S = 2.0
+_SETTLED_S = 2.0
 """A watched file that has not changed for this time is complete. It is also the shortest pause between two searches."""
-INTERRUPTED = "Interrupted."
+_INTERRUPTED = "Interrupted."
 
 
 class Run:
@@ -118,7 +118,7 @@ class Run:
                 f"The output folder {printable(path_text(self._out))} can't be written ({error.strerror})."
                 " Choose another folder with --out."
             ) from error
-        with closing(folder), open_batch(self._config, folder) as batch:
+        with closing(folder), _open_batch(self._config, folder) as batch:
             try:
                 if self._watches:
                     self._watch(batch)
@@ -129,7 +129,7 @@ class Run:
             finally:
                 self.has_unstopped_threads = batch.cancel()
         if self.stop_reason is None and batch.is_interrupted and self.is_unfinished:
-            self.stop_reason = INTERRUPTED
+            self.stop_reason = _INTERRUPTED
 
     def _process_once(self, batch: Batch) -> None:
         pending, unchanged = self._divide(batch.folder.records)
@@ -169,7 +169,7 @@ class Run:
             self.outcomes = list(outcomes.values())
             failed.update(each for each in ready if each.path in outcomes and not outcomes[each.path].done)
             # a search of many files takes at most a tenth of the time
-            batch.pause(max(SETTLED_S, 10 * scan_s))
+            batch.pause(max(_SETTLED_S, 10 * scan_s))
 
     @property
     def is_unfinished(self) -> bool:
@@ -181,7 +181,7 @@ class Run:
         if not self.discovery.pictures and not self._watches:
             return EXIT_REFUSED
         if self.stop_reason is not None:
-            return EXIT_INTERRUPTED if self.stop_reason == INTERRUPTED else EXIT_PROBLEM
+            return EXIT_INTERRUPTED if self.stop_reason == _INTERRUPTED else EXIT_PROBLEM
         return 0 if all(outcome.done for outcome in self.outcomes) and not self.discovery.failed else EXIT_PROBLEM
 
 
@@ -200,7 +200,7 @@ class _Finished(Struct, frozen=True):
 
 
 class Batch:
-    """Processes pictures into `folder`; `open_batch` makes one."""
+    """Processes pictures into `folder`; `_open_batch` makes one."""
 
     def __init__(self, config: Config, folder: ResultsFolder, direct: DirectStages, temporary: Path, at_once: int):
         """`temporary` is for files of stages; `at_once` is how many pictures may be in progress."""
@@ -231,12 +231,12 @@ class Batch:
         remaining = iter(pictures)
         while True:
             running = [future for future in self._waiting if not future.done()]
-            while len(running) < self._at_once and len(self._waiting) < MAX_UNNAMED and not self.is_interrupted:
+            while len(running) < self._at_once and len(self._waiting) < _MAX_UNNAMED and not self.is_interrupted:
                 if (picture := next(remaining, None)) is None:
                     break
                 running.append(self._threads.submit(self._processed, picture))
                 self._waiting.append(running[-1])
-            wait(running, POLL_S, FIRST_COMPLETED)
+            wait(running, _POLL_S, FIRST_COMPLETED)
             while self._waiting and self._waiting[0].done():
                 on_outcome(self._outcome(self._waiting.popleft().result()))
             if not running:
@@ -246,13 +246,13 @@ class Batch:
         """Return after `duration_s`, or soon after Ctrl+C."""
         end_s = time.monotonic() + duration_s
         while not self.is_interrupted and (left_s := end_s - time.monotonic()) > 0:
-            time.sleep(min(POLL_S, left_s))
+            time.sleep(min(_POLL_S, left_s))
 
     def cancel(self) -> bool:
-        """Cancel what runs and what waits. Returns whether a thread did not stop within `STOP_GRACE_S`."""
+        """Cancel what runs and what waits. Returns whether a thread did not stop within `_STOP_GRACE_S`."""
         self._direct.cancelled.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
-        return bool(wait(self._waiting, STOP_GRACE_S).not_done)
+        return bool(wait(self._waiting, _STOP_GRACE_S).not_done)
 
     # ---- one picture, on a thread of its own ----
 
@@ -325,7 +325,7 @@ class Batch:
 
 
 @contextmanager
-def open_batch(config: Config, folder: ResultsFolder) -> Iterator[Batch]:
+def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[Batch]:
     """A batch with worker processes of its own, which end with the block. Inside it, Ctrl+C stops the batch.
 
     Raises: SettingInvalid.
@@ -338,7 +338,7 @@ def open_batch(config: Config, folder: ResultsFolder) -> Iterator[Batch]:
         TemporaryDirectory(PART_SUFFIX, PART_PREFIX, out, ignore_cleanup_errors=True) as temporary,
         open_stages(config, Path(temporary), at_once=at_once, service=service) as direct,
     ):
-        batch = Batch(config, folder, direct, Path(temporary), at_once + PICTURES_BESIDE)
+        batch = Batch(config, folder, direct, Path(temporary), at_once + _PICTURES_BESIDE)
         message = "Finishing the pictures in progress. Press Ctrl+C again to stop at once."
         with batch.progress.shown(), interruptible(batch.stop, message):
             yield batch
