@@ -49,13 +49,12 @@ _SizeKey = tuple[str, Format, Format]
 class Summary(Struct):
     """What the report says about all pictures of an archive, collected row by row in bounded memory.
 
-    `outcomes` and `failures` count pictures by `Outcome` and `FailureKind`, and `texts` counts texts by language and
-    source. `files` counts results by `_SizeKey`, `before_bytes` the bytes of their originals, and `after_bytes` their
-    own. `failed` and `without_text` are the first `MAX_LISTED` pictures.
+    `outcomes` counts pictures by `Outcome`, and `texts` counts texts by language and source. `files` counts results by
+    `_SizeKey`, `before_bytes` the bytes of their originals, and `after_bytes` their own. `failed` and `without_text`
+    are the first `MAX_LISTED` pictures.
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
     texts: Counter[tuple[str, TextSource]] = field(default_factory=Counter)
     files: Counter[_SizeKey] = field(default_factory=Counter)
     before_bytes: Counter[_SizeKey] = field(default_factory=Counter)
@@ -74,7 +73,6 @@ class Summary(Struct):
                 self.before_bytes[key] += row.size_bytes
                 self.after_bytes[key] += result.size_bytes
         if row.outcome == "failed":
-            self.failures[row.failure] += 1
             self.failed += [row][: MAX_LISTED - len(self.failed)]
         if row.needs_text:
             self.needing_text += 1

@@ -20,7 +20,7 @@ from imgproc_local.system.files import is_disk_full
 COMMANDS = {
     "serve": "serve:command",
     "process": "process:command",
-    "archive": "archive.command:command",
+    "archive": "archive:command",
     "sign-in": "access:sign_in",
     "sessions": "access:sessions",
     "keys": "access:keys",

@@ -35,7 +35,7 @@ MODULES_OF_ARCHIVES = (
     b"fsspec.spec",
     b"pyarrow.parquet",
     b"tornado.ioloop",
-    b"imgproc_local.cli.archive.command",
+    b"imgproc_local.cli.archive",
 )
 
 objects = script("build/objects.py")
@@ -110,7 +110,7 @@ def test_it_contains_nothing_of_what_only_archives_need(tmp_path: Path) -> None:
     # the names of modules are not compressed
     contents = [path.read_bytes() for path in one_folder().rglob("*") if path.is_file() and not path.is_symlink()]
     found = {name for name in MODULES_OF_ARCHIVES for content in contents if name in content}
-    assert found == {b"imgproc_local.cli.archive.command"}
+    assert found == {b"imgproc_local.cli.archive"}
     refused = subprocess.run(
         [program(), "archive", tmp_path, tmp_path / "target", "--data-dir", tmp_path / "data"],
         capture_output=True,

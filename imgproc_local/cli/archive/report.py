@@ -22,13 +22,6 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import TextSource
 
-_FAILURES = {
-    "picture": "because of the picture itself",
-    "source": "because it could not be read",
-    "target": "because a result could not be written",
-    "worker": "because every worker ended",
-}
-"""What follows a number of failed pictures, by `FailureKind`."""
 _ORIGINS = {
     TextSource.VISION: "Vision model",
     TextSource.EMBEDDED: "Text in the file",
@@ -56,7 +49,6 @@ def report_page(summary: Summary, model: str, is_complete: bool) -> bytes:
         model=model,
         is_complete=is_complete,
         written_at=f"{datetime.now(UTC):%Y-%m-%d at %H:%M} UTC",
-        failures=_FAILURES,
         origins=[origin for origin in _ORIGINS if any(found is origin for _, found in summary.texts)],
         version=imgproc_local.__version__,
     )

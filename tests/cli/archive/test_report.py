@@ -101,7 +101,6 @@ def test_totals_and_sizes_are_those_of_the_rows() -> None:
         "Not pictures, skipped 1",
         "Optimized, JPEG 1 3.9 kB 2.9 kB −25 %",
         "Converted, PNG → WebP 1 5.9 kB 1.0 kB −83 %",
-        "1 failed because it could not be read.",
         "The run used no vision model.",
         "English 3",
     ):
