@@ -46,7 +46,7 @@ from imgproc_local.vision.describer import Describer
 if TYPE_CHECKING:
     from imgproc_local.remote import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
-    from imgproc_local.vision.loopback import ModelServer
+    from imgproc_local.vision.llm.loopback import ModelServer
     from imgproc_local.vision.management.listing import ModelList, ModelStatus
     from imgproc_local.vision.management.tasks import ModelTasks
     from imgproc_local.vision.models.model import AnyModel, VisionModel
@@ -184,7 +184,7 @@ def load_model(config: Config, model: AnyModel, check_stop: CheckStop, *, retry_
     from imgproc_local.vision.models.model import LoopbackModel
 
     if isinstance(model, LoopbackModel):
-        from imgproc_local.vision.loopback import LoadedLoopbackModel
+        from imgproc_local.vision.llm.loopback import LoadedLoopbackModel
 
         # the rest of the stage's time is for decoding the picture and, if the model fails, for describing from facts
         timeout_s = config.stage_timeout_s * 0.8
@@ -219,7 +219,7 @@ def model_server(config: Config, program: str) -> ModelServer:
 
     Raises: ModelUnusable, in air-gapped mode.
     """
-    from imgproc_local.vision.loopback import PROGRAMS, ModelServer, parse_address
+    from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer, parse_address
 
     if config.air_gapped:
         raise ModelUnusable(NO_LOOPBACK_MODELS)

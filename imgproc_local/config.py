@@ -22,7 +22,7 @@ from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, Prices, TargetName
 from imgproc_local.remote import check_url
 from imgproc_local.system.files import encodable_text
-from imgproc_local.vision.loopback import parse_address
+from imgproc_local.vision.llm.loopback import parse_address
 from imgproc_local.vision.models.model import loopback_model
 
 ENV_PREFIX = "IMGPROC_"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.vision.loopback import PROGRAMS
+from imgproc_local.vision.llm.loopback import PROGRAMS
 from tests.support.chromium import CHROMIUM
 from tests.support.model_servers import ModelServerDouble, model_server
 from tests.support.service import API_KEY, BASE_URL, GatedDescriber, Running, RunningProgram, Service, running

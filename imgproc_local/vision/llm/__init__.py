@@ -1,1 +1,1 @@
-"""Descriptions by a vision language model that llama.cpp runs on this machine."""
+"""Descriptions by a vision language model, which llama.cpp or another program runs on this machine."""

@@ -16,7 +16,7 @@ from imgproc_local.domain.errors import ModelUnusable, how_to_install
 from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
-from imgproc_local.vision.loopback import PROGRAMS, ModelServer
+from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
 from imgproc_local.vision.models.catalogue import Manifest, read_catalogue
 from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, loopback_model
 from imgproc_local.vision.models.store import NO_MODEL, PARTIAL_FOLDER, ModelStore

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from imgproc_local.vision.loopback import PROGRAMS
+from imgproc_local.vision.llm.loopback import PROGRAMS
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, sends

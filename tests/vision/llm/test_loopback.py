@@ -19,10 +19,10 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid, StageCancelled
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.vision import loopback as server_module
 from imgproc_local.vision.describer import Describer, Hints
 from imgproc_local.vision.facts.describer import FactsDescriber
-from imgproc_local.vision.loopback import PROGRAMS, is_cloud_model, parse_address
+from imgproc_local.vision.llm import loopback as server_module
+from imgproc_local.vision.llm.loopback import PROGRAMS, is_cloud_model, parse_address
 from tests.support.model_servers import (
     BLIND,
     ERRORS,

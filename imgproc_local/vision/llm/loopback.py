@@ -1,7 +1,8 @@
 """Vision models in other programs on this machine: Ollama, LM Studio and llama-server.
 
-All have OpenAI's chat interface. Ollama's own is used instead of its copy of it, because only that can turn thinking
-off and set the size of the context. All three constrain the answer to a JSON schema.
+What is known of the three programs is in one file. All have OpenAI's chat interface. Ollama's own is used instead of
+its copy of it, because only that can turn thinking off and set the size of the context. All three constrain the answer
+to a JSON schema.
 
 Pictures are sent to addresses of the loopback interface only: no name is looked up, redirects are not followed, and the
 proxies of the environment are not used, so that a request reaches nothing but the address that was checked. What a
