@@ -46,11 +46,11 @@ from imgproc_local.vision.describer import Describer
 if TYPE_CHECKING:
     from imgproc_local.remote import Tinify
     from imgproc_local.vision.llm.describer import LoadedModel
+    from imgproc_local.vision.llm.listing import ModelList, ModelStatus
     from imgproc_local.vision.llm.loopback import ModelServer
-    from imgproc_local.vision.management.listing import ModelList, ModelStatus
-    from imgproc_local.vision.management.tasks import ModelTasks
     from imgproc_local.vision.models.model import AnyModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
+    from imgproc_local.vision.models.tasks import ModelTasks
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def text_reader(config: Config, folder: Path) -> TextReader | None:
 
     `folder` is for its process, which can't write elsewhere.
     """
-    from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
+    from imgproc_local.vision.models.networks import installed_folder, runtime_is_installed
 
     if not runtime_is_installed():
         return None
@@ -201,7 +201,7 @@ def model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
 
     `unload_model` frees the memory of the model in use before another one is tested, because both may not fit.
     """
-    from imgproc_local.vision.management.tasks import ModelTasks
+    from imgproc_local.vision.models.tasks import ModelTasks
 
     def test(model: VisionModel, check_stop: CheckStop) -> None:
         from imgproc_local.vision.llm.selftest import llama_is_installed, passed_self_test, require_self_test
@@ -229,7 +229,7 @@ def model_server(config: Config, program: str) -> ModelServer:
 
 def model_list(config: Config) -> ModelList:
     """The models of this machine; in air-gapped mode no other program is asked."""
-    from imgproc_local.vision.management.listing import ModelList
+    from imgproc_local.vision.llm.listing import ModelList
 
     return ModelList(model_store(config), config.model, partial(model_server, config))
 

@@ -169,7 +169,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
             max_bytes = tools.config.max_upload_bytes
             if picture.size_bytes > max_bytes:
                 with tools.source.open(picture.key) as file:
-                    max_bytes = max_local_bytes(file.read(_HEAD_BYTES), max_bytes)
+                    max_bytes = max_local_bytes(file.read(HEAD_BYTES), max_bytes)
             if picture.size_bytes > max_bytes:
                 message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
                 raise _Failed("failed", "picture", message)

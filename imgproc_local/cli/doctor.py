@@ -249,7 +249,7 @@ def _describer(config: Config) -> Check:
 def _text_reading(config: Config) -> Check:
     """Whether the libraries and the networks that read text in pictures are installed; a frozen program has none."""
     from imgproc_local.domain.errors import how_to_install
-    from imgproc_local.vision.ocr.model_files import SCRIPTS, installed_folder, runtime_is_installed
+    from imgproc_local.vision.models.networks import SCRIPTS, installed_folder, runtime_is_installed
 
     if _is_frozen():
         return Check("text", "ok", "text in pictures is not read: this program does not include it")

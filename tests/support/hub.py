@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from imgproc_local.vision.management import listing
-from imgproc_local.vision.models import catalogue, install
-from imgproc_local.vision.models.catalogue import Manifest, ModelFile
+from imgproc_local.vision.llm import listing
+from imgproc_local.vision.models import install, model
+from imgproc_local.vision.models.model import Manifest, ModelFile
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "someone/Some-Model-GGUF"
@@ -37,8 +37,8 @@ def entry_of(text: bytes, mmproj: bytes, **fields: Any) -> Manifest:
 
 def offer(monkeypatch: pytest.MonkeyPatch, **entries: Manifest) -> None:
     """Add `entries` to the catalogue, by name."""
-    known = catalogue.read_catalogue() | {name: replace(entry, name=name) for name, entry in entries.items()}
-    for module in (catalogue, install, listing):
+    known = model.read_catalogue() | {name: replace(entry, name=name) for name, entry in entries.items()}
+    for module in (model, install, listing):
         monkeypatch.setattr(module, "read_catalogue", lambda: known)
 
 

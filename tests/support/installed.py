@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from imgproc_local.vision.models.catalogue import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest
-from imgproc_local.vision.models.install import ImportOptions, import_model
-from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.install import ImportOptions, import_
+from imgproc_local.vision.models.model import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, VisionModel
 from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
 from tests.support.gguf_files import write_pair
 
@@ -25,7 +24,9 @@ def import_files(models: ModelStore, *sources: Path, **options: object) -> Manif
 
     `options` are those of ImportOptions.
     """
-    return import_model(models, sources, ImportOptions(**options), skip_self_test, ignore_progress)  # type: ignore[arg-type]
+    manifest = import_(models, sources, ImportOptions(**options), skip_self_test, ignore_progress)  # type: ignore[arg-type]
+    assert manifest is not None
+    return manifest
 
 
 def install(models: ModelStore, name: str = "a", seed: int = 0) -> Manifest:

@@ -15,8 +15,8 @@ from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.engine import analyze
 from imgproc_local.engine.analyze import TextReader
+from imgproc_local.vision.models.networks import installed_folder, runtime_is_installed
 from imgproc_local.vision.ocr import reading
-from imgproc_local.vision.ocr.model_files import installed_folder, runtime_is_installed
 from tests.support import ocr_double, pictures
 from tests.support.service import running
 

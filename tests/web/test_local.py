@@ -11,7 +11,7 @@ import pytest
 
 from imgproc_local.api import requests, uploads
 from imgproc_local.config import Config
-from imgproc_local.vision.management.listing import ModelList
+from imgproc_local.vision.llm.listing import ModelList
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
 from tests.support.installed import install

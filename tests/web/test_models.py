@@ -16,9 +16,8 @@ import pytest
 
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
-from imgproc_local.vision.llm import selftest
-from imgproc_local.vision.management import listing
-from imgproc_local.vision.management.listing import ModelList, ModelRow
+from imgproc_local.vision.llm import listing, selftest
+from imgproc_local.vision.llm.listing import ModelList, ModelRow
 from imgproc_local.vision.models.store import ModelStore
 from tests.support import pictures
 from tests.support.gguf_files import projector, text_model
@@ -63,7 +62,7 @@ def page(service: Running, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Iterato
     monkeypatch.setenv("HF_ENDPOINT", hub.url)
     monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
     monkeypatch.setattr(selftest, "require_self_test", passes)
-    monkeypatch.setattr("imgproc_local.vision.models.download.RETRY_PAUSE_S", 0)
+    monkeypatch.setattr("imgproc_local.vision.models.download.time.sleep", lambda _: None)
     service.services.models.failures.clear()
     hub.cut_after.clear()
     hub.requests.clear()

@@ -31,8 +31,8 @@ from imgproc_local.system import air_gap, sandbox
 from imgproc_local.system.files import read_own_json
 from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests, program
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
-from imgproc_local.vision.models.files import write_json
 from imgproc_local.vision.models.model import VisionModel
+from imgproc_local.vision.models.store import write_json
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ import httpx
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder, open_own_file
-from imgproc_local.vision.models.catalogue import MANIFEST_FILE, Manifest, ModelFile
-from imgproc_local.vision.models.files import (
+from imgproc_local.vision.models.model import MANIFEST_FILE, Manifest, ModelFile
+from imgproc_local.vision.models.store import (
     Progress,
     hash_file,
     require_free_space,
@@ -27,12 +27,7 @@ from imgproc_local.vision.models.files import (
     write_json,
 )
 
-DEFAULT_ENDPOINT = "https://huggingface.co"
-TIMEOUT_S = 30.0
-"""For a connection, and for each chunk."""
-RETRY_PAUSE_S = 1.0
-"""The pause before a download goes on whose connection broke."""
-ADVICE = (
+_ADVICE = (
     "Try again to resume the download. Without a network, run `models pull NAME --to DIR` on a connected machine and"
     " `models import DIR` here."
 )
@@ -43,7 +38,7 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
 
     Raises: ModelUnusable, if one can't be downloaded or is another file than expected; StorageFailed.
     """
-    endpoint = (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
+    endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     if not endpoint.startswith(("https://", "http://")):
         raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https:// or http://, received {endpoint!r}.")
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
@@ -77,64 +72,47 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
 
 
 def new_client() -> httpx.Client:
-    return httpx.Client(timeout=TIMEOUT_S, follow_redirects=True, headers={"Accept-Encoding": "identity"})
+    return httpx.Client(timeout=30.0, follow_redirects=True, headers={"Accept-Encoding": "identity"})
 
 
 def downloaded_bytes(path: Path) -> int:
-    """How much of a file is there: the bytes of `path`, or of its unfinished download."""
-    for each in (path, _part(path)):
-        try:
-            return each.stat().st_size
-        except OSError:
-            continue
-    return 0
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(f"{path.name}.part")
+    """How much of a file is there."""
+    return path.stat().st_size if path.is_file() else 0
 
 
 def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress: Progress) -> None:
-    """Download `file` to `path`, in a folder that exists. While it is unfinished, its name has the suffix ".part".
+    """Download `file` to `path`, in a folder that exists. What is there already is resumed, and verified at the end.
 
     Raises: ModelUnusable, if it is another file than expected; StorageFailed; httpx.HTTPError.
     """
-    part = _part(path)
-    with translate_disk_errors(path.parent):
-        if path.exists():
-            path.rename(part)  # verified again: another version of the catalogue may have named another file
-        if downloaded_bytes(path) > file.size_bytes:
-            part.unlink()
     while (done := downloaded_bytes(path)) < file.size_bytes:
         try:
-            _append(client, url, file, part, done, progress)
+            _append(client, url, file, path, done, progress)
         except httpx.TransportError:
             if downloaded_bytes(path) <= done:  # not tried again if it got no further: without ranges it begins at 0
                 raise
         if downloaded_bytes(path) <= done:
-            raise ModelUnusable(f"{host(url)} sent fewer bytes of {file.file} than that file has. {ADVICE}")
+            raise ModelUnusable(f"{host(url)} sent fewer bytes of {file.file} than that file has. {_ADVICE}")
         if downloaded_bytes(path) < file.size_bytes:
-            time.sleep(RETRY_PAUSE_S)
-    actual = hash_file(part, f"verifying {file.file}", progress)
-    with translate_disk_errors(path.parent):
-        if actual == file.sha256:
-            part.rename(path)
-            return
-        part.unlink()
-    raise ModelUnusable(
-        f"{file.file} is not the expected file, or was corrupted during the download: expected the SHA-256"
-        f" {file.sha256}, received {actual}. Nothing was installed; pull it again."
-    )
+            time.sleep(1.0)  # before a download goes on whose connection broke
+    actual = hash_file(path, f"verifying {file.file}", progress)
+    if actual != file.sha256:
+        with translate_disk_errors(path.parent):
+            path.unlink()
+        raise ModelUnusable(
+            f"{file.file} is not the expected file, or was corrupted during the download: expected the SHA-256"
+            f" {file.sha256}, received {actual}. Nothing was installed; pull it again."
+        )
 
 
-def _append(client: httpx.Client, url: str, file: ModelFile, part: Path, done: int, progress: Progress) -> None:
+def _append(client: httpx.Client, url: str, file: ModelFile, path: Path, done: int, progress: Progress) -> None:
     """Append the missing bytes, or write all of them if the server can't send a part."""
     headers = {"Range": f"bytes={done}-"} if done else {}
-    with translate_disk_errors(part.parent), client.stream("GET", url, headers=headers) as response:
+    with translate_disk_errors(path.parent), client.stream("GET", url, headers=headers) as response:
         response.raise_for_status()
         is_part = response.status_code == httpx.codes.PARTIAL_CONTENT
         done = done if is_part else 0
-        with open_own_file(part, "ab" if is_part else "wb", buffering=0) as out:
+        with open_own_file(path, "ab" if is_part else "wb", buffering=0) as out:
             for chunk in response.iter_raw():  # as it arrives, so that little is lost if the connection breaks
                 done += len(chunk)
                 if done > file.size_bytes:
@@ -151,10 +129,10 @@ def translate_http_errors(url: str, advice: Mapping[int, str] | None = None) -> 
         yield
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
-        raise ModelUnusable(f"{host(url)} answered with {status}. {(advice or {}).get(status, ADVICE)}") from error
+        raise ModelUnusable(f"{host(url)} answered with {status}. {(advice or {}).get(status, _ADVICE)}") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         reason = str(error) or type(error).__name__
-        raise ModelUnusable(f"{host(url)} can't be reached, or the connection broke ({reason}). {ADVICE}") from error
+        raise ModelUnusable(f"{host(url)} can't be reached, or the connection broke ({reason}). {_ADVICE}") from error
 
 
 def host(url: str) -> str:

@@ -1,4 +1,5 @@
-"""Installs models: downloads or copies their files, checks them, tests the model, and renames its folder into place.
+"""Installs vision models, and the networks of `ocr`: downloads or copies their files, checks them, tests the model, and
+renames its folder into place.
 
 The checks are: whether there is a text model and a vision encoder; their SHA-256 sums, if the user, a manifest or the
 catalogue states them; and last the self-test, whether they belong together and the model works on this machine. A file
@@ -19,28 +20,32 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import read_own_json
-from imgproc_local.vision.models.catalogue import (
+from imgproc_local.vision.models import networks
+from imgproc_local.vision.models.model import (
     MANIFEST_FILE,
     MMPROJ_FILE,
     TEXT_MODEL_FILE,
+    ChatFormat,
     Manifest,
     ModelFile,
+    VisionModel,
     read_catalogue,
     require_name,
 )
-from imgproc_local.vision.models.files import (
-    CHUNK_BYTES,
+from imgproc_local.vision.models.store import (
+    OCR,
+    ModelStore,
     Progress,
     require_free_space,
     translate_disk_errors,
+    verify_files,
     write_json,
 )
-from imgproc_local.vision.models.model import ChatFormat, VisionModel
-from imgproc_local.vision.models.store import ModelStore
 
-MAX_HEAD_BYTES = 65_536
-"""How much of a GGUF file is read to find its architecture."""
-PROJECTOR_ARCHITECTURE = b"clip"
+AIR_GAPPED = (
+    "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
+    " copy DIR to this machine, and run `imgproc-local models import DIR` there."
+)
 
 SelfTest = Callable[[VisionModel], None]
 """A function that tests a model on this machine and stores the result beside the model's files.
@@ -66,11 +71,15 @@ def catalogue_entry(name: str) -> Manifest:
     return catalogue[name]
 
 
-def pull_model(models: ModelStore, name: str, self_test: SelfTest, progress: Progress) -> Manifest:
-    """Download a model of the catalogue and install it. What was downloaded stays for the next attempt if this fails.
+def pull(models: ModelStore, name: str, self_test: SelfTest, progress: Progress) -> Manifest | None:
+    """Download, test and install a model of the catalogue, or `ocr`, whose manifest is None. What was downloaded stays
+    for the next attempt if this fails.
 
-    Raises: as `import_model`; also if the hub can't be reached or rejects the request.
+    Raises: as `import_`; also if the server can't be reached or rejects the request.
     """
+    if name == OCR:
+        networks.pull(models, progress)
+        return None
     from imgproc_local.vision.models.download import download_model
 
     entry = catalogue_entry(name)
@@ -83,32 +92,39 @@ def pull_model(models: ModelStore, name: str, self_test: SelfTest, progress: Pro
 
 
 def pull_to(folder: Path, name: str, progress: Progress) -> None:
-    """Download a model into `folder`, so that `import_model` can install it from there on another machine.
+    """Download into `folder`, so that `import_` can install it from there on another machine.
 
-    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as
-    `pull_model`.
+    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as `pull`.
     """
+    if name == OCR:
+        networks.pull_to(folder, progress)
+        return
     from imgproc_local.vision.models.download import download_model
 
     entry = catalogue_entry(name)
-    own = [MANIFEST_FILE, *entry.files(), *(f"{file}.part" for file in entry.files())]
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        foreign = [path.name for path in folder.iterdir() if path.name not in own and not path.name.startswith(".")]
-    if foreign:
-        raise ModelUnusable(f"{folder} is not empty: it contains {foreign[0]}. Name a new or empty folder.")
+        files = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    if foreign := set(files) - {MANIFEST_FILE, *entry.files()}:
+        raise ModelUnusable(f"{folder} is not empty: it contains {min(foreign)}. Name a new or empty folder.")
     download_model(entry, folder, progress)
 
 
-def import_model(
+def import_(
     models: ModelStore, sources: Sequence[Path], options: ImportOptions, self_test: SelfTest, progress: Progress
-) -> Manifest:
-    """Install the model in `sources`: two GGUF files, or a folder with them. Returns its manifest.
+) -> Manifest | None:
+    """Install the model in `sources`: two GGUF files, or a folder with them; or `ocr` from its wheel. Returns the
+    manifest of the model, None for `ocr`.
 
     Raises:
         ModelUnusable: the sources are not one complete model, a SHA-256 differs, or the model does not work.
         StorageFailed, DataFolderBusy: the models folder can't be written, or another command holds its lock.
     """
+    if (wheel := networks.wheel_in(sources)) is not None:
+        if options != ImportOptions():
+            raise ModelUnusable(f"The name and the SHA-256 of {OCR} are fixed: leave out all options.")
+        networks.import_wheel(models, wheel, progress)
+        return None
     if options.name is not None:
         require_name(options.name)
         models.require_not_installed(options.name)
@@ -127,6 +143,12 @@ def import_model(
             write_json(staged / MANIFEST_FILE, manifest)
         _test_and_publish(models, staged, manifest, self_test)
     return manifest
+
+
+def verify(models: ModelStore, name: str, progress: Progress) -> None:
+    """Check that the installed files have their SHA-256 sums. Raises: ModelUnusable."""
+    files = networks.NETWORKS if name == OCR else models.manifest(name).files()
+    verify_files(models.folder / name, files, progress)
 
 
 def _files_of(source: Path) -> list[Path]:
@@ -157,7 +179,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:
         size_bytes = os.fstat(file.fileno()).st_size
         require_free_space(target.parent, size_bytes)
         with target.open("xb") as out:
-            while chunk := file.read(CHUNK_BYTES):
+            while chunk := file.read(1024 * 1024):
                 out.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
@@ -172,12 +194,9 @@ def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self
 
     Raises: ModelUnusable, StorageFailed.
     """
-    _identify_pair([staged / file for file in manifest.files()])
-    model = VisionModel(
-        manifest.name, staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE, manifest.chat, gpu_layers=models.gpu_layers
-    )
+    paths = (staged / TEXT_MODEL_FILE, staged / MMPROJ_FILE)
     try:
-        self_test(model)
+        self_test(VisionModel(manifest.name, *paths, manifest.chat, gpu_layers=models.gpu_layers))
     except ModelUnusable as error:
         # the user knows the files by their original names
         names = {name: file.file for name, file in manifest.files().items()}
@@ -212,14 +231,14 @@ def _is_vision_encoder(path: Path) -> bool:
     """
     try:
         with path.open("rb") as file:
-            head = file.read(MAX_HEAD_BYTES)
+            head = file.read(65_536)
     except OSError as error:
         raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
-    key = b"general.architecture"
-    length, value = head.find(key) + len(key) + 4, head.find(key) + len(key) + 12
-    if not head.startswith(b"GGUF") or key not in head or len(head) < value:
+    # the key, the type of its value, and the length of the value
+    architecture = re.search(rb"general\.architecture.{4}(.{8})", head, re.DOTALL)
+    if not head.startswith(b"GGUF") or architecture is None:
         raise ModelUnusable(f"{path.name} is not a GGUF file, or is damaged: it does not begin with an architecture.")
-    return head[value : value + int.from_bytes(head[length:value], "little")] == PROJECTOR_ARCHITECTURE
+    return head[architecture.end() :][: int.from_bytes(architecture[1], "little")] == b"clip"
 
 
 def _manifest(text: ModelFile, mmproj: ModelFile, supplied: Manifest | None, options: ImportOptions) -> Manifest:

@@ -2,7 +2,7 @@
 
     NAME/manifest.json, NAME/text.gguf, NAME/mmproj.gguf      a model
     NAME/selftest.json                                        its test result on this machine
-    ocr/                                                      the networks that read text (`vision/ocr/model_files.py`)
+    ocr/                                                      the networks that read text (`networks.py`)
     in-use.json                                               the name of the selected model
     .lock, .building-…, .removed-…                            the lock, staging folders, deletions
     .partial/NAME/                                            an unfinished download
@@ -14,38 +14,54 @@ replaced atomically, so any process can read at any time without the lock.
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable
-from imgproc_local.system.files import fsync_folder, lock_within, open_own_file, path_inside, read_own_json
-from imgproc_local.vision.models.catalogue import (
+from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
+from imgproc_local.system.files import (
+    fsync_folder,
+    is_disk_full,
+    lock_within,
+    open_own_file,
+    path_inside,
+    read_own_json,
+    write_atomically,
+)
+from imgproc_local.vision.models.model import (
     MANIFEST_FILE,
     MMPROJ_FILE,
-    NAME_PATTERN,
     TEXT_MODEL_FILE,
+    AnyModel,
     Manifest,
+    ModelFile,
+    VisionModel,
     is_name,
+    loopback_model,
 )
-from imgproc_local.vision.models.files import translate_disk_errors, write_json
-from imgproc_local.vision.models.model import AnyModel, VisionModel, loopback_model
 
 SELECTION_FILE, LOCK_FILE, PARTIAL_FOLDER = "in-use.json", ".lock", ".partial"
 NO_MODEL = "none"
 """The name that selects no model."""
+OCR = "ocr"
+"""The name of the networks that read text in pictures, and their folder."""
 LOCK_WAIT_S = 5.0
 """How long a command waits for the lock."""
-PARTIAL_TTL_S = 7 * 24 * 3600
-"""Age at which an unfinished download is deleted."""
-TEMPORARY_TTL_S = 3600
-"""Age at which a temporary file of a killed process is deleted; writing one takes milliseconds."""
+
+Progress = Callable[[str, int, int], None]
+"""A function that is called with the current step, the bytes processed so far, and their total.
+
+A step is a verb and the name of a file, such as "downloading model.gguf"."""
+
+_DISK_ADVICE = "Free space on it, or use a folder on another disk (the setting models_dir, or --to of `models pull`)."
 
 
 class _Selection(Struct, frozen=True):
@@ -141,7 +157,7 @@ class ModelStore:
 
     def remove(self, name: str) -> None:
         """Delete what is installed as `name`. Raises: ModelUnusable; DataFolderBusy; StorageFailed."""
-        if NAME_PATTERN.fullmatch(name) is None or not (self.folder / name).is_dir():
+        if not (is_name(name) or name == OCR) or not (self.folder / name).is_dir():
             self.manifest(name)  # raises that it is not installed
         self._require_own(name)
         with self.locked(), translate_disk_errors(self.folder):
@@ -216,13 +232,64 @@ class ModelStore:
         self.folder.mkdir(exist_ok=True)
 
     def _delete_leftovers(self) -> None:
-        """Delete the files and folders of killed processes, and downloads not resumed for `PARTIAL_TTL_S`."""
+        """Delete the folders of killed processes, and downloads that were not resumed for a week."""
         for folder in (*self.folder.glob(".building-*"), *self.folder.glob(".removed-*")):
             shutil.rmtree(folder)
-        downloads = self.folder.glob(f"{PARTIAL_FOLDER}/*/*")
-        temporary = (*self.folder.glob(".*.part"), *self.folder.glob("*/.*.part"))
-        for files, ttl_s in ((downloads, PARTIAL_TTL_S), (temporary, TEMPORARY_TTL_S)):
-            for file in files:
-                with contextlib.suppress(FileNotFoundError):  # another process has just renamed it
-                    if time.time() - file.stat().st_mtime > ttl_s:
-                        path_inside(self.folder, file.relative_to(self.folder)).unlink()
+        for file in self.folder.glob(f"{PARTIAL_FOLDER}/*/*"):
+            if time.time() - file.stat().st_mtime > 7 * 24 * 3600:
+                path_inside(self.folder, file.relative_to(self.folder)).unlink()
+
+
+# ---- files
+
+
+def write_json(path: Path, document: Any) -> None:
+    """Write `document` as JSON, replacing the file atomically. Raises: OSError."""
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def hash_file(path: Path, step: str, progress: Progress) -> str:
+    """The SHA-256 of the file in hexadecimal. `step` is passed to `progress`. Raises: ModelUnusable."""
+    digest = hashlib.sha256()
+    try:
+        size, done = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while chunk := file.read(1024 * 1024):
+                digest.update(chunk)
+                done += len(chunk)
+                progress(step, done, size)
+    except OSError as error:
+        raise ModelUnusable(f"{path.name} can't be read ({error.strerror}).") from error
+    return digest.hexdigest()
+
+
+def verify_files(folder: Path, files: Mapping[str, ModelFile], progress: Progress) -> None:
+    """Check that the files of an installation have their SHA-256 sums. Raises: ModelUnusable."""
+    for name, expected in files.items():
+        actual = hash_file(folder / name, f"verifying {name}", progress)
+        if actual != expected.sha256:
+            raise ModelUnusable(
+                f"{name} of {folder.name!r} has changed: expected the SHA-256 {expected.sha256}, found {actual}."
+                f" Run `models remove {folder.name}`, and install it again."
+            )
+
+
+@contextmanager
+def translate_disk_errors(folder: Path) -> Iterator[None]:
+    """Raises: StorageFailed, for any OSError inside the block."""
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise StorageFailed(f"The disk that holds {folder} is full. {_DISK_ADVICE}") from error
+        raise StorageFailed(f"The folder {folder} can't be used ({error.strerror}).") from error
+
+
+def require_free_space(folder: Path, needed_bytes: int) -> None:
+    """Raises: StorageFailed, if the disk of `folder` has less free space than `needed_bytes`; OSError."""
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes:
+        raise StorageFailed(
+            f"The disk that holds {folder} has {free / 1e6:,.0f} MB free, and {needed_bytes / 1e6:,.0f} MB are needed."
+            f" {_DISK_ADVICE}"
+        )

@@ -22,8 +22,8 @@ import numpy.typing as npt
 import onnxruntime
 from PIL import Image, ImageDraw
 
+from imgproc_local.vision.models.networks import DETECTOR_FILE, RECOGNISER_FILE
 from imgproc_local.vision.ocr.lines import ReadLine
-from imgproc_local.vision.ocr.model_files import DETECTOR_FILE, RECOGNISER_FILE
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.intp]

@@ -13,7 +13,7 @@ import pytest
 
 from imgproc_local.system import files
 from imgproc_local.vision.llm import selftest
-from imgproc_local.vision.models.catalogue import MANIFEST_FILE
+from imgproc_local.vision.models.model import MANIFEST_FILE
 from imgproc_local.vision.models.store import LOCK_FILE, PARTIAL_FOLDER, SELECTION_FILE, ModelStore
 from tests.cli.conftest import Program
 from tests.faults.server_process import make_key, serving

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.vision.models.catalogue import ModelFile
-from imgproc_local.vision.ocr import model_files
+from imgproc_local.vision.models import networks
+from imgproc_local.vision.models.model import ModelFile
 from tests.cli.conftest import Program
 
 
@@ -18,15 +18,15 @@ def installed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files with the sizes of the networks."""
     folder = program.data / "models" / "ocr"
     folder.mkdir(parents=True)
-    sizes = {name: ModelFile("", 10, "0" * 64) for name in model_files.NETWORKS}
-    monkeypatch.setattr(model_files, "NETWORKS", sizes)
+    sizes = {name: ModelFile("", 10, "0" * 64) for name in networks.NETWORKS}
+    monkeypatch.setattr(networks, "NETWORKS", sizes)
     for name in sizes:
         (folder / name).write_bytes(b"0123456789")
     (folder / "manifest.json").write_bytes(b"{}")
 
 
 def libraries(monkeypatch: pytest.MonkeyPatch, *, are_installed: bool) -> None:
-    monkeypatch.setattr(model_files, "runtime_is_installed", lambda: are_installed)
+    monkeypatch.setattr(networks, "runtime_is_installed", lambda: are_installed)
 
 
 def text_check(program: Program) -> dict[str, Any]:

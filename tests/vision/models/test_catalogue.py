@@ -10,8 +10,7 @@ import pytest
 from imgproc_local import config
 from imgproc_local.config import load
 from imgproc_local.domain.errors import ModelUnusable, SettingInvalid
-from imgproc_local.vision.models.catalogue import read_catalogue, require_name
-from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, loopback_model
+from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, loopback_model, read_catalogue, require_name
 
 
 @pytest.fixture(autouse=True)

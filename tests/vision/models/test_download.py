@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
-from imgproc_local.vision.models.install import pull_model, pull_to
+from imgproc_local.vision.models.install import pull as install_model
+from imgproc_local.vision.models.install import pull_to
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import gguf, projector
@@ -35,8 +36,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 def pull(models: ModelStore, progress: Any = ignore_progress) -> None:
     """Pull the model, and check that it is complete."""
-    manifest = pull_model(models, "a", skip_self_test, progress)
+    manifest = install_model(models, "a", skip_self_test, progress)
     model = models.model("a")
+    assert manifest is not None
     assert (model.text_path.read_bytes(), model.mmproj_path.read_bytes()) == (TEXT, MMPROJ)
     assert (manifest.origin, model.chat.image_tokens) == (f"{REPOSITORY}@{COMMIT}", 33)
     assert models.selected() == "a"
@@ -47,7 +49,7 @@ def pull(models: ModelStore, progress: Any = ignore_progress) -> None:
 def failure(models: ModelStore) -> str:
     """The message of a pull that fails and installs nothing."""
     with pytest.raises(ModelUnusable) as caught:
-        pull_model(models, "a", skip_self_test, ignore_progress)
+        install_model(models, "a", skip_self_test, ignore_progress)
     check_folder(models, [])
     return caught.value.message
 
@@ -182,7 +184,7 @@ def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_ag
         raise ModelUnusable("It does not work.")
 
     with pytest.raises(ModelUnusable, match="does not work"):
-        pull_model(models, "a", fail, ignore_progress)
+        install_model(models, "a", fail, ignore_progress)
     check_folder(models, [])
     hub.requests.clear()
     pull(models)

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StorageFailed
-from imgproc_local.vision.models.catalogue import Manifest, ModelFile
-from imgproc_local.vision.models.model import ChatFormat
+from imgproc_local.vision.models.model import ChatFormat, Manifest, ModelFile
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import projector, text_model, write_pair
 from tests.support.hub import entry_of, offer

@@ -1,6 +1,5 @@
-"""Installing, importing and testing what is in the models folder: vision models, and the networks of `ocr`.
-
-`ModelTasks` installs and tests on a thread of the service, one at a time. An installation that was cancelled or broken
+"""Installing and testing models on a thread of the service, one at a time.
+ An installation that was cancelled or broken
 off leaves what it has downloaded in the models folder; the next one of the same model resumes it, also after a restart.
 """
 
@@ -8,72 +7,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, ServiceError, ServiceStopping, StageCancelled
-from imgproc_local.vision.models.catalogue import Manifest
-from imgproc_local.vision.models.files import Progress, verify_files
-from imgproc_local.vision.models.install import ImportOptions, SelfTest, catalogue_entry, import_model, pull_model
-from imgproc_local.vision.models.install import pull_to as pull_model_to
+from imgproc_local.vision.models.install import catalogue_entry, pull
 from imgproc_local.vision.models.model import VisionModel
-from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.vision.ocr import model_files
+from imgproc_local.vision.models.store import OCR, ModelStore
 
 log = logging.getLogger(__name__)
 
-CLOSE_WAIT_S = 2.0
-"""How long `close` waits for the thread. It may run on while a connection does not respond, but it is a daemon and does
-not keep the process alive."""
-AIR_GAPPED = (
-    "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
-    " copy DIR to this machine, and run `imgproc-local models import DIR` there."
-)
-
-Kind = Literal["install", "test"]
-TestModel = Callable[[VisionModel, CheckStop], None]
+_Kind = Literal["install", "test"]
+_TestModel = Callable[[VisionModel, CheckStop], None]
 """Tests a model on this machine. Raises: ModelUnusable, if it does not work; what its second argument raises."""
-
-
-def pull(models: ModelStore, name: str, test: SelfTest, progress: Progress) -> Manifest | None:
-    """Download, test and install. The manifest is None for `ocr`. Raises: as `pull_model`."""
-    if name != model_files.NAME:
-        return pull_model(models, name, test, progress)
-    model_files.pull(models, progress)
-    return None
-
-
-def pull_to(folder: Path, name: str, progress: Progress) -> None:
-    """Download to `folder`, for an import on another machine. Raises: as `pull_model`."""
-    if name == model_files.NAME:
-        model_files.pull_to(folder, progress)
-    else:
-        pull_model_to(folder, name, progress)
-
-
-def import_(
-    models: ModelStore, sources: Sequence[Path], options: ImportOptions, test: SelfTest, progress: Progress
-) -> Manifest | None:
-    """Install from files on this machine. The manifest is None for `ocr`. Raises: as `import_model`."""
-    wheel = model_files.wheel_in(sources)
-    if wheel is None:
-        return import_model(models, sources, options, test, progress)
-    if options != ImportOptions():
-        raise ModelUnusable(f"The name and the SHA-256 of {model_files.NAME} are fixed: leave out all options.")
-    model_files.import_wheel(models, wheel, progress)
-    return None
-
-
-def verify(models: ModelStore, name: str, progress: Progress) -> None:
-    """Check that the installed files have their SHA-256 sums. Raises: ModelUnusable."""
-    if name == model_files.NAME:
-        model_files.verify(models, progress)
-    else:
-        verify_files(models.folder / name, models.manifest(name).files(), progress)
 
 
 class TaskProgress(Struct, frozen=True):
@@ -83,7 +32,7 @@ class TaskProgress(Struct, frozen=True):
     until the task has ended.
     """
 
-    kind: Kind
+    kind: _Kind
     name: str
     step: str = "starting"
     done_bytes: int = 0
@@ -99,7 +48,7 @@ class ModelTasks:
     that were started again or cancelled.
     """
 
-    def __init__(self, models: ModelStore, test: TestModel) -> None:
+    def __init__(self, models: ModelStore, test: _TestModel) -> None:
         self._models = models
         self._test = test
         self._lock = threading.Lock()
@@ -114,7 +63,7 @@ class ModelTasks:
 
         Raises: ModelUnusable, if it can't start, such as because another task runs; ServiceStopping, after `close`.
         """
-        if name != model_files.NAME:
+        if name != OCR:
             catalogue_entry(name)
         self._models.require_not_installed(name)
         self._start("install", name, lambda: pull(self._models, name, self._tests, self._report))
@@ -145,9 +94,10 @@ class ModelTasks:
             self._stop_requested.set()
             is_running = self.progress is not None
         if is_running:
-            self._thread.join(CLOSE_WAIT_S)
+            # it may run on while a connection does not respond, but a daemon does not keep the process alive
+            self._thread.join(2.0)
 
-    def _start(self, kind: Kind, name: str, work: Callable[[], object]) -> None:
+    def _start(self, kind: _Kind, name: str, work: Callable[[], object]) -> None:
         with self._lock:
             if self._closed:
                 raise ServiceStopping
@@ -162,7 +112,7 @@ class ModelTasks:
             self._thread = threading.Thread(target=self._run, args=(kind, name, work), name="model-task", daemon=True)
             self._thread.start()
 
-    def _run(self, kind: Kind, name: str, work: Callable[[], object]) -> None:
+    def _run(self, kind: _Kind, name: str, work: Callable[[], object]) -> None:
         try:
             work()
         except StageCancelled:

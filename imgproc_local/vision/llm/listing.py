@@ -17,27 +17,15 @@ from imgproc_local.system.memory import usable_memory_bytes
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
-from imgproc_local.vision.models.catalogue import Manifest, read_catalogue
-from imgproc_local.vision.models.model import LOOPBACK_PROGRAMS, LoopbackModel, loopback_model
-from imgproc_local.vision.models.store import NO_MODEL, PARTIAL_FOLDER, ModelStore
-from imgproc_local.vision.ocr import model_files
+from imgproc_local.vision.models import networks
+from imgproc_local.vision.models.model import LoopbackModel, Manifest, loopback_model, read_catalogue
+from imgproc_local.vision.models.store import NO_MODEL, OCR, PARTIAL_FOLDER, ModelStore
 
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
-SHARE_FOR_MODEL = 0.7
-"""The share of the memory that a model may need. The rest is for pictures in progress and other programs."""
-
 State = Literal[
-    "available",
-    "paused",
-    "failed",
-    "installing",
-    "testing",
-    "installed",
-    "untested",
-    "unusable",
-    "damaged",
-    "in-program",
-]
+    "available", "paused", "failed", "installing", "testing",
+    "installed", "untested", "unusable", "damaged", "in-program",
+]  # fmt: skip
 """The first four are not installed. "failed", "installing" and "testing" are those of a task on the page."""
 
 
@@ -134,15 +122,15 @@ class ModelList:
         best = next((row.name for row in rows if row.fits_memory and row.name in catalogue), None)
         if selftest.llama_is_installed():
             rows = [replace(row, recommended=row.name == best) for row in rows]
-        return rows + ([] if model_files.is_frozen() else [_text_reader(self._models)]), problem
+        return rows + ([] if networks.is_frozen() else [_text_reader(self._models)]), problem
 
     def offered(self) -> list[ModelRow]:
         """The models in Ollama, LM Studio and llama-server, except those that can't see pictures or run in the cloud.
 
         The programs are asked at the same time, for at most a few seconds. One that does not answer has no rows.
         """
-        with ThreadPoolExecutor(len(LOOPBACK_PROGRAMS)) as pool:
-            return [row for rows in pool.map(self._program_rows, LOOPBACK_PROGRAMS) for row in rows]
+        with ThreadPoolExecutor(len(PROGRAMS)) as pool:
+            return [row for rows in pool.map(self._program_rows, PROGRAMS) for row in rows]
 
     def in_programs(self, offered: Sequence[ModelRow]) -> list[ModelRow]:
         """The models `offered` by other programs, the one in use first, even if no program offers it."""
@@ -200,16 +188,16 @@ def _row(manifest: Manifest, state: State) -> ModelRow:
 
 def _text_reader(models: ModelStore) -> ModelRow:
     """The row of `ocr`, the networks that read text in pictures."""
-    is_installed = model_files.installed_folder(models.folder) is not None
+    is_installed = networks.installed_folder(models.folder) is not None
     return ModelRow(
-        name=model_files.NAME,
+        name=OCR,
         kind="text-reader",
         state="installed" if is_installed else "available",
-        problem=EXTRA_MISSING if is_installed and not model_files.runtime_is_installed() else None,
-        size_bytes=model_files.SIZE_BYTES,
-        memory_bytes=model_files.MEMORY_MB * 1_000_000,
-        licence=model_files.LICENCE,
-        languages=f"text: {model_files.SCRIPTS}",
+        problem=EXTRA_MISSING if is_installed and not networks.runtime_is_installed() else None,
+        size_bytes=networks.SIZE_BYTES,
+        memory_bytes=networks.MEMORY_MB * 1_000_000,
+        licence=networks.LICENCE,
+        languages=f"text: {networks.SCRIPTS}",
     )
 
 
@@ -219,11 +207,13 @@ def _in_program(model: LoopbackModel, size_bytes: int = 0) -> ModelRow:
 
 
 def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
-    """Whether a model fits this machine's memory; None if its need or the memory is unknown."""
-    return needed_bytes <= usable_bytes * SHARE_FOR_MODEL if needed_bytes and usable_bytes else None
+    """Whether a model fits into 70 % of the memory; None if its need or the memory is unknown. The rest is for pictures
+    in progress and other programs.
+    """
+    return needed_bytes <= usable_bytes * 0.7 if needed_bytes and usable_bytes else None
 
 
 def _partial_bytes(models: ModelStore, name: str) -> int:
     """The bytes that an unfinished installation has downloaded."""
     folder = models.folder / PARTIAL_FOLDER / name
-    return sum(file.stat().st_size for file in folder.glob("*.gguf*") if file.is_file())
+    return sum(file.stat().st_size for file in folder.glob("*.gguf") if file.is_file())

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.vision.management import tasks
-from imgproc_local.vision.models.catalogue import ModelFile
+from imgproc_local.vision.models import install, networks
 from imgproc_local.vision.models.install import ImportOptions
+from imgproc_local.vision.models.model import ModelFile
 from imgproc_local.vision.models.store import ModelStore
-from imgproc_local.vision.ocr import model_files
 from tests.support.hub import Hub, hub_with
 from tests.support.installed import ignore_progress, skip_self_test
 
-CONTENTS = {model_files.DETECTOR_FILE: b"detector" * 400, model_files.RECOGNISER_FILE: b"recogniser" * 900}
+CONTENTS = {networks.DETECTOR_FILE: b"detector" * 400, networks.RECOGNISER_FILE: b"recogniser" * 900}
 
 
 def file_of(name: str, content: bytes) -> ModelFile:
@@ -28,21 +27,21 @@ def file_of(name: str, content: bytes) -> ModelFile:
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A wheel with small files in place of the networks, which the module expects from now on."""
-    networks = {name: file_of(model_files.NETWORKS[name].file, content) for name, content in CONTENTS.items()}
+    small = {name: file_of(networks.NETWORKS[name].file, content) for name, content in CONTENTS.items()}
     path = tmp_path / "rapidocr-3.10.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in CONTENTS.items():
-            archive.writestr(networks[name].file, content)
-    monkeypatch.setattr(model_files, "NETWORKS", networks)
-    monkeypatch.setattr(model_files, "WHEEL", file_of(path.name, path.read_bytes()))
+            archive.writestr(small[name].file, content)
+    monkeypatch.setattr(networks, "NETWORKS", small)
+    monkeypatch.setattr(networks, "WHEEL", file_of(path.name, path.read_bytes()))
     return path
 
 
 @pytest.fixture
 def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A package index that offers the wheel."""
-    monkeypatch.setattr("imgproc_local.vision.models.download.RETRY_PAUSE_S", 0)
-    for variable in model_files.INDEX_VARIABLES:
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the pause before a retry
+    for variable in networks.INDEX_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     page = f'<a href="/store/{wheel.name}#sha256=00">{wheel.name}</a>'.encode()
     with hub_with({wheel.name: wheel.read_bytes()}, {"/simple/rapidocr/": page}) as server:
@@ -51,19 +50,19 @@ def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 def import_wheel(models: ModelStore, path: Path) -> None:
-    tasks.import_(models, [path], ImportOptions(), skip_self_test, ignore_progress)
+    install.import_(models, [path], ImportOptions(), skip_self_test, ignore_progress)
 
 
 def check_installed(models: ModelStore) -> None:
-    folder = model_files.installed_folder(models.folder)
+    folder = networks.installed_folder(models.folder)
     assert folder is not None
     assert {name: (folder / name).read_bytes() for name in CONTENTS} == CONTENTS
-    tasks.verify(models, model_files.NAME, ignore_progress)
+    install.verify(models, "ocr", ignore_progress)
     assert models.names() == [], "the networks are no vision model"
 
 
 def check_nothing_installed(models: ModelStore) -> None:
-    assert model_files.installed_folder(models.folder) is None
+    assert networks.installed_folder(models.folder) is None
     assert list(models.folder.glob(".building-*")) == []
 
 
@@ -74,23 +73,23 @@ def test_the_networks_are_imported_verified_and_removed(models: ModelStore, whee
     check_installed(models)
     with pytest.raises(ModelUnusable, match="installed already"):
         import_wheel(models, path)
-    (models.folder / "ocr" / model_files.DETECTOR_FILE).write_bytes(b"x" * len(CONTENTS[model_files.DETECTOR_FILE]))
+    (models.folder / "ocr" / networks.DETECTOR_FILE).write_bytes(b"x" * len(CONTENTS[networks.DETECTOR_FILE]))
     with pytest.raises(ModelUnusable, match="has changed"):
-        tasks.verify(models, model_files.NAME, ignore_progress)
-    models.remove(model_files.NAME)
+        install.verify(models, "ocr", ignore_progress)
+    models.remove("ocr")
     check_nothing_installed(models)
 
 
 def test_a_download_is_resumed_and_may_be_for_another_machine(models: ModelStore, index: Hub, tmp_path: Path) -> None:
     index.cut_after = [300, 0]
     with pytest.raises(ModelUnusable, match="again to resume"):
-        model_files.pull(models, ignore_progress)
+        networks.pull(models, ignore_progress)
     check_nothing_installed(models)
-    model_files.pull(models, ignore_progress)
+    networks.pull(models, ignore_progress)
     check_installed(models)
     assert index.ranges() == ["", "bytes=300-", "bytes=300-"]
-    models.remove(model_files.NAME)
-    model_files.pull_to(tmp_path / "usb", ignore_progress)
+    models.remove("ocr")
+    networks.pull_to(tmp_path / "usb", ignore_progress)
     import_wheel(models, tmp_path / "usb")
     check_installed(models)
 
@@ -110,6 +109,6 @@ def test_a_failing_index_installs_nothing(
     else:
         monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     with pytest.raises(ModelUnusable, match=problem) as raised:
-        model_files.pull(models, ignore_progress)
+        networks.pull(models, ignore_progress)
     assert "secret" not in raised.value.message
     check_nothing_installed(models)

@@ -25,23 +25,24 @@ from urllib.parse import urljoin, urlsplit
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder
-from imgproc_local.vision.models.catalogue import MANIFEST_FILE, ModelFile
-from imgproc_local.vision.models.files import Progress, translate_disk_errors, verify_files, write_json
-from imgproc_local.vision.models.store import ModelStore
+from imgproc_local.vision.models.model import MANIFEST_FILE, ModelFile
+from imgproc_local.vision.models.store import (
+    OCR,
+    ModelStore,
+    Progress,
+    translate_disk_errors,
+    verify_files,
+    write_json,
+)
 
 if TYPE_CHECKING:
     import httpx
 
-NAME = "ocr"
-"""The name of these files in the commands, and their folder in the models folder."""
 DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
 LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
 MEMORY_MB = 400
 """The memory that the process needs, as `models list` shows it."""
-DEFAULT_INDEX = "https://pypi.org/simple"
 INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-MAX_PAGE_BYTES = 10_000_000
-"""Limit for the page of a package on the index, which lists all its files."""
 
 NETWORKS = {
     DETECTOR_FILE: ModelFile(
@@ -76,7 +77,7 @@ def is_frozen() -> bool:
 
 def installed_folder(models_folder: Path) -> Path | None:
     """The folder of the networks; None if they are not installed or have other sizes."""
-    folder = models_folder / NAME
+    folder = models_folder / OCR
     try:
         sizes = {name: (folder / name).stat().st_size for name in NETWORKS}
     except OSError:
@@ -98,9 +99,9 @@ def pull(models: ModelStore, progress: Progress) -> None:
             "This program does not include the libraries that read text in pictures. They are installed with the extra"
             " ocr of the Python package imgproc-local."
         )
-    models.require_not_installed(NAME)
+    models.require_not_installed(OCR)
     with models.locked():
-        folder = models.partial(NAME)
+        folder = models.partial(OCR)
         pull_to(folder, progress)
         _install(models, folder / WHEEL.file, progress)
         with translate_disk_errors(folder):
@@ -113,7 +114,9 @@ def pull_to(folder: Path, progress: Progress) -> None:
 
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    index = next((os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), DEFAULT_INDEX).rstrip("/")
+    index = next(
+        (os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), "https://pypi.org/simple"
+    ).rstrip("/")
     with translate_http_errors(index), new_client() as client:
         url = _find_url(client, f"{index}/rapidocr/")
         fetch(client, url, WHEEL, folder / WHEEL.file, progress)
@@ -123,16 +126,9 @@ def _find_url(client: httpx.Client, page_url: str) -> str:
     """The URL of the wheel, from the package's page on the index."""
     from imgproc_local.vision.models.download import host
 
-    page = b""
-    with client.stream("GET", page_url, headers={"Accept": "text/html"}) as response:
-        response.raise_for_status()
-        for chunk in response.iter_bytes():
-            page += chunk
-            if len(page) > MAX_PAGE_BYTES:
-                raise ModelUnusable(f"{host(page_url)} is no package index: its page of rapidocr is too long.")
-        base = str(response.url)
-    for link in re.findall(r'href\s*=\s*["\']([^"\'<>]{1,4096})["\']', page.decode("utf-8", "replace")):
-        url = urljoin(base, html.unescape(link).partition("#")[0])
+    response = client.get(page_url, headers={"Accept": "text/html"}).raise_for_status()
+    for link in re.findall(r'href\s*=\s*["\']([^"\'<>]{1,4096})["\']', response.text):
+        url = urljoin(str(response.url), html.unescape(link).partition("#")[0])
         if urlsplit(url).path.rpartition("/")[2] == WHEEL.file and url.startswith(("https://", "http://")):
             return url
     raise ModelUnusable(f"{host(page_url)} does not offer {WHEEL.file}.")
@@ -140,14 +136,9 @@ def _find_url(client: httpx.Client, page_url: str) -> str:
 
 def import_wheel(models: ModelStore, wheel: Path, progress: Progress) -> None:
     """Install the networks from the wheel. Raises: ModelUnusable, StorageFailed, DataFolderBusy."""
-    models.require_not_installed(NAME)
+    models.require_not_installed(OCR)
     with models.locked():
         _install(models, wheel, progress)
-
-
-def verify(models: ModelStore, progress: Progress) -> None:
-    """Check that the installed files have the expected SHA-256. Raises: ModelUnusable."""
-    verify_files(models.folder / NAME, NETWORKS, progress)
 
 
 def _install(models: ModelStore, wheel: Path, progress: Progress) -> None:
@@ -162,4 +153,4 @@ def _install(models: ModelStore, wheel: Path, progress: Progress) -> None:
                     os.fsync(out.fileno())
         write_json(staged / MANIFEST_FILE, WHEEL)
         fsync_folder(staged)
-        models.publish(staged, NAME)
+        models.publish(staged, OCR)
