@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from PIL import Image
 
 from imgproc_local.codecs import animation
@@ -53,29 +53,24 @@ ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_
 class _Settings(Struct, frozen=True):
     """libvips' effort, which is 9 minus libavif's speed, for the final encoding and for drafts.
 
-    At the same quality a draft scores `draft_deficit` points less than the final encoding. With `drafts_suffice`, the
-    quality is estimated from drafts alone.
+    At the same quality a draft scores `draft_deficit` points less than the final encoding.
     """
 
     final: int
     draft: int
     draft_deficit: float
-    drafts_suffice: bool
 
 
 EFFORTS: dict[Effort, _Settings] = {
-    "fast": _Settings(final=2, draft=0, draft_deficit=1.5, drafts_suffice=True),
-    "balanced": _Settings(final=3, draft=0, draft_deficit=2.2, drafts_suffice=False),
-    "best": _Settings(final=4, draft=2, draft_deficit=1.1, drafts_suffice=True),
+    "fast": _Settings(final=2, draft=0, draft_deficit=1.5),
+    "balanced": _Settings(final=3, draft=0, draft_deficit=2.2),
+    "best": _Settings(final=4, draft=2, draft_deficit=1.1),
 }
 """Effort 4 takes five times as long as effort 3 and saves 3 % of the bytes; effort 5 takes 1.5 times as long as effort
 4 and saves 1 %.
 """
 
 ANIMATION_EFFORT = 1
-GRAPHIC_DEFICIT_RATIO = 2.7
-"""Drafts of graphics score so many times less below the final encoding than those of photographs."""
-
 LOSSLESS_ALPHA = {"a:lossless": "1"}
 ALPHA_LEVELS, ANIMATION_ALPHA_LEVEL = (20, 14, 10, 6, 3), 6
 """libaom's levels of quality for alpha, the lowest quality first, and the one for animations."""
@@ -85,18 +80,9 @@ MAX_ALPHA_ERROR = 16
 of the same quality look right: at their quality the largest was 115.
 """
 
-TINY_PIXELS = 256
-"""Up to this size a quality below the initial one is not tried: it saves few bytes."""
-
-FLAT_PX, FLAT_SHARE = 8, 0.25
-"""A picture is a graphic if more than `FLAT_SHARE` of its pixels equal, in the green band, the pixels `FLAT_PX` to the
-right and `FLAT_PX` below. In photographs hardly any do.
-"""
-
 MAX_TILE_PIXELS = 13_000_000
-"""Pictures of more pixels are encoded at the quality found for a sample, in 4:2:0 and, if the source has 8 bits, in 8
-bits, as a grid of tiles of at most this size. Encoding takes 21 bytes of memory per pixel then, and 65 in 4:4:4 and 10
-bits.
+"""Pictures of more pixels are encoded at the quality found for a sample, in 4:2:0, as a grid of tiles of at most this
+size. Encoding takes 21 bytes of memory per pixel in 4:2:0 and 8 bits, and 65 in 4:4:4 and 10 bits.
 """
 
 
@@ -117,7 +103,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     image, published = evaluate(image, check_stop, "copy_memory"), source.blocks_for(Format.AVIF)
     sample = Sample(image, profile=published.icc)
     # lossy alpha would lose some more of it each time
-    encoder = _encoder(source, published.icc, alpha=LOSSLESS_ALPHA, graphic=_is_graphic(sample.image))
+    encoder = _encoder(source, published.icc, LOSSLESS_ALPHA)
     size_bytes = container.picture_bytes(data)
     encoded = reencode_smaller(image, published.icc, encoder, size_bytes, source.options.target, sample)
     if encoded:
@@ -150,7 +136,7 @@ def _still(source: Source, fail_on: str) -> bytes:
     sample = Sample(image, profile=profile)
     is_searched = image.hasalpha() and info.pixels <= MAX_TILE_PIXELS
     alpha = _alpha_options(image, EFFORTS[source.options.effort].final) if is_searched else LOSSLESS_ALPHA
-    encoder = _encoder(source, profile, alpha=alpha, graphic=_is_graphic(sample.image))
+    encoder = _encoder(source, profile, alpha)
     if not by_sample:
         return encode_to_score(image, profile, encoder, target, sample).encoded
     quality = encode_by_sample(sample, encoder, target).quality
@@ -187,25 +173,11 @@ def _animated(source: Source) -> bytes:
     return container.with_plays(encoded, animation.timing(source, "AVIF")[1])
 
 
-def _is_graphic(image: pyvips.Image) -> bool:
-    """Whether large parts of an 8-bit picture in memory have one colour, as graphics have."""
-    width, height = image.width - FLAT_PX, image.height - FLAT_PX
-    if min(width, height) < FLAT_PX:
-        return False
-    green = image[min(1, image.bands - 1)]
-    here, right, below = (green.crop(x, y, width, height) for x, y in ((0, 0), (FLAT_PX, 0), (0, FLAT_PX)))
-    return float(((here == right) & (here == below)).avg()) > 255 * FLAT_SHARE
-
-
-def _encoder(source: Source, profile: bytes | None, *, alpha: dict[str, str], graphic: bool) -> EncoderProfile:
+def _encoder(source: Source, profile: bytes | None, alpha: dict[str, str]) -> EncoderProfile:
     """Encodes a picture and its sample; alpha with these options of libaom."""
     info, settings = source.info, EFFORTS[source.options.effort]
     is_large = info.pixels > MAX_TILE_PIXELS
     bits = info.bits_per_sample if info.bits_per_sample in (8, 12) else 10
-    if info.format is Format.PNG and not graphic and not is_large:
-        # 10 bits take a fifth more time. They save 1 to 7 % in photographs that were never lossily compressed, and
-        # nothing in others
-        bits = max(bits, 10)
 
     def save(part: pyvips.Image, quality: int, effort: int, bits: int, subsampling: str) -> bytes:
         level = QUALITIES[quality]
@@ -229,9 +201,7 @@ def _encoder(source: Source, profile: bytes | None, *, alpha: dict[str, str], gr
         encoded = [save(tile, quality, settings.final, bits, subsampling) for tile in tiles]
         return encoded[0] if len(tiles) == 1 else avif_writer.joined(encoded, columns, part.width, part.height)
 
-    scale = structs.replace(SCALE, lowest=SCALE.initial) if info.pixels <= TINY_PIXELS else SCALE
-    deficit = settings.draft_deficit * (GRAPHIC_DEFICIT_RATIO if graphic else 1)
-    return EncoderProfile(encode, draft, as_browsers_read, scale, deficit, settings.drafts_suffice)
+    return EncoderProfile(encode, draft, as_browsers_read, SCALE, settings.draft_deficit, drafts_suffice=True)
 
 
 def _alpha_options(image: pyvips.Image, effort: int) -> dict[str, str]:

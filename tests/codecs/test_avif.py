@@ -31,24 +31,10 @@ def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
     assert len(np.unique(shown[1].numpy())) > 256
 
 
-def test_nearly_all_white_pixels_are_exactly_white_in_ten_bits(tmp_path: Path) -> None:
-    photo = pictures.photo(400, 300)
-    photo[:48] = 255
-    out = converted(tmp_path, pictures.saved(photo, "PNG"))
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 10
-    shown = np.asarray(pictures.opened(out).convert("RGB"))
-    assert (shown[4:40] == 255).mean() > 0.94
-
-
-@pytest.mark.parametrize(
-    ("file_format", "picture", "bits"),
-    [("PNG", pictures.photo(), 10), ("PNG", pictures.graphic()[..., :3], 8), ("JPEG", pictures.photo(), 8)],
-)
-def test_ten_bits_are_used_where_they_make_the_file_smaller(
-    tmp_path: Path, file_format: str, picture: np.ndarray, bits: int
-) -> None:
-    out = converted(tmp_path, pictures.saved(picture, file_format))
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == bits
+@pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
+def test_eight_bits_remain_eight(tmp_path: Path, file_format: str) -> None:
+    out = converted(tmp_path, pictures.saved(pictures.photo(), file_format))
+    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 8
 
 
 def _durations(data: bytes) -> tuple[int, int]:
