@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from imgproc_local.codecs import animation
+from imgproc_local.codecs import LARGE_PIXELS, animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.picture.decode import evaluate, open_upright
@@ -27,38 +27,36 @@ MAX_ROUNDED_SIZE_SHARE = 0.85
 the colours again.
 """
 
-MIN_LONG_PIXELS = 20_000_000
 MAX_COMPACT_BYTES_PER_PIXEL = 0.02
-"""An animation of at least `MIN_LONG_PIXELS`, all frames together, is not encoded again if it has at most this many
-bytes per pixel: it already stores only changes, and encoding it for seconds would save nothing.
+"""A large animation is not encoded again if it has at most this many bytes per pixel: it already stores only changes,
+and encoding it for seconds would save nothing.
 """
 
-MAX_ROUNDS = 4
-"""A result is encoded again, at most this often, until it does not get smaller, so that optimizing it again returns it
-unchanged. One round is nearly always enough.
-"""
-
-_OPTIONS = {"reuse": True, "effort": 7, "keep_duplicate_frames": True, "keep": "none"}
-_SCALED_OPTIONS = {"effort": 7, "keep_duplicate_frames": True, "keep": "none"}
+_OPTIONS = {"effort": 7, "keep_duplicate_frames": True, "keep": "none"}
 
 
 def candidates(source: Source) -> Iterator[bytes]:
-    """The clean copy, and encodings with the same frames, delays and number of plays."""
-    path, info, check_stop = source.path, source.info, source.check_stop
+    """The clean copy, and encodings with the same frames, delays and number of plays.
+
+    A result is encoded again, up to four times, until it does not get smaller, so that optimizing it again returns it
+    unchanged. One time is nearly always enough.
+    """
+    info, check_stop = source.info, source.check_stop
+    open_frames = partial(open_upright, source.path, info, all_frames=True)
     best = source.clean_copy()
     yield best
-    if info.pixels >= MIN_LONG_PIXELS and len(source.data) <= MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
+    if info.pixels >= LARGE_PIXELS and len(source.data) <= MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
         # decode all frames, so that a damaged file is refused although its data is only copied
-        evaluate(open_upright(path, info, all_frames=True), check_stop, "avg")
+        evaluate(open_frames(), check_stop, "avg")
         return
     blocks = source.blocks_for(Format.GIF)
-    smaller = _smaller(partial(open_upright, path, info, all_frames=True), len(best), blocks, check_stop)
-    for _ in range(MAX_ROUNDS):
+    for _ in range(4):
+        smaller = _smaller(open_frames, len(best), blocks, check_stop)
         if smaller is None:
             return
         best = smaller
         yield best
-        smaller = _smaller(partial(_load_frames, best), len(best), blocks, check_stop)
+        open_frames = partial(_load_frames, best)
 
 
 def scaled(source: Source, size: ScaledSize) -> bytes:
@@ -67,7 +65,7 @@ def scaled(source: Source, size: ScaledSize) -> bytes:
     A GIF's pixels are transparent or opaque, so the soft edges of scaled alpha become hard.
     """
     frames = animation.scaled_frames(source, size)
-    encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_SCALED_OPTIONS)
+    encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_OPTIONS)
     return container.with_blocks(encoded, source.blocks_for(Format.GIF))
 
 
@@ -78,7 +76,7 @@ def _smaller(
 
     With rounded colours it must have at most `MAX_ROUNDED_SIZE_SHARE` of that.
     """
-    encoded = evaluate(open_frames(), check_stop, "gifsave_buffer", **_OPTIONS)
+    encoded = evaluate(open_frames(), check_stop, "gifsave_buffer", reuse=True, **_OPTIONS)
     smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
         return None
