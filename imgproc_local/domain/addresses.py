@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
 def host_name(host: str) -> str:
@@ -48,7 +48,7 @@ def is_loopback_name(name: str) -> bool:
 
     It is stricter than `is_loopback`, which takes any spelling of any loopback address.
     """
-    return name in LOOPBACK_NAMES
+    return name in _LOOPBACK_NAMES
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

@@ -15,10 +15,10 @@ Variant = Literal["optimized", "converted", "original"]
 """One of the files of an image."""
 VARIANTS: tuple[Variant, ...] = ("optimized", "converted", "original")
 """All variants, in the order in which an export lists them."""
-RequestedVariant = Literal["best", "optimized", "converted", "original"]
+_RequestedVariant = Literal["best", "optimized", "converted", "original"]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
-Identifier = Annotated[
+_Identifier = Annotated[
     str,
     Meta(
         description="ULID, in either case",
@@ -33,15 +33,15 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
     # the body of the request as the client sent it: its descriptions are published, identifiers are in either case
 
     images: Annotated[
-        tuple[Identifier, ...] | None,
+        tuple[_Identifier, ...] | None,
         Meta(
             description="the ids of images; null is all finished images of the account, or of project_id",
             extra_json_schema={"minItems": 1, "maxItems": MAX_IMAGES},
         ),
     ] = None
-    project_id: Annotated[Identifier | None, Meta(description="only images of this project; not beside images")] = None
+    project_id: Annotated[_Identifier | None, Meta(description="only images of this project; not beside images")] = None
     variants: Annotated[
-        tuple[RequestedVariant, ...],
+        tuple[_RequestedVariant, ...],
         Meta(
             description="the files of each image; best is the smaller of the optimized and the converted file",
             min_length=1,

@@ -18,12 +18,12 @@ from imgproc_local.domain.romanise.words import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80
-HASH_BYTES = 5
+_HASH_BYTES = 5
 """The number of bytes of the SHA-256 in an archive name, 8 characters in base32. Among a million pictures with the same
 slug in one folder, two have the same name with a probability of 0.37, so a caller must make sure that it does not
 replace the results of another picture.
 """
-WORD_AFTER_DEVICE_NAME = "image"
+_WORD_AFTER_DEVICE_NAME = "image"
 """Appended to a slug that is the name of a Windows device, such as `con`."""
 
 
@@ -34,7 +34,7 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
     text, if it is known: see `romanised_words`.
     """
     slug = _joined(romanised_words(text, language_code, text_language)[:MAX_WORDS], MAX_CHARS)
-    return f"{slug}-{WORD_AFTER_DEVICE_NAME}" if is_device_name(slug) else slug
+    return f"{slug}-{_WORD_AFTER_DEVICE_NAME}" if is_device_name(slug) else slug
 
 
 def numbered(slug: str, number: int) -> str:
@@ -49,7 +49,7 @@ def archive_name(slug: str, source_key: str) -> str:
     depend on other pictures, so it does not change when pictures are added. It has at most `MAX_CHARS` characters.
     """
     digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
-    return _with_last_word(slug, b32encode(digest[:HASH_BYTES]).decode().lower())
+    return _with_last_word(slug, b32encode(digest[:_HASH_BYTES]).decode().lower())
 
 
 def is_archive_name(name: str, source_key: str) -> bool:

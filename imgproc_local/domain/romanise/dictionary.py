@@ -30,17 +30,17 @@ from msgspec.structs import replace
 from imgproc_local.domain.romanise.alphabets import romanisation
 from imgproc_local.domain.romanise.syllables import HANGUL, KANA, hepburn, without_length, without_q
 
-HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々〆〇"
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff々〆〇"
 THAI = "\u0e01-\u0e4e"
-_HAN_RUN, _THAI_RUN, _JAPANESE_RUN = (re.compile(f"[{letters}]+") for letters in (HAN, THAI, HAN + KANA))
+_HAN_RUN, _THAI_RUN, _JAPANESE_RUN = (re.compile(f"[{letters}]+") for letters in (_HAN, THAI, _HAN + KANA))
 _KATAKANA_RUN = re.compile("[\u30a1-\u30fa\u30fc-\u30fe]+")
 _COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun nin mei en kai")
 """Japanese counters and their readings after digits. As words, the same characters have other readings."""
 _COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
 
-MAX_WORD_CHARS = 16
+_MAX_WORD_CHARS = 16
 """Longer entries are never found."""
-MAX_SEGMENTED_CHARS = 200
+_MAX_SEGMENTED_CHARS = 200
 """Further characters of a text are ignored: a slug is full before that."""
 _DEFAULT_CLASS = 0
 """The class given to words without an entry: in Japanese that of general nouns, which are not joined to neighbours."""
@@ -82,7 +82,7 @@ class _Path(Struct, frozen=True):
     before: _Path | None
 
 
-class Dictionary:
+class _Dictionary:
     """The words of a language with their romanisation."""
 
     def __init__(self, content: bytes) -> None:
@@ -96,7 +96,7 @@ class Dictionary:
 
         A match of `grouped` is also considered as one word, without a reading, beside the entries that begin there.
         """
-        text = text[:MAX_SEGMENTED_CHARS]
+        text = text[:_MAX_SEGMENTED_CHARS]
         # the cheapest path to each position, by the class of its last word
         paths: list[dict[int, _Path]] = [{} for _ in range(len(text) + 1)]
         for start in range(len(text)):
@@ -122,7 +122,7 @@ class Dictionary:
     def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[Word]:
         """All words that begin at `start`; at least one."""
         words: list[Word] = []
-        for end in range(start + 1, min(len(text), start + MAX_WORD_CHARS) + 1):
+        for end in range(start + 1, min(len(text), start + _MAX_WORD_CHARS) + 1):
             key = text[start:end].encode()
             at = bisect_left(self._lines, key)
             if at < len(self._lines) and self._lines[at].startswith(key + b"\t"):
@@ -142,9 +142,9 @@ class Dictionary:
 
 
 @cache
-def load_dictionary(name: str) -> Dictionary:
+def _load_dictionary(name: str) -> _Dictionary:
     """The dictionary in `data/NAME.gz`, read when a text first needs it."""
-    return Dictionary(gzip.decompress((files(__package__) / "data" / f"{name}.gz").read_bytes()))
+    return _Dictionary(gzip.decompress((files(__package__) / "data" / f"{name}.gz").read_bytes()))
 
 
 def japanese_or_chinese(text: str, requested: str, text_language: str | None) -> str:
@@ -210,17 +210,17 @@ def _japanese(text: str) -> str:
 def _japanese_words(run: str) -> str:
     if not _HAN_RUN.search(run):
         return without_length(hepburn(run))
-    words = load_dictionary("japanese").segment(run, _KATAKANA_RUN)
+    words = _load_dictionary("japanese").segment(run, _KATAKANA_RUN)
     return _joined(word if word.latin else replace(word, latin=hepburn(word.written)) for word in words)
 
 
 def _chinese_words(run: str) -> str:
     """The words of simplified or traditional characters in Hanyu Pinyin without tones, with u for ü, as in URLs."""
-    return _joined(load_dictionary("chinese").segment(run.translate(_simplified())))
+    return _joined(_load_dictionary("chinese").segment(run.translate(_simplified())))
 
 
 def _thai_words(run: str) -> str:
-    words = load_dictionary("thai").segment(run.replace("ํา", "ำ"))
+    words = _load_dictionary("thai").segment(run.replace("ํา", "ำ"))
     known = sum(len(word.written) for word in words if word.latin)
     return _joined(words) if known * 2 >= sum(len(word.written) for word in words) else ""
 

@@ -9,7 +9,7 @@ from imgproc_local.domain.romanise.alphabets import alphabetic, ascii_letters
 from imgproc_local.domain.romanise.dictionary import THAI, japanese_or_chinese, thai
 from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, indic, korean
 
-MAX_TEXT_CHARS = 2000
+_MAX_TEXT_CHARS = 2000
 """Further characters of a text are ignored."""
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
@@ -33,7 +33,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
     assumed. Words that can't be romanised are left out.
     """
     language = text_language or requested
-    text = unicodedata.normalize("NFC", text[:MAX_TEXT_CHARS])
+    text = unicodedata.normalize("NFC", text[:_MAX_TEXT_CHARS])
     text = re.sub(f"[{_APOSTROPHES}]", " " if language in _ELIDING else "", text)
     text = _INSIDE_WORDS.sub("", text).lower()
     # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them

@@ -28,7 +28,7 @@ from imgproc_local.vision.text.embedded_text import (
 from imgproc_local.vision.text.language import detect_language, is_readable
 from imgproc_local.vision.text.words import capitalized, shorten
 
-PREFERRED_QUOTE_CHARS = 100
+_PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
 """The dates at which the clocks of cameras start. A picture has one of them if the clock was never set."""
@@ -59,7 +59,7 @@ class FactsDescriber:
         """Does nothing, because there is no memory to free."""
 
 
-def image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:
+def _image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:
     """The alt text in `language` of an image of text; "" for other pictures.
 
     The alt text is the text in the picture, never translated. If this text is in another language, or in a script that
@@ -103,7 +103,7 @@ def _describe_in_language(
         alt = shorten(own_alt or model_alt, MAX_ALT_CHARS) or shorten(caption)
     else:
         mentions = _mentions(language, texts, month)
-        image_text = image_of_text_alt(hints.text_in_picture, language, hints.facts)
+        image_text = _image_of_text_alt(hints.text_in_picture, language, hints.facts)
         source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
         # a text that a person wrote about the picture is preferred to the text in it
         alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)
@@ -134,9 +134,9 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     leading_keywords = tuple(
         word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
     )
-    max_chars = PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
+    max_chars = _PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
     return Mentions(
-        quote=shorten(quote, PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
+        quote=shorten(quote, _PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
         verbatim=(*leading_keywords, *events),
         persons=texts.persons,
         places=texts.places,

@@ -24,7 +24,7 @@ from imgproc_local.vision.text.filename_words import filename_number
 from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, function_words
 
-PREFERRED_WORDS = 5
+_PREFERRED_WORDS = 5
 """Keywords, if there are any, are added to a name with fewer words."""
 MIN_WORDS = 3
 """A name with fewer words is extended by the kind of picture, the year and the project, in this order."""
@@ -41,7 +41,7 @@ def file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[int
     for name in names:
         _append_words(words, name, language)
     for keyword in keywords_in(texts, language) or keywords_in(texts, None):
-        if words and len(words) < PREFERRED_WORDS:
+        if words and len(words) < _PREFERRED_WORDS:
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
     project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""

@@ -24,11 +24,11 @@ from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.languages import Phrases, language_table
 from imgproc_local.vision.text.words import capitalized
 
-MAX_LEAD_CHARS = 180
+_MAX_LEAD_CHARS = 180
 """Limit for the lead of a sentence: the quotation, keywords, events and names. Those that do not fit are omitted."""
 MAX_QUOTE_CHARS = 160
 """Limit for a quotation. A longer text is shortened before it is quoted."""
-MAX_PERSONS = 4
+_MAX_PERSONS = 4
 """The number of persons that a sentence names before “and others”, which stands for at least two."""
 
 _QUOTATION_MARKS = frozenset('"“”„«»「」『』')
@@ -114,7 +114,7 @@ def _lead(phrases: Phrases, locale: Locale, mentions: Mentions) -> str:
     lead = ""
     for part in parts:
         longer = lead + phrases.comma + part if lead else part
-        if len(longer) <= MAX_LEAD_CHARS:
+        if len(longer) <= _MAX_LEAD_CHARS:
             lead = longer
     return lead
 
@@ -127,8 +127,8 @@ def _unquoted(text: str) -> str:
 
 
 def _persons(phrases: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
-    if len(persons) > MAX_PERSONS + 1:
-        return phrases.and_others.format(names=_separated_by_commas(phrases, locale, persons[:MAX_PERSONS]))
+    if len(persons) > _MAX_PERSONS + 1:
+        return phrases.and_others.format(names=_separated_by_commas(phrases, locale, persons[:_MAX_PERSONS]))
     last = persons[-1]
     if phrases.and_script and not unicodedata.name(last[:1], "").startswith(phrases.and_script):
         return _separated_by_commas(phrases, locale, persons)

@@ -55,7 +55,7 @@ class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     slug_kind: dict[str, str] = {}
 
 
-class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
+class _Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     """What does not belong in an alt text, and the words that say nothing without others (`generic`). Only English has
     it, because a model describes a picture in English and translates that text."""
 
@@ -67,7 +67,7 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     generic: str
 
 
-class LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
+class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The file of one language.
 
     `function_words` are articles, prepositions, conjunctions and similar words; file names omit `stop_words`, too.
@@ -93,16 +93,16 @@ class LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     stop_words: str = ""
     removable_openers: tuple[str, ...] = ()
     closers: tuple[str, ...] = ()
-    judgement: Judgement | None = None
+    judgement: _Judgement | None = None
 
 
 @cache
-def language_table(code: str) -> LanguageTable:
+def language_table(code: str) -> _LanguageTable:
     """The table of a supported language."""
     file = resources.files(__package__).joinpath(f"{code}.toml")
-    return msgspec.toml.decode(file.read_bytes(), type=LanguageTable)
+    return msgspec.toml.decode(file.read_bytes(), type=_LanguageTable)
 
 
-def all_tables() -> tuple[LanguageTable, ...]:
+def all_tables() -> tuple[_LanguageTable, ...]:
     """The tables of all supported languages, for texts whose language is not known."""
     return tuple(language_table(code) for code in LANGUAGES)

@@ -43,7 +43,7 @@ from imgproc_local.vision.text.words import capitalized, casefolded_words, lette
 
 _FULL_STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
 """The full stop of each language that does not use ".". In Thai a sentence ends with a space."""
-_ENCLOSED = re.compile(r"[“„”«»「『\"'‘‚(\[]([^“”„«»「」『』\"()\[\]]{2,})[“”«»」』\"'’‘)\]]\.*")
+_ENCLOSED = re.compile(r"^[“„”«»「『\"'‘‚(\[]([^“”„«»「」『』\"()\[\]]{2,})[“”«»」』\"'’‘)\]]\.*$")
 """A whole text in quotation marks or brackets."""
 _ENDED = re.compile(r"[.!?…。！？।॥؟][”“’»«\"')\]）」』】]*$")
 _QUOTED = re.compile(
@@ -57,10 +57,10 @@ def clean_answer(answer: Answer, language: str) -> Answer:
     full stop added. No content is added. Its file name is unchanged.
     """
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
-    text = _ENCLOSED.sub(r"\1", text) if _ENCLOSED.fullmatch(text) else text
+    text = _ENCLOSED.sub(r"\1", text)
     for pattern in _removable(language):
         if (match := pattern.match(_straight(text))) and len(text) - match.end() > 3:
-            text = text[match.end() :].lstrip(" ,:：-–—*")
+            text = _ENCLOSED.sub(r"\1", text[match.end() :].lstrip(" ,:：-–—*"))
     text = capitalized(text, language)
     if letters_and_digits(text) and not _is_ended(text, language) and not _is_cut_off(text, language):
         text += _FULL_STOPS.get(language, ".")

@@ -41,15 +41,15 @@ from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
 
-RETRY_SEED = 1
+_RETRY_SEED = 1
 """A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
-CUT_OFF = "it was too long and broke off"
-NOT_LATIN = "its file name must be written in Latin letters"
-"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `NOT_LATIN` is for file names
+_CUT_OFF = "it was too long and broke off"
+_NOT_LATIN = "its file name must be written in Latin letters"
+"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `_NOT_LATIN` is for file names
 that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
 LOCK_POLL_S = 0.1
 """How often `check_stop` is called while another picture is being described."""
-CLOSE_WAIT_S = 2.0
+_CLOSE_WAIT_S = 2.0
 """How long `close` waits until a picture that is being described is finished or stopped; stopping takes about 0.1 s."""
 
 
@@ -133,7 +133,7 @@ class LlmDescriber:
         """Unload the model; the next picture loads it again."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._lock.acquire(timeout=CLOSE_WAIT_S):
+        if self._lock.acquire(timeout=_CLOSE_WAIT_S):
             try:
                 self._unload()
             finally:
@@ -239,7 +239,7 @@ def _attempts(
     """
     accepted: dict[str, Translation] = {}
     complaints = dict.fromkeys(languages, "")
-    for seed in (None, RETRY_SEED):
+    for seed in (None, _RETRY_SEED):
         suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
         generated = loaded.generate(suffixes, check_stop, seed)
         answers, complaints = _check(list(complaints), generated, hints, notes)
@@ -262,13 +262,13 @@ def _check(
     for language, text in zip(languages, generated, strict=True):
         parsed = parse_answer(text)
         if parsed is None:
-            complaints[language] = CUT_OFF
+            complaints[language] = _CUT_OFF
             continue
         answer = clean_answer(parsed, language)
         complaint = alt_text_problem(answer, language, notes=notes, read_text=hints.text_in_picture)
         if complaint is None:
             accepted[language] = _translation(answer, language, hints)
-            complaint = None if accepted[language].seo_filename else NOT_LATIN
+            complaint = None if accepted[language].seo_filename else _NOT_LATIN
         if complaint:
             complaints[language] = complaint
     return accepted, complaints

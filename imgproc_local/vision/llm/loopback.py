@@ -147,12 +147,12 @@ class _Details(_Reply, frozen=True):
     remote_host: str = ""
     capabilities: list[str] | None = None
 
-    def listed(self, name: str, size_bytes: int = 0) -> ListedModel:
+    def listed(self, name: str, size_bytes: int = 0) -> _ListedModel:
         can_see = self.type == "vlm" if self.type else None
         if self.capabilities is not None:
             can_see = not {"vision", "multimodal"}.isdisjoint(self.capabilities)
         size_bytes = self.size if isinstance(self.size, int) and self.size else size_bytes
-        return ListedModel(name, can_see, size_bytes, is_cloud_model(name) or bool(self.remote_host))
+        return _ListedModel(name, can_see, size_bytes, is_cloud_model(name) or bool(self.remote_host))
 
 
 class _Models(_Reply, frozen=True):
@@ -181,7 +181,7 @@ class _Chat(_Reply, frozen=True):
 _R = TypeVar("_R", bound=_Reply)
 
 
-class ListedModel(Struct, frozen=True):
+class _ListedModel(Struct, frozen=True):
     """A model that a program offers.
 
     `can_see` is None if the program does not report whether the model accepts pictures. A model `in_cloud` runs on
@@ -210,7 +210,7 @@ class ModelServer:
         self.program = program
         self.address = address
 
-    def models(self, check_stop: CheckStop = lambda: None) -> list[ListedModel]:
+    def models(self, check_stop: CheckStop = lambda: None) -> list[_ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
         deadline_s = time.monotonic() + LIST_TIMEOUT_S
         return [self._details(model, deadline_s, check_stop) for model in self._list(deadline_s, check_stop)]
@@ -270,7 +270,7 @@ class ModelServer:
             )
         return text[start : end if end > start else None]
 
-    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[ListedModel]:
+    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[_ListedModel]:
         """The models of the program. Raises: ModelUnusable, also if it is the list of another program.
 
         Ollama and LM Studio also have a list at the path of llama-server, and llama-server at that of Ollama, which
@@ -287,7 +287,7 @@ class ModelServer:
         details = {model.name: model for model in listed.models or ()}
         return [details.get(model.id, model).listed(model.id) for model in own]
 
-    def _details(self, model: ListedModel, deadline_s: float, check_stop: CheckStop) -> ListedModel:
+    def _details(self, model: _ListedModel, deadline_s: float, check_stop: CheckStop) -> _ListedModel:
         """`model` with what Ollama's list omits, unless there is no more time for it."""
         if not self.program.details_path or model.in_cloud or time.monotonic() > deadline_s:
             return model

@@ -24,18 +24,18 @@ from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
 
-MAX_NOTE_CHARS = 160
+_MAX_NOTE_CHARS = 160
 """Limit for each text in a note, because a caption may be a whole article."""
-MAX_NOTES_BYTES = 800
+_MAX_NOTES_BYTES = 800
 """Limit for all notes but `context` and `read_text`; those that don't fit are omitted. In the worst case each byte is a
 token, which takes time."""
 MAX_NOTED_ENTRIES = 6
 """The maximum number of keywords, and of persons, in the notes."""
 MAX_CONTEXT_CHARS = 500
 """Limit for the text about the page or article in which the picture is used."""
-MAX_DRAFT_CHARS = 250
+_MAX_DRAFT_CHARS = 250
 """Limit for the English alternative text that is translated."""
-DEFAULT_PROJECTS = frozenset(("API Uploads",))
+_DEFAULT_PROJECTS = frozenset(("API Uploads",))
 """Project names that the service assigns, which don't describe a picture."""
 
 INSTRUCTIONS = """\
@@ -59,9 +59,9 @@ Alternative text in English: {}
 Translate it into natural wording, and correct it where the picture shows something else.
 """
 
-DENSE_LANGUAGES = frozenset(("ja", "ko", "zh"))
+_DENSE_LANGUAGES = frozenset(("ja", "ko", "zh"))
 """Languages that need far fewer characters for the same content than the number in the instructions."""
-DENSE_LENGTH = ", with an alternative text of about 40 to 60 characters"
+_DENSE_LENGTH = ", with an alternative text of about 40 to 60 characters"
 
 GRAMMAR = r"""
 root ::= "{\"alt_text\":\"" first rest{1,199} "\",\"filename\":\"" word ("-" word){2,7} "\"}"
@@ -98,11 +98,11 @@ def picture_notes(
         _note("Persons", texts.persons[:MAX_NOTED_ENTRIES]),
         _note("Place", texts.places),
         _note("File name was", [" ".join(texts.filename)]),
-        _note("Project", [] if project_name in DEFAULT_PROJECTS else [project_name]),
+        _note("Project", [] if project_name in _DEFAULT_PROJECTS else [project_name]),
     ]
     noted = ""
     for note in notes:
-        if len((noted + note).encode()) <= MAX_NOTES_BYTES:
+        if len((noted + note).encode()) <= _MAX_NOTES_BYTES:
             noted += note
     noted += _note("Text of the page around it", [clean_text(context).text], MAX_CONTEXT_CHARS)
     if read_text is not None:
@@ -115,7 +115,7 @@ def picture_notes(
 
 def draft_note(english: str) -> str:
     """The beginning of a suffix: the alternative text in English, to be translated."""
-    return DRAFT.format(_without_markers(english, MAX_DRAFT_CHARS))
+    return DRAFT.format(_without_markers(english, _MAX_DRAFT_CHARS))
 
 
 def language_prompt(language: str, complaint: str = "") -> str:
@@ -123,7 +123,7 @@ def language_prompt(language: str, complaint: str = "") -> str:
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     name, native_name = LANGUAGES[language].name, LANGUAGES[language].native_name
     named = name if native_name == name else f"{name} ({native_name})"
-    return f"{again}Respond in {named}{DENSE_LENGTH if language in DENSE_LANGUAGES else ''}."
+    return f"{again}Respond in {named}{_DENSE_LENGTH if language in _DENSE_LANGUAGES else ''}."
 
 
 def parse_answer(generated: str) -> Answer | None:
@@ -135,7 +135,7 @@ def parse_answer(generated: str) -> Answer | None:
     return Answer(_one_line(answer.filename), _one_line(answer.alt_text))
 
 
-def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = MAX_NOTE_CHARS) -> str:
+def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = _MAX_NOTE_CHARS) -> str:
     """One line of notes, or "" if all texts are empty."""
     cleaned = [_without_markers(text if isinstance(text, str) else text.text, max_chars) for text in texts]
     noted = ", ".join(text for text in cleaned if text)

@@ -47,12 +47,12 @@ class VisionModel(Struct, frozen=True):
     gpu_layers: int | None = None
 
 
-LOOPBACK_PROGRAMS = ("ollama", "lmstudio", "llama-server")
+_LOOPBACK_PROGRAMS = ("ollama", "lmstudio", "llama-server")
 """The programs on this machine whose models can be used."""
 
 
 class LoopbackModel(Struct, frozen=True):
-    """A model in another program on this machine. `program` is one of `LOOPBACK_PROGRAMS`."""
+    """A model in another program on this machine. `program` is one of `_LOOPBACK_PROGRAMS`."""
 
     program: str
     name_in_program: str
@@ -66,7 +66,7 @@ class LoopbackModel(Struct, frozen=True):
 def loopback_model(name: str) -> LoopbackModel | None:
     """The model that a name such as "ollama:gemma3:4b" stands for; None if it is not such a name."""
     program, colon, name_in_program = name.partition(":")
-    if not colon or program not in LOOPBACK_PROGRAMS or not 0 < len(name_in_program) <= 200:
+    if not colon or program not in _LOOPBACK_PROGRAMS or not 0 < len(name_in_program) <= 200:
         return None
     return LoopbackModel(program, name_in_program) if name_in_program.isprintable() and " " not in name else None
 

@@ -25,34 +25,34 @@ from PIL import Image, ImageDraw
 from imgproc_local.vision.models.networks import DETECTOR_FILE, RECOGNISER_FILE
 from imgproc_local.vision.ocr.lines import ReadLine
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.intp]
+_Floats = npt.NDArray[np.float32]
+_Ints = npt.NDArray[np.intp]
 Box = npt.NDArray[np.float64]
 """The corners of a rectangle in pixels, clockwise from the top left of its text: 4×2."""
 
-MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
+_MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
 """The picture for the detector: enlarged to this shorter side, but within this longer side and this area.
 
 The area limits the memory: the detector uses 150 to 300 bytes per pixel, depending on the system's allocator."""
-SIDE_STEP_PX = 32
+_SIDE_STEP_PX = 32
 """Both sides of the detector's input are multiples of this."""
-PIXEL_THRESHOLD, REGION_THRESHOLD = 0.3, 0.5
+_PIXEL_THRESHOLD, _REGION_THRESHOLD = 0.3, 0.5
 """The least probability of text for a pixel, and the least mean for a region."""
-GROWTH = 1.6
+_GROWTH = 1.6
 """Regions cover the core of a line: each side of its rectangle is moved out by this × area ÷ perimeter."""
-MIN_REGION_PX, MIN_THICKNESS_PX = 20, 3
+_MIN_REGION_PX, _MIN_THICKNESS_PX = 20, 3
 """Regions of fewer pixels, and thinner ones, are ignored."""
-MAX_RUNS = 200_000
+_MAX_RUNS = 200_000
 """A mask with more horizontal runs of pixels is texture, such as a halftone: no line is found in it."""
 MAX_LINES = 40
 """The most lines of one picture: only the largest are read."""
-MAX_READ_S = 10.0
+_MAX_READ_S = 10.0
 """The CPU time after which no further line is read; most pictures take less than a second."""
-LINE_ROWS, MIN_COLUMNS, MAX_COLUMNS = 48, 16, 3200
+_LINE_ROWS, _MIN_COLUMNS, _MAX_COLUMNS = 48, 16, 3200
 """The height of the recogniser's input, and the limits of its width, in pixels."""
-VERTICAL_FROM = 1.5
+_VERTICAL_FROM = 1.5
 """A rectangle is laid on its side if it is this many times as high as wide."""
-EDGE_STEP = 24
+_EDGE_STEP = 24
 """A pixel belongs to an edge if its grey value differs this much (of 255) from a neighbour's."""
 
 _ANGLES = np.radians(np.arange(-45, 45, 1.5))
@@ -63,7 +63,7 @@ _ROTATION_PENALTY = 0.02
 _M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 4 * 1024 * 1024
 
 
-def return_freed_memory() -> None:
+def _return_freed_memory() -> None:
     """Make glibc return large buffers to the system when they are freed; other allocators need no setting.
 
     The peak for a picture of `MAX_PIXELS` falls from 390 to 270 MB. A lower threshold doubles the CPU time.
@@ -74,11 +74,11 @@ def return_freed_memory() -> None:
             libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
 
 
-class Networks:
+class _Networks:
     """The detector and the recogniser, loaded from their ONNX files. Raises: the exceptions of onnxruntime."""
 
     def __init__(self, folder: Path) -> None:
-        return_freed_memory()
+        _return_freed_memory()
         onnxruntime.disable_telemetry_events()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -102,7 +102,7 @@ class Networks:
         lines = []
         started_s = time.process_time()
         for box, edge_share in zip(boxes, edges, strict=True):
-            in_time = time.process_time() - started_s < MAX_READ_S
+            in_time = time.process_time() - started_s < _MAX_READ_S
             text, confidence = self._read_box(picture, box) if in_time else ("", 0.0)
             short, long = sorted(_sides(box))
             lines.append(
@@ -126,7 +126,7 @@ class Networks:
 
     def _read_box(self, picture: Image.Image, box: Box) -> tuple[str, float]:
         width, height = _sides(box)
-        if height < VERTICAL_FROM * width:
+        if height < _VERTICAL_FROM * width:
             return self._read_line(_line(picture, box))
         # text that runs up or down
         readings = [self._read_line(_line(picture, np.roll(box, turns, axis=0))) for turns in (-1, 1)]
@@ -141,26 +141,26 @@ class Networks:
         return text, float(probability.max(1)[written].mean()) if text else 0.0
 
     @staticmethod
-    def _run(network: Any, tensor: Floats) -> Floats:
+    def _run(network: Any, tensor: _Floats) -> _Floats:
         (output,) = network.run(None, {network.get_inputs()[0].name: tensor})
         return output  # type: ignore[no-any-return]
 
 
 @cache
-def loaded_networks(folder: str) -> Networks:
+def loaded_networks(folder: str) -> _Networks:
     """The networks of this process. Raises: the exceptions of onnxruntime."""
-    return Networks(Path(folder))
+    return _Networks(Path(folder))
 
 
 def _detector_size(width: int, height: int) -> tuple[int, int]:
     """Width and height of the picture for the detector."""
-    scale = max(1.0, MIN_SIDE_PX / min(width, height))
+    scale = max(1.0, _MIN_SIDE_PX / min(width, height))
     scale = min(scale, MAX_SIDE_PX / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
-    width, height = (max(1, round(side * scale / SIDE_STEP_PX)) * SIDE_STEP_PX for side in (width, height))
+    width, height = (max(1, round(side * scale / _SIDE_STEP_PX)) * _SIDE_STEP_PX for side in (width, height))
     return width, height
 
 
-def _tensor(rows: npt.NDArray[np.uint8]) -> Floats:
+def _tensor(rows: npt.NDArray[np.uint8]) -> _Floats:
     """1×3×H×W from -1 to 1, in the order blue, green, red, from H×W×3 RGB."""
     planes = rows[:, :, ::-1].transpose(2, 0, 1)[None].astype(np.float32)
     planes -= 127.5
@@ -168,10 +168,10 @@ def _tensor(rows: npt.NDArray[np.uint8]) -> Floats:
     return planes
 
 
-def _rectangles(probability: Floats) -> list[Box]:
+def _rectangles(probability: _Floats) -> list[Box]:
     """The rectangle around each region of text, in the pixels of `probability`."""
-    rows, starts, ends = _runs(probability > PIXEL_THRESHOLD)
-    if not 0 < rows.size <= MAX_RUNS:
+    rows, starts, ends = _runs(probability > _PIXEL_THRESHOLD)
+    if not 0 < rows.size <= _MAX_RUNS:
         return []
     cumulative = np.concatenate(([0.0], probability.cumsum(dtype=np.float64)))
     row_starts = rows * probability.shape[1]
@@ -180,7 +180,7 @@ def _rectangles(probability: Floats) -> list[Box]:
     boxes = []
     for region in regions:
         pixels = int((ends[region] - starts[region]).sum())
-        if pixels < MIN_REGION_PX or sums[region].sum() < REGION_THRESHOLD * pixels:
+        if pixels < _MIN_REGION_PX or sums[region].sum() < _REGION_THRESHOLD * pixels:
             continue
         # the ends of each run contain the corners of the region
         x = np.concatenate((starts[region], ends[region], starts[region], ends[region]))
@@ -191,7 +191,7 @@ def _rectangles(probability: Floats) -> list[Box]:
     return boxes
 
 
-def _runs(mask: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
+def _runs(mask: npt.NDArray[np.bool_]) -> tuple[_Ints, _Ints, _Ints]:
     """Row, first column and end column of each horizontal run of true pixels, row by row."""
     padded = np.zeros((mask.shape[0], mask.shape[1] + 2), np.int8)
     padded[:, 1:-1] = mask
@@ -201,7 +201,7 @@ def _runs(mask: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     return rows, starts, ends
 
 
-def _regions(rows: Ints, starts: Ints, ends: Ints) -> list[Ints]:
+def _regions(rows: _Ints, starts: _Ints, ends: _Ints) -> list[_Ints]:
     """The indices of the runs of each connected region; runs of adjacent rows are connected where they overlap."""
     parent = list(range(rows.size))
 
@@ -225,17 +225,17 @@ def _regions(rows: Ints, starts: Ints, ends: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
 
-def _smallest_rectangle(x: Ints, y: Ints) -> Box | None:
-    """The rectangle of the smallest area around the points, grown by `GROWTH`; None if it is too thin for text."""
+def _smallest_rectangle(x: _Ints, y: _Ints) -> Box | None:
+    """The rectangle of the smallest area around the points, grown by `_GROWTH`; None if it is too thin for text."""
     u = np.cos(_ANGLES)[:, None] * x + np.sin(_ANGLES)[:, None] * y
     v = -np.sin(_ANGLES)[:, None] * x + np.cos(_ANGLES)[:, None] * y
     left, right, top, bottom = u.min(1), u.max(1), v.min(1), v.max(1)
     areas = (right - left) * (bottom - top) * (1 + _ROTATION_PENALTY * np.abs(_ANGLES))
     best = int(areas.argmin())
     width, height = right[best] - left[best], bottom[best] - top[best]
-    if min(width, height) < MIN_THICKNESS_PX:
+    if min(width, height) < _MIN_THICKNESS_PX:
         return None
-    margin = width * height * GROWTH / (2 * (width + height))
+    margin = width * height * _GROWTH / (2 * (width + height))
     cos, sin = math.cos(_ANGLES[best]), math.sin(_ANGLES[best])
     horizontal = (left[best] - margin, right[best] + margin)
     vertical = (top[best] - margin, bottom[best] + margin)
@@ -273,13 +273,13 @@ def _is_in_row(box: Box, other: Box) -> bool:
 
 
 def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
-    """What the rectangle shows, upright and `LINE_ROWS` high, as H×W×3."""
+    """What the rectangle shows, upright and `_LINE_ROWS` high, as H×W×3."""
     width, height = _sides(box)
-    columns = max(MIN_COLUMNS, min(MAX_COLUMNS, math.ceil(LINE_ROWS * width / max(1.0, height))))
+    columns = max(_MIN_COLUMNS, min(_MAX_COLUMNS, math.ceil(_LINE_ROWS * width / max(1.0, height))))
     corners = [float(number) for index in (0, 3, 2, 1) for number in box[index]]
     # sampled at twice the size and then halved, so that pixels in between are blended, not skipped
-    doubled = picture.transform((columns * 2, LINE_ROWS * 2), Image.Transform.QUAD, corners, Image.Resampling.BILINEAR)
-    return np.asarray(doubled.resize((columns, LINE_ROWS), Image.Resampling.BOX))
+    doubled = picture.transform((columns * 2, _LINE_ROWS * 2), Image.Transform.QUAD, corners, Image.Resampling.BILINEAR)
+    return np.asarray(doubled.resize((columns, _LINE_ROWS), Image.Resampling.BOX))
 
 
 def _edge_shares(picture: Image.Image, boxes: list[Box]) -> list[float]:
@@ -289,8 +289,8 @@ def _edge_shares(picture: Image.Image, boxes: list[Box]) -> list[float]:
     size = _detector_size(picture.width, picture.height)
     grey = np.asarray(picture.convert("L").resize(size, Image.Resampling.BILINEAR, reducing_gap=2)).astype(np.int16)
     edges = np.zeros(grey.shape, bool)
-    edges[:, 1:] = np.abs(np.diff(grey, axis=1)) >= EDGE_STEP
-    edges[1:] |= np.abs(np.diff(grey, axis=0)) >= EDGE_STEP
+    edges[:, 1:] = np.abs(np.diff(grey, axis=1)) >= _EDGE_STEP
+    edges[1:] |= np.abs(np.diff(grey, axis=0)) >= _EDGE_STEP
     numbers = Image.new("I", size)
     draw = ImageDraw.Draw(numbers)
     scale = np.array([size[0] / picture.width, size[1] / picture.height])

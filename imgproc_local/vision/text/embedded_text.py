@@ -11,12 +11,12 @@ from imgproc_local.vision.text.filename_words import filename_words
 from imgproc_local.vision.text.human_words import human_text
 from imgproc_local.vision.text.language import detect_language, letters_by_script, scripts_of
 
-MAX_ENTRIES = 50
+_MAX_ENTRIES = 50
 """The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""
 MAX_CHARS = 24_000
 """No further texts of one kind are cleaned after this total length."""
 
-MAX_KEYWORDS, MAX_KEYWORD_CHARS = 5, 30
+_MAX_KEYWORDS, _MAX_KEYWORD_CHARS = 5, 30
 """The number of keywords that a description uses, and the length above which a keyword is ignored."""
 
 _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
@@ -70,7 +70,9 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         captions=captions + extended,
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
-        persons=tuple(dict.fromkeys(name for person in embedded.persons[:MAX_ENTRIES] if (name := human_text(person)))),
+        persons=tuple(
+            dict.fromkeys(name for person in embedded.persons[:_MAX_ENTRIES] if (name := human_text(person)))
+        ),
         places=tuple(dict.fromkeys(place for place in places if place)),
         filename=filename_words(filename),
     )
@@ -84,7 +86,7 @@ def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> s
 def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
     """The first keywords in `language` that are short enough; None stands for keywords of unknown language."""
     matching = [entry.text for entry in texts.keywords if entry.language == language]
-    return tuple(text for text in matching if len(text) <= MAX_KEYWORD_CHARS)[:MAX_KEYWORDS]
+    return tuple(text for text in matching if len(text) <= _MAX_KEYWORD_CHARS)[:_MAX_KEYWORDS]
 
 
 def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
@@ -112,7 +114,7 @@ def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
 def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> tuple[LocalizedText, ...]:
     """The cleaned texts with their languages, without those that no person wrote and without the name of `camera`."""
     localized, chars = [], 0
-    for entry in embedded[:MAX_ENTRIES]:
+    for entry in embedded[:_MAX_ENTRIES]:
         text = human_text(entry.text)
         if text and text.casefold() != (camera or "").casefold():
             localized.append(LocalizedText(text, _language_of_tag(entry.language) or detect_language(text)))

@@ -32,7 +32,7 @@ def vocabulary(name: str) -> frozenset[str]:
     return frozenset(_VOCABULARY[name].split())
 
 
-NOISE_WORDS, STOP_WORDS, NUMBERED_WORDS = map(vocabulary, ("noise_words", "stop_words", "numbered_words"))
+_NOISE_WORDS, _STOP_WORDS, _NUMBERED_WORDS = map(vocabulary, ("noise_words", "stop_words", "numbered_words"))
 
 _EXTENSION = re.compile(
     r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
@@ -73,15 +73,15 @@ _CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
 """The position between two words in CamelCase. Names with an inner capital (McDonald, iPhone) have no such position."""
 _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
-MIN_MEAN_WORD_CHARS = 3
+_MIN_MEAN_WORD_CHARS = 3
 """The minimum mean length of the words of a phrase in CamelCase. Random letters have a smaller one."""
 _LETTERS_AND_NUMBER = re.compile(r"(?i)(?=[a-z]{1,12}[1-9]|[a-z]{4,24}0)([a-z]+)(\d{1,4})([a-z]{0,2})")
 """A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 """A number with a unit or an ending, such as 50mm or 1960s."""
-MAX_PRODUCT_LETTERS = 3
+_MAX_PRODUCT_LETTERS = 3
 """The maximum number of letters in a product (A380, CO2). A number after a longer word is a counter,
-unless it is one of `NUMBERED_WORDS`."""
+unless it is one of `_NUMBERED_WORDS`."""
 _COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
 """Usual widths of pictures in pixels, which are not numbers that a camera assigned."""
 
@@ -132,7 +132,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
         stem = machine_part.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
     tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
-    tokens = [_split_camel_case(token) for token in tokens if token.lower() not in NOISE_WORDS]
+    tokens = [_split_camel_case(token) for token in tokens if token.lower() not in _NOISE_WORDS]
     tokens = " ".join(tokens).split()
     words = _words(tokens)
     return tuple(words) if any(map(_is_meaningful, words)) else ()
@@ -159,7 +159,7 @@ def _stem(filename: str) -> str:
 def _split_camel_case(token: str) -> str:
     """`token` with spaces between its words if it is written in CamelCase."""
     words = len(re.findall("[A-ZÀ-Þ]", token))
-    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= MIN_MEAN_WORD_CHARS * words:
+    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= _MIN_MEAN_WORD_CHARS * words:
         return re.sub("(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", token)
     return _CAMEL_CASE.sub(" ", token)
 
@@ -185,7 +185,7 @@ def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
     if number.startswith("0") or len(number) > 4:
         return False
     is_year = len(number) == 4 and number[:2] in ("18", "19", "20")
-    if before.lower() in NUMBERED_WORDS or any(char.isdigit() for char in before):
+    if before.lower() in _NUMBERED_WORDS or any(char.isdigit() for char in before):
         return True
     if not is_last:
         return is_year or len(number) <= 3 or bool(before)
@@ -201,11 +201,11 @@ def _product_or_word(token: str) -> list[str]:
         return []
     if found := _LETTERS_AND_NUMBER.fullmatch(token):
         letters, is_counter = found[1].lower(), found[2].startswith("0")
-        if len(letters) > 1 and (letters in NOISE_WORDS or _is_stop_word(letters)):
+        if len(letters) > 1 and (letters in _NOISE_WORDS or _is_stop_word(letters)):
             return []
-        if not is_counter and (len(letters) <= MAX_PRODUCT_LETTERS or letters in NUMBERED_WORDS):
+        if not is_counter and (len(letters) <= _MAX_PRODUCT_LETTERS or letters in _NUMBERED_WORDS):
             return [token]
-        if len(letters) >= MAX_PRODUCT_LETTERS:
+        if len(letters) >= _MAX_PRODUCT_LETTERS:
             return [found[1]] if _is_word(found[1]) and not found[3] else []
     if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
@@ -216,7 +216,7 @@ def _is_word(token: str) -> bool:
     """Whether a token without digits is a word, not a noise word or random letters."""
     letters = token.replace("'", "").replace("’", "").replace("·", "")
     lower = letters.lower()
-    if not letters or lower in NOISE_WORDS:
+    if not letters or lower in _NOISE_WORDS:
         return False
     if not all(unicodedata.category(char)[0] in "LM" or char in "\u200c\u200d" for char in letters):
         return False
@@ -246,4 +246,4 @@ def _is_meaningful(word: str) -> bool:
 
 
 def _is_stop_word(word: str) -> bool:
-    return word.lower() in STOP_WORDS or word.lower() in picture_words()
+    return word.lower() in _STOP_WORDS or word.lower() in picture_words()

@@ -23,15 +23,15 @@ from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.filename_words import filename_words, pattern, picture_words, untitled, vocabulary
 from imgproc_local.vision.text.words import capitalized
 
-MAX_READ_CHARS = 2000
+_MAX_READ_CHARS = 2000
 """Texts are truncated to this length before they are cleaned."""
-MAX_MARKUP_CHARS = 8000
+_MAX_MARKUP_CHARS = 8000
 """Texts with mark-up are truncated to this length before it is removed."""
-MAX_FILE_NAME_CHARS = 255
+_MAX_FILE_NAME_CHARS = 255
 """Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""
-MAX_CREDIT_CHARS = 120
+_MAX_CREDIT_CHARS = 120
 """The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
-MIN_REMAINING_CHARS = 3
+_MIN_REMAINING_CHARS = 3
 """An opener or a closer is removed only if at least this many characters remain."""
 
 
@@ -41,8 +41,8 @@ def human_text(text: str) -> str:
 
     Sentences that have lost letters through a wrong encoding are dropped.
     """
-    max_chars = MAX_MARKUP_CHARS if "<" in text or "&" in text else MAX_READ_CHARS
-    plain = _with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:MAX_READ_CHARS])
+    max_chars = _MAX_MARKUP_CHARS if "<" in text or "&" in text else _MAX_READ_CHARS
+    plain = _with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:_MAX_READ_CHARS])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = _without_opener(" ".join(filter(None, map(_without_credits, lines))))
@@ -210,14 +210,14 @@ def _without_credit(sentence: str) -> str:
         return ""
     for beginning in (_RIGHTS, _ADVERTISEMENT):
         found = beginning.search(sentence)
-        if found and len(sentence) - found.start() <= MAX_CREDIT_CHARS:
+        if found and len(sentence) - found.start() <= _MAX_CREDIT_CHARS:
             sentence = sentence[: found.start()]
     return sentence.strip(" ,;:|/–-") if re.search(r"[^\W_]", sentence) else ""
 
 
 def _is_credit(part: str) -> bool:
     """Whether a sentence, or the content of brackets, is a credit of a photographer or an agency."""
-    if len(part) > MAX_CREDIT_CHARS:
+    if len(part) > _MAX_CREDIT_CHARS:
         return False
     label = _CREDIT_WITH_NAME.match(part)
     is_label_with_names = label is not None and _are_names(part[label.end() :])
@@ -264,10 +264,10 @@ def _without_opener(text: str) -> str:
         found = opener.match(straight)
         rest = text[found.end() :] if found else ""
         # a name after an opener may be that of the photographer, as in "Foto van Jan Jansen", but not in English
-        if len(rest) >= MIN_REMAINING_CHARS and (language == "en" or rest[0].islower()):
+        if len(rest) >= _MIN_REMAINING_CHARS and (language == "en" or rest[0].islower()):
             text = capitalized(rest, language)
             break
-    closer = _CLOSERS.search(text, MIN_REMAINING_CHARS)
+    closer = _CLOSERS.search(text, _MIN_REMAINING_CHARS)
     return text[: closer.start()] + text[closer.end() :] if closer else text
 
 
@@ -289,7 +289,7 @@ def _is_placeholder(text: str) -> bool:
     words = [word.casefold() for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
     is_name = " " not in text and any(map(str.isdigit, text))
     return (
-        (is_name and not filename_words(text[:MAX_FILE_NAME_CHARS]))
+        (is_name and not filename_words(text[:_MAX_FILE_NAME_CHARS]))
         or (len(words) <= 6 and _PLACEHOLDER_WORDS.union(picture_words()).issuperset(words))
         or re.fullmatch(rf"(?i)({untitled()})[\W\d_]*", text) is not None
     )

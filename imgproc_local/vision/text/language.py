@@ -18,18 +18,18 @@ from imgproc_local.domain.romanise.dictionary import languages_of_han
 from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.ngram_table import probabilities
 
-MIN_PROBABILITY = 0.93
+_MIN_PROBABILITY = 0.93
 """The minimum probability of a language in Latin or Cyrillic script."""
-MIN_PROBABILITY_OF_NAMES = 0.985
+_MIN_PROBABILITY_OF_NAMES = 0.985
 """The same for two or three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
 MIN_WORDS = 2
 """The minimum number of different words. A single word exists in many languages, and may be a name."""
-MIN_SHARE_OF_SCRIPT = 0.8
+_MIN_SHARE_OF_SCRIPT = 0.8
 """The share of the letters of a text that must be in one script; the others may be in quoted names."""
-CERTAIN, PROBABLE = 0.99, 0.9
+_CERTAIN, _PROBABLE = 0.99, 0.9
 """A text is certainly in a language that has at least the first probability. It is in another language if the requested
-one has less than 1 − `CERTAIN` and another one more than `PROBABLE`."""
-PART_WORDS = 5
+one has less than 1 − `_CERTAIN` and another one more than `_PROBABLE`."""
+_PART_WORDS = 5
 """A part of a text is in another language if this many words in a row are."""
 
 _RELATED = (("da", "nb", "nn"), ("cs", "sk"), ("hr", "sl"))
@@ -95,7 +95,7 @@ def detect_language(text: str) -> str | None:
     The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not support.
     """
     counts = letters_by_script(text)
-    min_count = max(2, MIN_SHARE_OF_SCRIPT * sum(counts.values()))
+    min_count = max(2, _MIN_SHARE_OF_SCRIPT * sum(counts.values()))
     if counts["kana"] and counts["kana"] + counts["han"] >= min_count:
         return "ja"
     script, count = max(counts.items(), key=lambda item: item[1])
@@ -143,8 +143,8 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
     in_script = sum(counts[script] for script in scripts)
     own = [word for word in words if any(letters_by_script(word)[script] for script in scripts)]
     # up to half of the letters may be in another script, as in names, if the other words are in the language
-    is_mixed = scripts == ("latin",) and in_script < MIN_SHARE_OF_SCRIPT * counts.total()
-    if in_script < 0.5 * counts.total() or (is_mixed and probability_of(language, own) < PROBABLE):
+    is_mixed = scripts == ("latin",) and in_script < _MIN_SHARE_OF_SCRIPT * counts.total()
+    if in_script < 0.5 * counts.total() or (is_mixed and probability_of(language, own) < _PROBABLE):
         return True
     match language:
         case "ja":
@@ -164,7 +164,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
     rival = max(*(found[code] for code in found if code), *related)
     # small models often answer in English, which is recognised sooner
     is_english = language != "en" and found[language] < 0.2 and found.get("en", 0) > 0.5
-    return is_english or (found[language] < 1 - CERTAIN and rival > PROBABLE) or _has_rival_part(words, language)
+    return is_english or (found[language] < 1 - _CERTAIN and rival > _PROBABLE) or _has_rival_part(words, language)
 
 
 def probability_of(language_code: str, words: Sequence[str]) -> float:
@@ -176,17 +176,17 @@ def probability_of(language_code: str, words: Sequence[str]) -> float:
 
 
 def _has_rival_part(words: Sequence[str], language: str) -> bool:
-    """Whether `PART_WORDS` words in a row, with function words among them, are in another language."""
+    """Whether `_PART_WORDS` words in a row, with function words among them, are in another language."""
     own = function_words(language)
-    for start in range(len(words) - PART_WORDS + 1):
-        part = words[start : start + PART_WORDS]
+    for start in range(len(words) - _PART_WORDS + 1):
+        part = words[start : start + _PART_WORDS]
         # words with capitals may be names, such as "Plaza de la Constitución"
-        if sum(word.islower() for word in part) < PART_WORDS - 1:
+        if sum(word.islower() for word in part) < _PART_WORDS - 1:
             continue
         for rival in LANGUAGES:
             if sum(word in function_words(rival) and word not in own for word in part) > 1:
                 found = probabilities(" ".join(part), scripts_of(language)[0])
-                if found[language] < 1 - CERTAIN and found.get(rival, 0) > PROBABLE:
+                if found[language] < 1 - _CERTAIN and found.get(rival, 0) > _PROBABLE:
                     return True
     return False
 
@@ -216,5 +216,5 @@ def _detect_by_ngrams(text: str, script: str) -> str | None:
     may_be_name = len(words) <= 3 and all(word[0].isupper() for word in words)
     scored = " ".join(words) if may_be_name else text
     language, probability = max(probabilities(scored, script).items(), key=lambda item: item[1])
-    min_probability = MIN_PROBABILITY_OF_NAMES if may_be_name else MIN_PROBABILITY
+    min_probability = _MIN_PROBABILITY_OF_NAMES if may_be_name else _MIN_PROBABILITY
     return language if language and probability >= min_probability else None

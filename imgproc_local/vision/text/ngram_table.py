@@ -24,9 +24,9 @@ from msgspec import Struct
 
 MAX_CHARS = 400
 """The number of characters of a text that are scored. A longer text is judged by its beginning."""
-MAX_NGRAM = 5
+_MAX_NGRAM = 5
 """The maximum length of an n-gram in letters, including a space at either end of a word."""
-FACTOR_SCALE = 40
+_FACTOR_SCALE = 40
 """A factor is stored multiplied by this number. A stored weight, an integer from 0 to 15, is multiplied by the factor
 of its feature and subtracted from the score."""
 
@@ -67,12 +67,12 @@ def probabilities(text: str, script: str) -> dict[str, float]:
     classifier = _classifiers()[script]
     scores: Sequence[float] = classifier.biases
     row_bytes = (len(scores) + 1) // 2
-    for feature, value in features_of(text).items():
+    for feature, value in _features_of(text).items():
         checksum = zlib.crc32(feature.encode())
         index = bisect_left(classifier.hashes, checksum)
         if index == len(classifier.hashes) or classifier.hashes[index] != checksum:
             continue
-        step = value * classifier.factors[index] / FACTOR_SCALE
+        step = value * classifier.factors[index] / _FACTOR_SCALE
         row = hexlify(classifier.weights[index * row_bytes : (index + 1) * row_bytes]).translate(_HEX_VALUES)
         scores = [score - step * weight for score, weight in zip(scores, row, strict=False)]
     largest = max(scores)
@@ -81,7 +81,7 @@ def probabilities(text: str, script: str) -> dict[str, float]:
     return {code: value / total for code, value in zip(classifier.languages, exponentials, strict=True)}
 
 
-def features_of(text: str) -> dict[str, float]:
+def _features_of(text: str) -> dict[str, float]:
     """The features of `text` with their values. The n-grams of a word share a value that grows with its length."""
     features: dict[str, float] = defaultdict(float)
     normalized = unicodedata.normalize("NFC", text[:MAX_CHARS]).lower().translate(_APOSTROPHES)
@@ -91,7 +91,7 @@ def features_of(text: str) -> dict[str, float]:
             spaced = f" {word} "
             ngrams = [
                 spaced[start : start + length]
-                for length in range(1, MAX_NGRAM + 1)
+                for length in range(1, _MAX_NGRAM + 1)
                 for start in range(len(spaced) - length + 1)
                 if length > 1 or spaced[start] != " "
             ]

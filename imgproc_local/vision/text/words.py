@@ -7,7 +7,7 @@ import unicodedata
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.sentences import sentence_ends
 
-MIN_SHORTENED_CHARS = 12
+_MIN_SHORTENED_CHARS = 12
 """A text is never shortened to fewer characters, because its first sentence may be an interjection."""
 
 
@@ -38,7 +38,7 @@ def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: in
     """
     if len(text) <= preferred_chars:
         return text
-    ends = [end for end in sentence_ends(text) if MIN_SHORTENED_CHARS <= end <= max_chars]
+    ends = [end for end in sentence_ends(text) if _MIN_SHORTENED_CHARS <= end <= max_chars]
     preferred = [end for end in ends if end <= preferred_chars]
     if preferred:
         return text[: preferred[-1]]
