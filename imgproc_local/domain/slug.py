@@ -14,7 +14,7 @@ from base64 import b32encode
 from collections.abc import Sequence
 
 from imgproc_local.domain.filename import is_device_name
-from imgproc_local.domain.romanise.words import romanised_words
+from imgproc_local.domain.romanise import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80

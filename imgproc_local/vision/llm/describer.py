@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -41,16 +40,10 @@ from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
 
-_RETRY_SEED = 1
-"""A retry samples randomly, because greedy decoding tends to repeat the rejected answer."""
 _CUT_OFF = "it was too long and broke off"
 _NOT_LATIN = "its file name must be written in Latin letters"
 """Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `_NOT_LATIN` is for file names
 that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
-LOCK_POLL_S = 0.1
-"""How often `check_stop` is called while another picture is being described."""
-_CLOSE_WAIT_S = 2.0
-"""How long `close` waits until a picture that is being described is finished or stopped; stopping takes about 0.1 s."""
 
 
 class LoadedModel(Protocol):
@@ -127,13 +120,20 @@ class LlmDescriber:
         facts_check_stop = (lambda: None) if by_model else check_stop
         # for all languages, because FactsDescriber uses an alt text of unknown language for the first suitable one
         facts = self._facts.describe(image, languages, hints, facts_check_stop)
-        return tuple(_completed(by_model.get(each.language_code), each) for each in facts)
+        return tuple(
+            # an accepted text may lack a file name
+            replace(own, seo_filename=own.seo_filename or each.seo_filename)
+            if (own := by_model.get(each.language_code))
+            else each
+            for each in facts
+        )
 
     def close(self) -> None:
         """Unload the model; the next picture loads it again."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._lock.acquire(timeout=_CLOSE_WAIT_S):
+        # a picture that is being described is stopped within 0.1 s
+        if self._lock.acquire(timeout=2.0):
             try:
                 self._unload()
             finally:
@@ -156,7 +156,7 @@ class LlmDescriber:
         draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
         accepted: dict[str, Translation] = {}
         has_answered = False
-        with self._model_lock(check_stop):
+        with self._lock:
             loaded = self._ensure_loaded(model, check_stop)
             try:
                 loaded.prefill(image, notes, [language_prompt(language) for language in languages], check_stop)
@@ -185,16 +185,6 @@ class LlmDescriber:
             self._loaded = self._load(model, check_stop)
             log.info("Vision model %s loaded.", model.name)
         return self._loaded
-
-    @contextmanager
-    def _model_lock(self, check_stop: CheckStop) -> Iterator[None]:
-        """Hold the lock of the model inside the block. Calls `check_stop` while waiting for the lock."""
-        while not self._lock.acquire(timeout=LOCK_POLL_S):
-            check_stop()
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def _unload(self) -> None:
         if self._loaded is not None:
@@ -239,7 +229,8 @@ def _attempts(
     """
     accepted: dict[str, Translation] = {}
     complaints = dict.fromkeys(languages, "")
-    for seed in (None, _RETRY_SEED):
+    # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
+    for seed in (None, 1):
         suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
         generated = loaded.generate(suffixes, check_stop, seed)
         answers, complaints = _check(list(complaints), generated, hints, notes)
@@ -272,13 +263,6 @@ def _check(
         if complaint:
             complaints[language] = complaint
     return accepted, complaints
-
-
-def _completed(by_model: Translation | None, from_facts: Translation) -> Translation:
-    """The model's text, if it was accepted; it may lack a file name."""
-    if by_model is None:
-        return from_facts
-    return by_model if by_model.seo_filename else replace(by_model, seo_filename=from_facts.seo_filename)
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
@@ -264,20 +264,6 @@ def test_a_deselected_model_is_unloaded_with_the_next_picture() -> None:
     llm_describer._find_model = lambda: None
     assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
     assert fake.closed == 1
-
-
-def test_waiting_for_another_picture_can_be_stopped() -> None:
-    llm_describer = describer(FakeModel())
-    calls = 0
-
-    def cancelled_at_third_call() -> None:
-        nonlocal calls
-        calls += 1
-        if calls >= 3:
-            raise StageCancelled("Cancelled.")
-
-    with llm_describer._lock, pytest.raises(StageCancelled):
-        llm_describer.describe(PICTURE, ["en"], hints(), cancelled_at_third_call)
 
 
 def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
