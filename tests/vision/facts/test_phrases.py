@@ -14,7 +14,6 @@ from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_kind
 from imgproc_local.vision.languages import language_table
-from imgproc_local.vision.text.words import capitalized
 
 KINDS = ("photograph", "graphic", "screenshot", "picture", "animation")
 KIND_KEYS = {*KINDS, "photograph_bw", "picture_bw"}
@@ -113,13 +112,6 @@ def test_a_date_is_mentioned_with_content_or_for_a_photograph(code: str) -> None
     assert year not in sentence(code, PixelFacts("screenshot"), Mentions(capture_month=month))
 
 
-def test_a_long_sentence_leaves_out_the_least_informative_fragments() -> None:
-    keywords = Mentions(keywords="k" * 90, capture_month=(2023, 7))
-    text = sentence("en", PixelFacts("photograph"), keywords)
-    assert keywords.keywords in text
-    assert "2023" not in text
-
-
 def test_keywords_are_never_left_out_if_nothing_else_is_known() -> None:
     mentions = Mentions(keywords="k" * 150)
     assert mentions.keywords in sentence("en", PixelFacts("picture"), mentions)
@@ -130,28 +122,14 @@ PHOTOGRAPHS = """
 en 3 Photograph taken in March 2023.
 ru 7 Фотография, сделанная в июле 2023 года.
 uk 9 Фотографія, зроблена у вересні 2023 року.
-uk 3 Фотографія, зроблена в березні 2023 року.
 pl 9 Zdjęcie wykonane we wrześniu 2023 roku.
-cs 7 Fotografie pořízená v červenci 2023.
-sk 2 Fotografia zhotovená vo februári 2023.
-sl 5 Fotografija, posneta maja 2023.
-hr 11 Fotografija snimljena u studenom 2023. godine.
 hu 3 2023 márciusában készült fénykép.
 fi 3 Maaliskuussa 2023 otettu valokuva.
-et 8 2023. aasta augustis tehtud foto.
-lv 4 Fotogrāfija, uzņemta 2023. gada aprīlī.
-lt 7 Nuotrauka, fotografuota 2023 metų liepą.
-el 8 Φωτογραφία τραβηγμένη τον Αύγουστο του 2023.
-ca 3 Fotografia feta el març del 2023.
 ca 10 Fotografia feta l’octubre del 2023.
 it 7 Fotografia scattata a luglio 2023.
-it 8 Fotografia scattata ad agosto 2023.
-es 7 Fotografía tomada en julio de 2023.
 tr 8 Ağustos 2023 tarihli fotoğraf.
 ja 7 2023年7月に撮影された写真。
 th 7 ภาพถ่ายเมื่อเดือนกรกฎาคม พ.ศ. 2566
-he 7 תצלום מיולי 2023.
-vi 7 Ảnh chụp vào tháng 7 năm 2023.
 """
 
 
@@ -165,26 +143,15 @@ def test_months_have_the_inflection_that_the_sentence_needs(row: str) -> None:
     ("code", "persons", "joined"),
     [
         ("es", "Ana, Isabel", "Ana e Isabel"),
-        ("es", "Ana, Hilario", "Ana e Hilario"),
         ("es", "Ana, Íñigo", "Ana e Íñigo"),
-        ("es", "Ana, Yves", "Ana e Yves"),
         ("es", "Ana, Yolanda", "Ana y Yolanda"),
-        ("es", "Ana, Iago", "Ana y Iago"),
         ("es", "Ana, Luis, Inés", "Ana, Luis e Inés"),
         ("it", "Marco, Emmanuel", "Marco ed Emmanuel"),
-        ("it", "Marco, Edoardo", "Marco e Edoardo"),
-        ("it", "Ada, Ugo", "Ada e Ugo"),
-        ("uk", "Олег, Марія", "Олег і Марія"),
         ("uk", "Олена, Ірина", "Олена та Ірина"),
         ("uk", "Ада, Юрій, Олексій", "Ада, Юрій та Олексій"),
-        ("hi", "राम, सीता, मीरा", "राम, सीता और मीरा"),
-        ("ko", "김민수, 이지은", "김민수, 이지은"),
         ("he", "דנה, ורד, אבי", "דנה, ורד ואבי"),
-        ("he", "Ada, Grace", "Ada, Grace"),
         ("ar", "سارة, علي, مريم", "سارة وعلي ومريم"),
-        ("ar", "Ada, Grace", "Ada، Grace"),
         ("th", "สมชาย ใจดี, มาลี สุขใจ", "สมชาย ใจดี และมาลี สุขใจ"),
-        ("th", "Ada, Grace", "Ada, Grace"),
         ("zh", "王芳, 李明, 张伟", "王芳、李明和张伟"),
         ("en", "A, B, C, D, E", "A, B, C, D, and E"),
         ("en", "A, B, C, D, E, F", "A, B, C, D, and others"),
@@ -194,17 +161,3 @@ def test_months_have_the_inflection_that_the_sentence_needs(row: str) -> None:
 def test_a_list_of_persons_follows_the_rules_of_the_language(code: str, persons: str, joined: str) -> None:
     text = sentence(code, PixelFacts("photograph"), Mentions(persons=tuple(persons.split(", "))))
     assert re.search(rf"(^|– ){re.escape(joined)}([:：.]|$)", text), text
-
-
-@pytest.mark.parametrize(
-    ("code", "text", "expected"),
-    [
-        ("en", "heron", "Heron"),
-        ("en", "iPhone case", "iPhone case"),
-        ("tr", "istanbul", "İstanbul"),
-        ("nl", "ijsberg", "IJsberg"),
-        ("de", "éclair", "Éclair"),
-    ],
-)
-def test_capitals_follow_the_language(code: str, text: str, expected: str) -> None:
-    assert capitalized(text, code) == expected

@@ -101,10 +101,6 @@ def test_a_coloured_spot_is_not_black_and_white() -> None:
     assert not measure_picture(picture, Format.JPEG).black_and_white
 
 
-def test_a_plain_grey_surface_is_not_called_black_and_white() -> None:
-    assert not measure_picture(Image.new("RGB", SIZE, (128, 128, 128)), Format.JPEG).black_and_white
-
-
 def test_a_cut_out_photograph_is_no_graphic() -> None:
     picture = Image.new("RGB", SIZE, "white")
     picture.paste(scene().resize((80, 80)).filter(ImageFilter.SHARPEN).filter(ImageFilter.EDGE_ENHANCE_MORE), (40, 40))
@@ -114,8 +110,3 @@ def test_a_cut_out_photograph_is_no_graphic() -> None:
 
 def test_a_fully_transparent_picture_has_no_facts() -> None:
     assert measure_picture(Image.new("RGB", SIZE, "white"), alpha=0.0, frames=2) == PixelFacts("picture")
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 500), (500, 1), (2, 2)])
-def test_the_smallest_pictures_are_measured(size: tuple[int, int]) -> None:
-    assert measure_picture(Image.new("RGB", size, (30, 90, 200))) == PixelFacts("picture")

@@ -257,15 +257,6 @@ def test_a_model_that_failed_or_was_replaced_is_loaded_again(failed: bool) -> No
     assert fake.closed == 2
 
 
-def test_a_deselected_model_is_unloaded_with_the_next_picture() -> None:
-    fake = FakeModel()
-    llm_describer = describer(fake)
-    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
-    llm_describer._find_model = lambda: None
-    assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
-    assert fake.closed == 1
-
-
 def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:
     model = VisionModel("copy", tmp_path / "text.gguf", tmp_path / "mmproj.gguf")
     shutil.copy(tiny.TEXT, model.text_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -176,23 +175,6 @@ def test_a_language_that_fails_leaves_the_answers_in_the_others(
     assert "out of memory" in caplog.text
 
 
-def test_a_program_that_is_down_costs_no_time(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, ollama: ModelServerDouble
-) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    settings = config(tmp_path, ollama, program_url=url)
-    describer = compose.describer(settings)
-    start = time.monotonic()
-    for _ in range(3):
-        assert describe(describer) == facts()
-    assert time.monotonic() - start < 5  # time-outs of three connections would take 6 s
-    [warning] = warnings(caplog)
-    assert f"Ollama at {url} does not answer" in warning
-    assert (compose.used_model_status(settings).problem or "?") in warning
-
-
 def test_a_slow_model_is_given_up_before_the_stage_times_out(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
 ) -> None:
@@ -203,15 +185,6 @@ def test_a_slow_model_is_given_up_before_the_stage_times_out(
     assert 0.3 <= time.monotonic() - start < 10  # the model itself never answers
     assert "did not answer within" in warnings(caplog)[0]
     assert double.disconnected.wait(5), "the request was not cancelled"
-
-
-def test_a_program_that_hangs_is_given_up(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
-) -> None:
-    monkeypatch.setattr(server_module, "LIST_TIMEOUT_S", 0.3)
-    double.listings.append(hangs)
-    assert describe(compose.describer(config(tmp_path, double))) == facts()
-    assert "did not answer within" in warnings(caplog)[0]
 
 
 def test_a_program_that_loads_its_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

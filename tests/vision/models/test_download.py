@@ -75,17 +75,6 @@ def test_a_pulled_model_is_complete_and_the_token_was_sent_to_the_hub_only(hub: 
     assert hub.requests == []
 
 
-def test_a_mirror_that_sends_the_files_itself_is_a_hub(hub: Hub, models: ModelStore) -> None:
-    hub.is_mirror = True
-    pull(models)
-
-
-def test_a_broken_connection_is_resumed(hub: Hub, models: ModelStore) -> None:
-    hub.cut_after = [2 * MEGABYTE, MEGABYTE]
-    pull(models)
-    assert hub.ranges()[:3] == ["", f"bytes={2 * MEGABYTE}-", f"bytes={3 * MEGABYTE}-"]
-
-
 def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
     hub.cut_after = [2 * MEGABYTE, *[0] * 20]
     assert "to resume" in failure(models)
@@ -125,21 +114,10 @@ def test_a_download_that_differs_from_the_catalogue_is_discarded(
     pull(models)
 
 
-def test_a_file_of_an_earlier_catalogue_is_not_used(
-    hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    older = bytes(reversed(TEXT))
-    models.partial("a").mkdir(parents=True)
-    (models.partial("a") / "text.gguf").write_bytes(older)
-    assert "T.gguf is not the expected file" in failure(models)
-    pull(models)
-
-
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
         (401, "Set HF_TOKEN to a token with access; that of `hf auth login` is not read"),
-        (403, "request access"),
         (404, "no T.gguf or no M.gguf of someone/Some-Model-GGUF"),
         (429, "too many requests"),
         (500, "answered with 500"),

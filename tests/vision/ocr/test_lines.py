@@ -25,12 +25,10 @@ def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, area_s
         ([line("KIRIN", 0.99, edge_share=0.2), line("", 0.0)], "KIRIN", 1),
         # Vietnamese lacks letters
         ([line("L hi m thc"), line("Món ngon đưng ph")], "", 2),
-        ([line("Cm đ xe")], "", 1),
         ([line("Građani šetaju")], "Građani šetaju", 0),
         # private data, and texts without words
         ([line("Write to ann@example.com")], "", 0),
         ([line("Zimmer frei"), line("Tel. 0351 4567890"), line("mit Seeblick")], "Zimmer frei mit Seeblick", 0),
-        ([line("DIGITAL CAMERA")], "", 0),
         ([], "", 0),
     ],
 )
@@ -60,12 +58,6 @@ def test_the_labels_of_a_diagram_are_no_image_of_text() -> None:
     few, many = ([line(f"Label {number}", edge_share=0.45 / count) for number in range(count)] for count in (6, 30))
     assert text_in_picture(few, "graphic").is_image_of_text
     assert not text_in_picture(many, "graphic").is_image_of_text
-
-
-def test_a_picture_with_more_unread_than_read_text_is_no_image_of_text() -> None:
-    found = text_in_picture([line("KIRIN", edge_share=0.45), line("", 0.0, edge_share=0.5)], "graphic")
-    assert found.text == "KIRIN"
-    assert not found.is_image_of_text
 
 
 def test_textures_are_not_reported_as_unread_text() -> None:

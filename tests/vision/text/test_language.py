@@ -13,7 +13,6 @@ import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.text.language import detect_language, is_readable, letters_by_script
-from imgproc_local.vision.text.ngram_table import probabilities
 
 CAPTIONS = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))["caption"]
 
@@ -78,11 +77,6 @@ def test_latin_is_readable_in_every_language_and_other_scripts_in_their_own() ->
     assert {code for code in LANGUAGES if is_readable("夕暮れ", code)} == {"ja"}
     assert not is_readable("123", "en")
     assert is_readable("Hawaiʻi", "en")  # the okina has no script
-
-
-def test_probabilities_sum_to_one_in_both_scripts() -> None:
-    for text, script in (("A red boat", "latin"), ("Красная лодка", "cyrillic"), ("", "latin"), ("123", "cyrillic")):
-        assert sum(probabilities(text, script).values()) == pytest.approx(1)
 
 
 def test_a_long_text_is_not_slower_than_its_beginning() -> None:
