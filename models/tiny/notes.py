@@ -65,7 +65,7 @@ def picture_notes(rng: random.Random) -> str:
         alt_texts=_texts(texts(1, 8)),
         titles=_texts(texts(1, 6)),
         captions=_texts(texts(1, max_caption_words)),
-        keywords=_texts(texts(prompt.MAX_NOTED_ENTRIES, 2)),
+        keywords=_texts(texts(6, 2)),
         events=_texts(texts(1)),
         persons=texts(2, 2),
         places=texts(2, 2),

@@ -24,8 +24,6 @@ from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.languages import Phrases, language_table
 from imgproc_local.vision.text.words import capitalized
 
-_MAX_LEAD_CHARS = 180
-"""Limit for the lead of a sentence: the quotation, keywords, events and names. Those that do not fit are omitted."""
 MAX_QUOTE_CHARS = 160
 """Limit for a quotation. A longer text is shortened before it is quoted."""
 _MAX_PERSONS = 4
@@ -105,7 +103,9 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
 
 
 def _lead(phrases: Phrases, locale: Locale, mentions: Mentions) -> str:
-    """The texts at the beginning of the sentence, separated by commas; those that make it too long are omitted."""
+    """The texts at the beginning of the sentence, separated by commas; those that do not fit into 180 characters are
+    omitted.
+    """
     parts = [phrases.quotes[0] + _unquoted(mentions.quote) + phrases.quotes[1]] if mentions.quote else []
     parts += mentions.verbatim
     if mentions.persons:
@@ -114,7 +114,7 @@ def _lead(phrases: Phrases, locale: Locale, mentions: Mentions) -> str:
     lead = ""
     for part in parts:
         longer = lead + phrases.comma + part if lead else part
-        if len(longer) <= _MAX_LEAD_CHARS:
+        if len(longer) <= 180:
             lead = longer
     return lead
 

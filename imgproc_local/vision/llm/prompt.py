@@ -19,24 +19,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
-
-_MAX_NOTE_CHARS = 160
-"""Limit for each text in a note, because a caption may be a whole article."""
-_MAX_NOTES_BYTES = 800
-"""Limit for all notes but `context` and `read_text`; those that don't fit are omitted. In the worst case each byte is a
-token, which takes time."""
-MAX_NOTED_ENTRIES = 6
-"""The maximum number of keywords, and of persons, in the notes."""
-MAX_CONTEXT_CHARS = 500
-"""Limit for the text about the page or article in which the picture is used."""
-_MAX_DRAFT_CHARS = 250
-"""Limit for the English alternative text that is translated."""
-_DEFAULT_PROJECTS = frozenset(("API Uploads",))
-"""Project names that the service assigns, which don't describe a picture."""
 
 INSTRUCTIONS = """\
 Write the alternative text and a file name for the picture below.
@@ -58,10 +46,6 @@ DRAFT = """\
 Alternative text in English: {}
 Translate it into natural wording, and correct it where the picture shows something else.
 """
-
-_DENSE_LANGUAGES = frozenset(("ja", "ko", "zh"))
-"""Languages that need far fewer characters for the same content than the number in the instructions."""
-_DENSE_LENGTH = ", with an alternative text of about 40 to 60 characters"
 
 GRAMMAR = r"""
 root ::= "{\"alt_text\":\"" first rest{1,199} "\",\"filename\":\"" word ("-" word){2,7} "\"}"
@@ -91,18 +75,19 @@ def picture_notes(
     """
     notes = [
         _note("Alternative text", texts.alt_texts[:1]),
-        _note("Title", [*texts.titles[:1]]),
-        _note("Caption", [*texts.captions[:1]]),
-        _note("Keywords", texts.keywords[:MAX_NOTED_ENTRIES]),
+        _note("Title", texts.titles[:1]),
+        _note("Caption", texts.captions[:1]),
+        _note("Keywords", texts.keywords[:6]),
         _note("Event", texts.events[:1]),
-        _note("Persons", texts.persons[:MAX_NOTED_ENTRIES]),
+        _note("Persons", texts.persons[:6]),
         _note("Place", texts.places),
         _note("File name was", [" ".join(texts.filename)]),
-        _note("Project", [] if project_name in _DEFAULT_PROJECTS else [project_name]),
+        _note("Project", [] if project_name == DEFAULT_PROJECT_NAME else [project_name]),
     ]
     noted = ""
     for note in notes:
-        if len((noted + note).encode()) <= _MAX_NOTES_BYTES:
+        # in the worst case each byte is a token, which takes time
+        if len((noted + note).encode()) <= 800:
             noted += note
     noted += _note("Text of the page around it", [clean_text(context).text], MAX_CONTEXT_CHARS)
     if read_text is not None:
@@ -115,7 +100,7 @@ def picture_notes(
 
 def draft_note(english: str) -> str:
     """The beginning of a suffix: the alternative text in English, to be translated."""
-    return DRAFT.format(_without_markers(english, _MAX_DRAFT_CHARS))
+    return DRAFT.format(_without_markers(english, MAX_ALT_CHARS))
 
 
 def language_prompt(language: str, complaint: str = "") -> str:
@@ -123,7 +108,10 @@ def language_prompt(language: str, complaint: str = "") -> str:
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     name, native_name = LANGUAGES[language].name, LANGUAGES[language].native_name
     named = name if native_name == name else f"{name} ({native_name})"
-    return f"{again}Respond in {named}{_DENSE_LENGTH if language in _DENSE_LANGUAGES else ''}."
+    # these languages need far fewer characters for the same content than the number in the instructions
+    is_dense = language in ("ja", "ko", "zh")
+    length = ", with an alternative text of about 40 to 60 characters" if is_dense else ""
+    return f"{again}Respond in {named}{length}."
 
 
 def parse_answer(generated: str) -> Answer | None:
@@ -135,8 +123,8 @@ def parse_answer(generated: str) -> Answer | None:
     return Answer(_one_line(answer.filename), _one_line(answer.alt_text))
 
 
-def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = _MAX_NOTE_CHARS) -> str:
-    """One line of notes, or "" if all texts are empty."""
+def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = 160) -> str:
+    """One line of notes, or "" if all texts are empty. Each text is truncated, for a caption may be a whole article."""
     cleaned = [_without_markers(text if isinstance(text, str) else text.text, max_chars) for text in texts]
     noted = ", ".join(text for text in cleaned if text)
     return f"{name}: {noted}\n" if noted else ""

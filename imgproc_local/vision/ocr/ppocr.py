@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-import time
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,31 +35,13 @@ _MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
 The area limits the memory: the detector uses 150 to 300 bytes per pixel, depending on the system's allocator."""
 _SIDE_STEP_PX = 32
 """Both sides of the detector's input are multiples of this."""
-_PIXEL_THRESHOLD, _REGION_THRESHOLD = 0.3, 0.5
-"""The least probability of text for a pixel, and the least mean for a region."""
-_GROWTH = 1.6
-"""Regions cover the core of a line: each side of its rectangle is moved out by this × area ÷ perimeter."""
-_MIN_REGION_PX, _MIN_THICKNESS_PX = 20, 3
-"""Regions of fewer pixels, and thinner ones, are ignored."""
-_MAX_RUNS = 200_000
-"""A mask with more horizontal runs of pixels is texture, such as a halftone: no line is found in it."""
 MAX_LINES = 40
 """The most lines of one picture: only the largest are read."""
-_MAX_READ_S = 10.0
-"""The CPU time after which no further line is read; most pictures take less than a second."""
 _LINE_ROWS, _MIN_COLUMNS, _MAX_COLUMNS = 48, 16, 3200
 """The height of the recogniser's input, and the limits of its width, in pixels."""
-_VERTICAL_FROM = 1.5
-"""A rectangle is laid on its side if it is this many times as high as wide."""
-_EDGE_STEP = 24
-"""A pixel belongs to an edge if its grey value differs this much (of 255) from a neighbour's."""
 
 _ANGLES = np.radians(np.arange(-45, 45, 1.5))
 """The rotations among which the smallest rectangle is searched."""
-_ROTATION_PENALTY = 0.02
-"""Share of the area per radian, so that among rectangles of almost equal area the least rotated one is preferred."""
-
-_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES = -3, 4 * 1024 * 1024
 
 
 def _return_freed_memory() -> None:
@@ -71,7 +52,7 @@ def _return_freed_memory() -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):
-            libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_FROM_BYTES)
+            libc.mallopt(-3, 4 * 1024 * 1024)  # M_MMAP_THRESHOLD
 
 
 class _Networks:
@@ -100,10 +81,8 @@ class _Networks:
         boxes = [boxes[index] for index in sorted(largest)]
         edges = _edge_shares(picture, boxes)
         lines = []
-        started_s = time.process_time()
         for box, edge_share in zip(boxes, edges, strict=True):
-            in_time = time.process_time() - started_s < _MAX_READ_S
-            text, confidence = self._read_box(picture, box) if in_time else ("", 0.0)
+            text, confidence = self._read_box(picture, box)
             short, long = sorted(_sides(box))
             lines.append(
                 ReadLine(
@@ -126,9 +105,9 @@ class _Networks:
 
     def _read_box(self, picture: Image.Image, box: Box) -> tuple[str, float]:
         width, height = _sides(box)
-        if height < _VERTICAL_FROM * width:
+        if height < 1.5 * width:
             return self._read_line(_line(picture, box))
-        # text that runs up or down
+        # text that runs up or down is laid on its side
         readings = [self._read_line(_line(picture, np.roll(box, turns, axis=0))) for turns in (-1, 1)]
         return max(readings, key=lambda reading: reading[1])
 
@@ -169,9 +148,12 @@ def _tensor(rows: npt.NDArray[np.uint8]) -> _Floats:
 
 
 def _rectangles(probability: _Floats) -> list[Box]:
-    """The rectangle around each region of text, in the pixels of `probability`."""
-    rows, starts, ends = _runs(probability > _PIXEL_THRESHOLD)
-    if not 0 < rows.size <= _MAX_RUNS:
+    """The rectangle around each region of text, in the pixels of `probability`.
+
+    A pixel is text from a probability of 0.3, a region of at least 20 pixels from a mean of 0.5.
+    """
+    rows, starts, ends = _runs(probability > 0.3)
+    if not 0 < rows.size <= 200_000:  # more horizontal runs are texture, such as a halftone
         return []
     cumulative = np.concatenate(([0.0], probability.cumsum(dtype=np.float64)))
     row_starts = rows * probability.shape[1]
@@ -180,7 +162,7 @@ def _rectangles(probability: _Floats) -> list[Box]:
     boxes = []
     for region in regions:
         pixels = int((ends[region] - starts[region]).sum())
-        if pixels < _MIN_REGION_PX or sums[region].sum() < _REGION_THRESHOLD * pixels:
+        if pixels < 20 or sums[region].sum() < 0.5 * pixels:
             continue
         # the ends of each run contain the corners of the region
         x = np.concatenate((starts[region], ends[region], starts[region], ends[region]))
@@ -226,16 +208,20 @@ def _regions(rows: _Ints, starts: _Ints, ends: _Ints) -> list[_Ints]:
 
 
 def _smallest_rectangle(x: _Ints, y: _Ints) -> Box | None:
-    """The rectangle of the smallest area around the points, grown by `_GROWTH`; None if it is too thin for text."""
+    """The rectangle of the smallest area around the points, grown to the height of the letters; None if it is too thin.
+
+    A region covers the core of a line: each side is moved out by 1.6 × area ÷ perimeter. Among rectangles of almost
+    equal area the least rotated one is preferred.
+    """
     u = np.cos(_ANGLES)[:, None] * x + np.sin(_ANGLES)[:, None] * y
     v = -np.sin(_ANGLES)[:, None] * x + np.cos(_ANGLES)[:, None] * y
     left, right, top, bottom = u.min(1), u.max(1), v.min(1), v.max(1)
-    areas = (right - left) * (bottom - top) * (1 + _ROTATION_PENALTY * np.abs(_ANGLES))
+    areas = (right - left) * (bottom - top) * (1 + 0.02 * np.abs(_ANGLES))
     best = int(areas.argmin())
     width, height = right[best] - left[best], bottom[best] - top[best]
-    if min(width, height) < _MIN_THICKNESS_PX:
+    if min(width, height) < 3:
         return None
-    margin = width * height * _GROWTH / (2 * (width + height))
+    margin = width * height * 1.6 / (2 * (width + height))
     cos, sin = math.cos(_ANGLES[best]), math.sin(_ANGLES[best])
     horizontal = (left[best] - margin, right[best] + margin)
     vertical = (top[best] - margin, bottom[best] + margin)
@@ -283,14 +269,17 @@ def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
 
 
 def _edge_shares(picture: Image.Image, boxes: list[Box]) -> list[float]:
-    """The share of the picture's edges that lie in each rectangle; where rectangles overlap, the last one counts."""
+    """The share of the picture's edges that lie in each rectangle; where rectangles overlap, the last one counts.
+
+    A pixel belongs to an edge if its grey value differs by 24 (of 255) from a neighbour's.
+    """
     if not boxes:
         return []
     size = _detector_size(picture.width, picture.height)
     grey = np.asarray(picture.convert("L").resize(size, Image.Resampling.BILINEAR, reducing_gap=2)).astype(np.int16)
     edges = np.zeros(grey.shape, bool)
-    edges[:, 1:] = np.abs(np.diff(grey, axis=1)) >= _EDGE_STEP
-    edges[1:] |= np.abs(np.diff(grey, axis=0)) >= _EDGE_STEP
+    edges[:, 1:] = np.abs(np.diff(grey, axis=1)) >= 24
+    edges[1:] |= np.abs(np.diff(grey, axis=0)) >= 24
     numbers = Image.new("I", size)
     draw = ImageDraw.Draw(numbers)
     scale = np.array([size[0] / picture.width, size[1] / picture.height])

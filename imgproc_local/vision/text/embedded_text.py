@@ -13,11 +13,6 @@ from imgproc_local.vision.text.language import detect_language, letters_by_scrip
 
 _MAX_ENTRIES = 50
 """The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""
-MAX_CHARS = 24_000
-"""No further texts of one kind are cleaned after this total length."""
-
-_MAX_KEYWORDS, _MAX_KEYWORD_CHARS = 5, 30
-"""The number of keywords that a description uses, and the length above which a keyword is ignored."""
 
 _LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
 """Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
@@ -84,9 +79,9 @@ def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> s
 
 
 def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
-    """The first keywords in `language` that are short enough; None stands for keywords of unknown language."""
+    """The first five keywords in `language` of at most 30 characters; None stands for keywords of unknown language."""
     matching = [entry.text for entry in texts.keywords if entry.language == language]
-    return tuple(text for text in matching if len(text) <= _MAX_KEYWORD_CHARS)[:_MAX_KEYWORDS]
+    return tuple(text for text in matching if len(text) <= 30)[:5]
 
 
 def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
@@ -119,7 +114,7 @@ def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> t
         if text and text.casefold() != (camera or "").casefold():
             localized.append(LocalizedText(text, _language_of_tag(entry.language) or detect_language(text)))
         chars += len(entry.text)
-        if chars > MAX_CHARS:
+        if chars > 24_000:  # cleaning takes time
             break
     return tuple(localized)
 

@@ -23,16 +23,8 @@ from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.filename_words import filename_words, pattern, picture_words, untitled, vocabulary
 from imgproc_local.vision.text.words import capitalized
 
-_MAX_READ_CHARS = 2000
-"""Texts are truncated to this length before they are cleaned."""
-_MAX_MARKUP_CHARS = 8000
-"""Texts with mark-up are truncated to this length before it is removed."""
-_MAX_FILE_NAME_CHARS = 255
-"""Only the beginning of a text, up to the usual limit of a file name, is parsed as a file name."""
 _MAX_CREDIT_CHARS = 120
 """The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
-_MIN_REMAINING_CHARS = 3
-"""An opener or a closer is removed only if at least this many characters remain."""
 
 
 @lru_cache(maxsize=128)
@@ -41,8 +33,8 @@ def human_text(text: str) -> str:
 
     Sentences that have lost letters through a wrong encoding are dropped.
     """
-    max_chars = _MAX_MARKUP_CHARS if "<" in text or "&" in text else _MAX_READ_CHARS
-    plain = _with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:_MAX_READ_CHARS])
+    max_chars = 8000 if "<" in text or "&" in text else 2000  # mark-up may be longer than the text
+    plain = _with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:2000])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = _without_opener(" ".join(filter(None, map(_without_credits, lines))))
@@ -81,8 +73,6 @@ remain for the next round."""
 _MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
 """A letter and a mark, such as the last two characters of „TRÄ“, may be the bytes of a UTF-8 character by chance. They
 are decoded again only if another part of the text is certainly damaged."""
-_MAX_ROUNDS = 3
-"""The maximum number of wrong conversions that are reversed; a text may have passed through several programs."""
 _LOST = re.compile(
     "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
     "|[ÃÂ][\u00a1-\u00bf‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ÐÑ][\u00a0-\u00bf][ÐÑ]|ï»¿"
@@ -103,7 +93,7 @@ codecs.register_error("as_latin_1", _as_latin_1)
 
 def _with_repaired_letters(text: str) -> str:
     """`text` with the parts decoded again that are UTF-8 in a wrong encoding, if that yields only plausible letters."""
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(3):  # a text may have passed through several programs
         repaired = next((new for name in _ENCODINGS if (new := _decoded_again(text, name)) != text), text)
         if repaired == text:
             break
@@ -264,10 +254,10 @@ def _without_opener(text: str) -> str:
         found = opener.match(straight)
         rest = text[found.end() :] if found else ""
         # a name after an opener may be that of the photographer, as in "Foto van Jan Jansen", but not in English
-        if len(rest) >= _MIN_REMAINING_CHARS and (language == "en" or rest[0].islower()):
+        if len(rest) >= 3 and (language == "en" or rest[0].islower()):
             text = capitalized(rest, language)
             break
-    closer = _CLOSERS.search(text, _MIN_REMAINING_CHARS)
+    closer = _CLOSERS.search(text, 3)
     return text[: closer.start()] + text[closer.end() :] if closer else text
 
 
@@ -289,7 +279,7 @@ def _is_placeholder(text: str) -> bool:
     words = [word.casefold() for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text)]
     is_name = " " not in text and any(map(str.isdigit, text))
     return (
-        (is_name and not filename_words(text[:_MAX_FILE_NAME_CHARS]))
+        (is_name and not filename_words(text[:255]))
         or (len(words) <= 6 and _PLACEHOLDER_WORDS.union(picture_words()).issuperset(words))
         or re.fullmatch(rf"(?i)({untitled()})[\W\d_]*", text) is not None
     )

@@ -24,11 +24,6 @@ from msgspec import Struct
 
 MAX_CHARS = 400
 """The number of characters of a text that are scored. A longer text is judged by its beginning."""
-_MAX_NGRAM = 5
-"""The maximum length of an n-gram in letters, including a space at either end of a word."""
-_FACTOR_SCALE = 40
-"""A factor is stored multiplied by this number. A stored weight, an integer from 0 to 15, is multiplied by the factor
-of its feature and subtracted from the score."""
 
 _HEX_VALUES = bytes.maketrans(b"0123456789abcdef", bytes(range(16)))
 _APOSTROPHES = str.maketrans({"’": "'", "ʼ": "'"})
@@ -72,7 +67,8 @@ def probabilities(text: str, script: str) -> dict[str, float]:
         index = bisect_left(classifier.hashes, checksum)
         if index == len(classifier.hashes) or classifier.hashes[index] != checksum:
             continue
-        step = value * classifier.factors[index] / _FACTOR_SCALE
+        # a factor is stored times 40, and a weight as an integer from 0 to 15
+        step = value * classifier.factors[index] / 40
         row = hexlify(classifier.weights[index * row_bytes : (index + 1) * row_bytes]).translate(_HEX_VALUES)
         scores = [score - step * weight for score, weight in zip(scores, row, strict=False)]
     largest = max(scores)
@@ -91,7 +87,7 @@ def _features_of(text: str) -> dict[str, float]:
             spaced = f" {word} "
             ngrams = [
                 spaced[start : start + length]
-                for length in range(1, _MAX_NGRAM + 1)
+                for length in range(1, 6)
                 for start in range(len(spaced) - length + 1)
                 if length > 1 or spaced[start] != " "
             ]

@@ -7,9 +7,6 @@ import unicodedata
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.sentences import sentence_ends
 
-_MIN_SHORTENED_CHARS = 12
-"""A text is never shortened to fewer characters, because its first sentence may be an interjection."""
-
 
 def words_of(text: str) -> list[str]:
     """The words of `text` in their original case: sequences of letters with their combining marks."""
@@ -38,7 +35,8 @@ def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: in
     """
     if len(text) <= preferred_chars:
         return text
-    ends = [end for end in sentence_ends(text) if _MIN_SHORTENED_CHARS <= end <= max_chars]
+    # a first sentence of fewer characters may be an interjection
+    ends = [end for end in sentence_ends(text) if 12 <= end <= max_chars]
     preferred = [end for end in ends if end <= preferred_chars]
     if preferred:
         return text[: preferred[-1]]
