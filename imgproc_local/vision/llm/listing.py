@@ -171,7 +171,9 @@ def _installed(models: ModelStore, name: str, in_use: str) -> ModelRow:
 
 
 def _available(models: ModelStore, entry: Manifest) -> ModelRow:
-    done = _partial_bytes(models, entry.name)
+    """The row of a model that is not installed, with what an unfinished installation has downloaded."""
+    files = (models.folder / PARTIAL_FOLDER / entry.name).glob("*.gguf")
+    done = sum(file.stat().st_size for file in files if file.is_file())
     return replace(_row(entry, "paused" if done else "available"), downloaded_bytes=done)
 
 
@@ -211,9 +213,3 @@ def _fits(needed_bytes: int, usable_bytes: int) -> bool | None:
     in progress and other programs.
     """
     return needed_bytes <= usable_bytes * 0.7 if needed_bytes and usable_bytes else None
-
-
-def _partial_bytes(models: ModelStore, name: str) -> int:
-    """The bytes that an unfinished installation has downloaded."""
-    folder = models.folder / PARTIAL_FOLDER / name
-    return sum(file.stat().st_size for file in folder.glob("*.gguf") if file.is_file())

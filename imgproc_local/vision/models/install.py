@@ -9,9 +9,9 @@ end in .gguf are read.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from imgproc_local.vision.models.store import (
     OCR,
     ModelStore,
     Progress,
+    hash_file,
     require_free_space,
     translate_disk_errors,
     verify_files,
@@ -173,20 +174,13 @@ def _read_manifest(path: Path) -> Manifest:
 
 
 def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:
-    """Copy a file to `target` while it is hashed. Raises: ModelUnusable, StorageFailed."""
-    digest, done = hashlib.sha256(), 0
-    with source.open("rb") as file, translate_disk_errors(target.parent.parent):
-        size_bytes = os.fstat(file.fileno()).st_size
-        require_free_space(target.parent, size_bytes)
-        with target.open("xb") as out:
-            while chunk := file.read(1024 * 1024):
-                out.write(chunk)
-                digest.update(chunk)
-                done += len(chunk)
-                progress(f"copying {source.name}", done, size_bytes)
-            out.flush()
-            os.fsync(out.fileno())
-    return ModelFile(source.name, done, digest.hexdigest())
+    """Copy a file to `target` and hash the copy. Raises: ModelUnusable, StorageFailed."""
+    with translate_disk_errors(target.parent.parent):
+        require_free_space(target.parent, source.stat().st_size)
+        shutil.copyfile(source, target)
+        with target.open("rb+") as copy:
+            os.fsync(copy.fileno())
+    return ModelFile(source.name, target.stat().st_size, hash_file(target, f"verifying {source.name}", progress))
 
 
 def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self_test: SelfTest) -> None:
