@@ -64,13 +64,10 @@ _NOT_IN_CAPTIONS = re.compile(
 _UNSPACED_LETTERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]{2}")
 """Two letters of a script without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
-_MAX_COMMENT_CHARACTERS = 2000
-_MAX_DEFAULT_CHARACTERS = 200
-
 
 def is_camera_default(text: str) -> bool:
     """Whether a caption is a camera's default, such as "OLYMPUS DIGITAL CAMERA", and may be removed from a file."""
-    return len(text) <= _MAX_DEFAULT_CHARACTERS and _CAMERA_DEFAULT.fullmatch(text) is not None
+    return len(text) <= 200 and _CAMERA_DEFAULT.fullmatch(text) is not None
 
 
 def reads_as_a_caption(comment: str) -> bool:
@@ -78,7 +75,7 @@ def reads_as_a_caption(comment: str) -> bool:
     comment = " ".join(comment.split())
     several_words = sum(_letters(word) >= 2 for word in comment.split()) >= 2
     return (
-        0 < len(comment) <= _MAX_COMMENT_CHARACTERS
+        0 < len(comment) <= 2000
         and _letters(comment) + sum(comment.count(sign) for sign in " ,.;:!?'’-–") >= 0.85 * len(comment)
         and (several_words or bool(_UNSPACED_LETTERS.search(comment)))
         and not _NOT_IN_CAPTIONS.search(comment)

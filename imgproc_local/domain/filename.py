@@ -20,8 +20,6 @@ from urllib.parse import unquote
 
 MAX_BYTES = 255
 """The longest file name in UTF-8 on ext4 and APFS. NTFS allows as many UTF-16 units, of which a name has no more."""
-_MAX_EXTENSION_CHARS = 16
-"""A longer suffix is part of the name, not an extension."""
 FALLBACK_STEM = "image"
 """The stem of a name from which no usable character remains."""
 JOINERS = "\u200c\u200d"
@@ -64,7 +62,7 @@ def original_name(received: str, default: str) -> str:
     if not name.strip("."):
         name = default
     stem, dot, extension = name.rpartition(".")
-    if not stem or len(extension) > _MAX_EXTENSION_CHARS:
+    if not stem or len(extension) > 16:  # a longer suffix is part of the name
         stem, dot, extension = name, "", ""
     return _cut(stem, dot + extension)
 

@@ -18,13 +18,6 @@ from imgproc_local.domain.romanise import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80
-_HASH_BYTES = 5
-"""The number of bytes of the SHA-256 in an archive name, 8 characters in base32. Among a million pictures with the same
-slug in one folder, two have the same name with a probability of 0.37, so a caller must make sure that it does not
-replace the results of another picture.
-"""
-_WORD_AFTER_DEVICE_NAME = "image"
-"""Appended to a slug that is the name of a Windows device, such as `con`."""
 
 
 def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
@@ -34,7 +27,7 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
     text, if it is known: see `romanised_words`.
     """
     slug = _joined(romanised_words(text, language_code, text_language)[:MAX_WORDS], MAX_CHARS)
-    return f"{slug}-{_WORD_AFTER_DEVICE_NAME}" if is_device_name(slug) else slug
+    return f"{slug}-image" if is_device_name(slug) else slug  # Windows opens a device for a name such as `con`
 
 
 def numbered(slug: str, number: int) -> str:
@@ -47,9 +40,12 @@ def archive_name(slug: str, source_key: str) -> str:
 
     `source_key` is the path of the picture relative to the folder or object store that is processed. The name does not
     depend on other pictures, so it does not change when pictures are added. It has at most `MAX_CHARS` characters.
+
+    Among a million pictures with the same slug in one folder, two have the same name with a probability of 0.37, so a
+    caller must make sure that it does not replace the results of another picture.
     """
     digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
-    return _with_last_word(slug, b32encode(digest[:_HASH_BYTES]).decode().lower())
+    return _with_last_word(slug, b32encode(digest[:5]).decode().lower())
 
 
 def is_archive_name(name: str, source_key: str) -> bool:

@@ -9,8 +9,6 @@ from imgproc_local.domain.romanise.alphabets import alphabetic, ascii_letters
 from imgproc_local.domain.romanise.dictionary import THAI, japanese_or_chinese, thai
 from imgproc_local.domain.romanise.syllables import HANGUL, INDIC, indic, korean
 
-_MAX_TEXT_CHARS = 2000
-"""Further characters of a text are ignored."""
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
 """Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
@@ -33,7 +31,7 @@ def romanised_words(text: str, requested: str, text_language: str | None = None)
     assumed. Words that can't be romanised are left out.
     """
     language = text_language or requested
-    text = unicodedata.normalize("NFC", text[:_MAX_TEXT_CHARS])
+    text = unicodedata.normalize("NFC", text[:2000])
     text = re.sub(f"[{_APOSTROPHES}]", " " if language in _ELIDING else "", text)
     text = _INSIDE_WORDS.sub("", text).lower()
     # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them

@@ -128,7 +128,6 @@ _AFFIXES = {
 space. They are separated only if the rest of the word is in the table."""
 _ADVERB = re.compile("(.{2,})(?:\u064b\u0627|\u0627\u064b)")
 """An Arabic word with the ending -an of adverbs: fathatan with alef, in either order."""
-_MAX_NAME_WORDS = 4
 _PRONOUNCEABLE = re.compile(
     "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
 )
@@ -162,11 +161,14 @@ def _cyrillic(text: str, requested: str, language: str | None) -> str:
 
 
 def _vowelless(text: str, language: str) -> str:
-    """Words of Arabic, Persian or Hebrew in Latin letters; "" if more than half of them would be dropped."""
+    """Words of Arabic, Persian or Hebrew in Latin letters; "" if more than half of them would be dropped.
+
+    A name has at most four words.
+    """
     words, out = text.split(), []
     position = dropped = 0
     while position < len(words):
-        ends = range(min(len(words), position + _MAX_NAME_WORDS), position, -1)
+        ends = range(min(len(words), position + 4), position, -1)
         found = ((end, _lookup(" ".join(words[position:end]), language)) for end in ends)
         end, name = next((pair for pair in found if pair[1]), (position + 1, ""))
         out.append(name or _letter_by_letter(words[position], language))

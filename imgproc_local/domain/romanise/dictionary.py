@@ -38,10 +38,6 @@ _COUNTERS = romanisation("年月日時分人名円階", "nen gatsu nichi ji fun 
 """Japanese counters and their readings after digits. As words, the same characters have other readings."""
 _COUNTER = re.compile("(?<=[0-9])[" + "".join(_COUNTERS) + "]")
 
-_MAX_WORD_CHARS = 16
-"""Longer entries are never found."""
-_MAX_SEGMENTED_CHARS = 200
-"""Further characters of a text are ignored: a slug is full before that."""
 _DEFAULT_CLASS = 0
 """The class given to words without an entry: in Japanese that of general nouns, which are not joined to neighbours."""
 _SINGLE_COST = 1200
@@ -96,7 +92,7 @@ class _Dictionary:
 
         A match of `grouped` is also considered as one word, without a reading, beside the entries that begin there.
         """
-        text = text[:_MAX_SEGMENTED_CHARS]
+        text = text[:200]  # a slug is full before that
         # the cheapest path to each position, by the class of its last word
         paths: list[dict[int, _Path]] = [{} for _ in range(len(text) + 1)]
         for start in range(len(text)):
@@ -120,9 +116,9 @@ class _Dictionary:
         return words[::-1]
 
     def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[Word]:
-        """All words that begin at `start`; at least one."""
+        """All words of at most 16 characters that begin at `start`; at least one."""
         words: list[Word] = []
-        for end in range(start + 1, min(len(text), start + _MAX_WORD_CHARS) + 1):
+        for end in range(start + 1, min(len(text), start + 16) + 1):
             key = text[start:end].encode()
             at = bisect_left(self._lines, key)
             if at < len(self._lines) and self._lines[at].startswith(key + b"\t"):

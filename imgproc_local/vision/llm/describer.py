@@ -40,11 +40,6 @@ from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
 
-_CUT_OFF = "it was too long and broke off"
-_NOT_LATIN = "its file name must be written in Latin letters"
-"""Complaints: the reason why an answer is rejected, worded for the prompt of the retry. `_NOT_LATIN` is for file names
-that `make_slug` can't romanise, such as Arabic words of unknown pronunciation."""
-
 
 class LoadedModel(Protocol):
     """A model that is ready to describe pictures: `Llama`, or a model in another program.
@@ -253,13 +248,15 @@ def _check(
     for language, text in zip(languages, generated, strict=True):
         parsed = parse_answer(text)
         if parsed is None:
-            complaints[language] = _CUT_OFF
+            complaints[language] = "it was too long and broke off"
             continue
         answer = clean_answer(parsed, language)
         complaint = alt_text_problem(answer, language, notes=notes, read_text=hints.text_in_picture)
         if complaint is None:
             accepted[language] = _translation(answer, language, hints)
-            complaint = None if accepted[language].seo_filename else _NOT_LATIN
+            # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
+            latin = bool(accepted[language].seo_filename)
+            complaint = None if latin else "its file name must be written in Latin letters"
         if complaint:
             complaints[language] = complaint
     return accepted, complaints

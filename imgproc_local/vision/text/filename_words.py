@@ -73,8 +73,6 @@ _CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
 """The position between two words in CamelCase. Names with an inner capital (McDonald, iPhone) have no such position."""
 _CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
 """At least three words in CamelCase."""
-_MIN_MEAN_WORD_CHARS = 3
-"""The minimum mean length of the words of a phrase in CamelCase. Random letters have a smaller one."""
 _LETTERS_AND_NUMBER = re.compile(r"(?i)(?=[a-z]{1,12}[1-9]|[a-z]{4,24}0)([a-z]+)(\d{1,4})([a-z]{0,2})")
 """A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
 _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
@@ -159,7 +157,7 @@ def _stem(filename: str) -> str:
 def _split_camel_case(token: str) -> str:
     """`token` with spaces between its words if it is written in CamelCase."""
     words = len(re.findall("[A-ZÀ-Þ]", token))
-    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= _MIN_MEAN_WORD_CHARS * words:
+    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= 3 * words:  # of random letters it is less
         return re.sub("(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", token)
     return _CAMEL_CASE.sub(" ", token)
 
