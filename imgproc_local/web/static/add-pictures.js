@@ -3,13 +3,12 @@
 import { html, useLayoutEffect, useRef, useState } from "./preact.js";
 import { bytes, counted, number } from "./format.js";
 import { Dialog } from "./messages.js";
-import { Observable, useObservable } from "./observable.js";
+import { preserved, useObservable } from "./observable.js";
 import { local } from "./service.js";
 import { projects } from "./store.js";
 import { addFiles, cancelUploads, filesOfInput, refused, retryRefused, uploads } from "./upload.js";
 import { useLoaded } from "./view-parts.js";
 
-const OPTIONS_STORAGE_KEY = "imgproc-local.options";
 const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
 const MAX_SIDE_PX = 65_535;
@@ -17,17 +16,7 @@ const SIDE_CHOICES = ["", "1280", "1600", "1920", "2560", "3840"]; // the longes
 const ACCEPT = "image/jpeg,image/png,image/gif,image/webp,image/tiff,image/heic,image/heif,.tif,.tiff,.heic,.heif";
 
 /** The options of the next upload. All but the context are preserved between visits. */
-export const options = new Observable({ project: "", languages: null, format: "webp", side: "", context: "", ...stored() });
-options.subscribe(({ context: _, ...preserved }) => localStorage.setItem(OPTIONS_STORAGE_KEY, JSON.stringify(preserved)));
-
-function stored() {
-  try {
-    const value = JSON.parse(localStorage.getItem(OPTIONS_STORAGE_KEY)) ?? {};
-    return { ...value, languages: Array.isArray(value.languages) ? value.languages : null };
-  } catch {
-    return {};
-  }
-}
+export const options = preserved("imgproc-local.options", { project: "", languages: null, format: "webp", side: "", context: "" }, ["context"]);
 
 /** The chosen languages that the service offers, else the first two of the browser, else English. */
 function chosenLanguages(languages, maximum) {

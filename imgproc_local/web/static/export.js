@@ -87,7 +87,7 @@ export function ExportDialog({ pictures, everything, languageName, onClose }) {
     await exportWith(async (url) => {
       const name = decodeURIComponent(url.split("/").pop()).replace(/\.zip$/, "");
       const target = await newFolder(folder, name);
-      const files = await unpackInto(target, await fetch(url), (count) => setSaving(count));
+      const files = await unpackInto(target, url, setSaving);
       announce(`${counted(files, "file")} saved in the new folder ${target.name}.`);
       onClose();
     });
@@ -140,47 +140,12 @@ const missingText = (missing) => missing.slice(0, 5).map(({ original_filename: n
 
 // ---- into a folder ----
 //
-// A ZIP file is unpacked while the service sends it, and is never whole in memory. Only the kind that the service writes is
-// read: entries are stored (uncompressed), with their size in the header.
-// Source: PKWARE APPNOTE 6.3.10, sections 4.3.7 to 4.3.9.
+// Only the kind of ZIP file that the service writes is read: entries are stored (uncompressed), with their size in the header.
+// Browsers move a large Blob from memory to the disk. Source: PKWARE APPNOTE 6.3.10, section 4.3.7.
 
 const LOCAL_HEADER = 0x04034b50;
 const HEADER_BYTES = 30;
 const WITH_DESCRIPTOR = 0x0008; // the flag of an entry whose size follows its data
-
-/** Reads bytes from a response, as many at a time as are asked for. */
-class ByteReader {
-  #reader;
-  #rest = new Uint8Array(0);
-
-  constructor(response) {
-    this.#reader = response.body.getReader();
-  }
-
-  /** Up to `limit` bytes; empty at the end. */
-  async upTo(limit) {
-    if (this.#rest.length === 0) {
-      const { value, done } = await this.#reader.read();
-      if (done) return this.#rest;
-      this.#rest = value;
-    }
-    const part = this.#rest.subarray(0, limit);
-    this.#rest = this.#rest.subarray(part.length);
-    return part;
-  }
-
-  /** Exactly `count` bytes as a DataView. Throws if there are fewer. */
-  async exactly(count) {
-    const whole = new Uint8Array(count);
-    for (let filled = 0; filled < count; ) {
-      const part = await this.upTo(count - filled);
-      if (part.length === 0) throw new Error("The download ended early. Export again.");
-      whole.set(part, filled);
-      filled += part.length;
-    }
-    return new DataView(whole.buffer);
-  }
-}
 
 /** A new folder in `parent`, called `name` or `name 2`, `name 3` …, so that no file of the user is overwritten. */
 async function newFolder(parent, name) {
@@ -195,47 +160,30 @@ async function newFolder(parent, name) {
   }
 }
 
-/** Write the files of the ZIP file `response` into `folder`. `onFile(count)` is called after each. Returns how many there were. */
-async function unpackInto(folder, response, onFile) {
+/** Write the files of the ZIP file at `url` into `folder`. `onFile(count)` is called after each. Returns how many there were. */
+async function unpackInto(folder, url, onFile) {
+  const response = await fetch(url);
   if (!response.ok) throw new Error(`The service responded with status ${response.status}. Export again.`);
-  const source = new ByteReader(response);
-  for (let count = 0; ; count += 1) {
-    const signature = await source.exactly(4);
-    if (signature.getUint32(0, true) !== LOCAL_HEADER) {
-      while ((await source.upTo(65_536)).length > 0); // the central directory repeats what was read
-      return count;
+  const archive = await response.blob().catch(() => { throw new Error("The download ended early. Export again."); });
+  for (let at = 0, count = 0; ; onFile(count)) {
+    const header = new DataView(await archive.slice(at, at + HEADER_BYTES).arrayBuffer());
+    if (header.byteLength < HEADER_BYTES || header.getUint32(0, true) !== LOCAL_HEADER) return count; // all that follows repeats this
+    if (header.getUint16(8, true) !== 0 || header.getUint16(6, true) & WITH_DESCRIPTOR) {
+      throw new Error("The ZIP file can't be unpacked here: download it instead.");
     }
-    const header = await source.exactly(HEADER_BYTES - 4); // after the signature: offsets are 4 less than in the specification
-    const flags = header.getUint16(2, true);
-    const method = header.getUint16(4, true);
-    const name = new TextDecoder().decode(await source.exactly(header.getUint16(22, true)));
-    await source.exactly(header.getUint16(24, true)); // extra fields, which hold nothing that is needed here
-    if (method !== 0 || flags & WITH_DESCRIPTOR) throw new Error("The ZIP file can't be unpacked here: download it instead.");
-    await writeFile(folder, name, source, header.getUint32(14, true));
-    onFile(count + 1);
+    const nameEnd = at + HEADER_BYTES + header.getUint16(26, true);
+    const begin = nameEnd + header.getUint16(28, true);
+    const name = await archive.slice(at + HEADER_BYTES, nameEnd).text();
+    at = begin + header.getUint32(18, true);
+    await writeFile(folder, name, archive.slice(begin, at));
+    count += 1;
   }
 }
 
-async function writeFile(folder, name, source, size) {
+async function writeFile(folder, name, content) {
   const parts = name.split("/").filter((part) => part !== "" && part !== "." && part !== "..");
-  if (parts.length === 0) return;
   const file = parts.pop();
   for (const part of parts) folder = await folder.getDirectoryHandle(part, { create: true });
-  if (name.endsWith("/")) {
-    await folder.getDirectoryHandle(file, { create: true });
-    return;
-  }
-  const writable = await (await folder.getFileHandle(file, { create: true })).createWritable();
-  try {
-    for (let left = size; left > 0; ) {
-      const part = await source.upTo(left);
-      if (part.length === 0) throw new Error("The download ended early. Export again.");
-      await writable.write(part);
-      left -= part.length;
-    }
-    await writable.close();
-  } catch (error) {
-    await writable.abort();
-    throw error;
-  }
+  // an error discards what was written
+  await content.stream().pipeTo(await (await folder.getFileHandle(file, { create: true })).createWritable());
 }

@@ -63,10 +63,6 @@ export function PictureList({ onOpen, onEnter }) {
   }, []);
   const measureFirstRow = () => setFirstRow(Math.max(0, Math.floor((scroller.current.scrollTop - PADDING) / rowHeight)));
   useLayoutEffect(measureFirstRow, [rowHeight, height]);
-  const onScroll = () => {
-    recordScroll(scroller.current.scrollTop);
-    measureFirstRow();
-  };
 
   const place = places.get(currentId);
   useEffect(() => {
@@ -142,7 +138,7 @@ export function PictureList({ onOpen, onEnter }) {
   useChanges(changes, (changed) => rendered.some(([id]) => changed.has(id)));
   return html`
     <div ref=${scroller} class=${`list ${layout}`} role="listbox" tabindex="0" aria-label="Pictures" aria-multiselectable="true"
-      aria-activedescendant=${place === undefined ? null : `picture-${currentId}`} onScroll=${onScroll} onClick=${onClick} onKeyDown=${onKeyDown}>
+      aria-activedescendant=${place === undefined ? null : `picture-${currentId}`} onScroll=${measureFirstRow} onClick=${onClick} onKeyDown=${onKeyDown}>
       <div class="list-space" role="presentation" style=${{ height: `${height}px` }}>
         ${size.width > 0 && rendered.map(([id, at]) => {
           const picture = pictureOf(id);
@@ -189,31 +185,11 @@ class Tile extends Component {
 
 // ---- thumbnails ----
 //
-// A thumbnail is requested when it has been visible for a moment and the list is not scrolled fast: loading thumbnails that only
-// pass by would delay the frames of the scrolling.
+// A thumbnail is requested when it has been visible for a moment: loading thumbnails that only pass by would delay the frames
+// of the scrolling.
 
-const VISIBLE_MS = 60;
+const VISIBLE_MS = 120;
 const MAX_SIDE_PX = 512; // the longest side of the service's thumbnails
-const FAST_PX_PER_MS = 1.5;
-const CALM_AFTER_MS = 100;
-
-let calmAt_ms = 0; // when the list is no longer scrolled fast, unless it is scrolled again
-let lastScroll = { top: 0, at_ms: 0 };
-
-/** Record that the list was scrolled to `top`, in pixels. */
-function recordScroll(top) {
-  const at_ms = performance.now();
-  if (Math.abs(top - lastScroll.top) > FAST_PX_PER_MS * (at_ms - lastScroll.at_ms)) calmAt_ms = at_ms + CALM_AFTER_MS;
-  lastScroll = { top, at_ms };
-}
-
-/** Resolves after `VISIBLE_MS`, or later when the list is no longer scrolled fast. Throws the error of `signal`. */
-async function untilCalm(signal) {
-  for (let wait_ms = VISIBLE_MS; wait_ms > 0; wait_ms = calmAt_ms - performance.now()) {
-    await new Promise((resolve) => { setTimeout(resolve, wait_ms); });
-    signal.throwIfAborted();
-  }
-}
 
 /**
  * Draw the thumbnail of an image on `canvas`, in the device pixels that it occupies in its box. `aspect` is the width divided by
@@ -247,10 +223,10 @@ function Thumbnail({ picture: { image, name, details } }) {
     const element = canvas.current;
     const abort = new AbortController();
     const aspect = details.width_px ? details.width_px / details.height_px : 1;
-    untilCalm(abort.signal)
-      .then(() => draw(element, { imageId: image.id, aspect }, abort.signal))
-      .then(() => setState("shown"), () => { if (!abort.signal.aborted) setState("missing"); });
+    const timer = setTimeout(() => draw(element, { imageId: image.id, aspect }, abort.signal)
+      .then(() => setState("shown"), () => { if (!abort.signal.aborted) setState("missing"); }), VISIBLE_MS);
     return () => {
+      clearTimeout(timer);
       abort.abort();
       element.width = element.height = 0;
     };

@@ -23,6 +23,21 @@ export class Observable {
   }
 }
 
+/** An observable object that is preserved in localStorage under `key`, apart from `transient`; `defaults` are its first values. */
+export function preserved(key, defaults, transient = []) {
+  let stored = {};
+  try {
+    stored = JSON.parse(localStorage.getItem(key)) ?? {};
+  } catch {
+    // not JSON: the defaults remain
+  }
+  const observable = new Observable({ ...defaults, ...stored });
+  observable.subscribe((value) => {
+    localStorage.setItem(key, JSON.stringify({ ...value, ...Object.fromEntries(transient.map((name) => [name, undefined])) }));
+  });
+  return observable;
+}
+
 /** The value of `observable`; the component is rendered again after each change. */
 export function useObservable(observable) {
   const [, render] = useReducer((count) => count + 1, 0);

@@ -1,7 +1,5 @@
 // How much of the current run is done, and how long the rest takes.
 
-const WINDOW_MS = 60_000; // the speed is an average over this time,
-const MIN_STEPS = 6; // or over this many steps where they take longer
 const MIN_MEASURED_MS = 3000;
 const GAP_MS = 10 * 60_000; // uploads that are further apart belong to different runs
 
@@ -16,7 +14,7 @@ export class Progress {
   #first = null; // the identifier of the first picture of the run
   #open = 0; // how many pictures were not finished at the last measurement,
   #finished = 0; // and how many were
-  #steps = []; // { at, count }: how many pictures were finished, and when; the first entry is the beginning
+  #finishedBefore = 0; // of these, those that were when the run began
   #beganAt = 0;
 
   /**
@@ -29,7 +27,7 @@ export class Progress {
     if (isNew) this.#begin(pictures, open);
     const run = this.#first === null ? [] : pictures.filter(({ id }) => id >= this.#first);
     const finished = run.length - open.length;
-    if (!isNew && finished > this.#finished) this.#steps.push({ at: performance.now(), count: finished - this.#finished });
+    if (isNew) this.#finishedBefore = finished;
     this.#open = open.length;
     this.#finished = finished;
     return {
@@ -50,19 +48,13 @@ export class Progress {
     }
     this.#first = sorted[first].id;
     this.#beganAt = performance.now();
-    this.#steps = [{ at: this.#beganAt, count: 0 }];
   }
 
   /** The time that the `left` pictures take. */
   #secondsLeft(left) {
-    const at = performance.now();
-    while (this.#steps.length > MIN_STEPS && at - this.#steps[1].at > WINDOW_MS) this.#steps.shift();
-    const count = this.#steps.slice(1).reduce((sum, step) => sum + step.count, 0);
-    if (count === 0 || at - this.#beganAt < MIN_MEASURED_MS) return null;
-    const last = this.#steps.at(-1);
-    const each = (last.at - this.#steps[0].at) / count;
-    // the picture in progress was begun when the one before it was finished
-    return (left * each - Math.min(each, at - last.at)) / 1000;
+    const measured = performance.now() - this.#beganAt;
+    const count = this.#finished - this.#finishedBefore;
+    return count <= 0 || measured < MIN_MEASURED_MS ? null : (left * measured) / count / 1000;
   }
 }
 

@@ -4,7 +4,7 @@
 // can tell by identity whether it must be rendered. The order of the list is computed again at most every 400 ms.
 
 import { notice } from "./messages.js";
-import { Observable } from "./observable.js";
+import { Observable, preserved } from "./observable.js";
 import { SHOWS, inOrder, matches } from "./order.js";
 import { Progress } from "./progress.js";
 import { api, followAccount } from "./service.js";
@@ -12,7 +12,6 @@ import { api, followAccount } from "./service.js";
 const PAGE_SIZE = 500;
 const ARRANGE_EVERY_MS = 400;
 const MAX_RELOADS = 5; // a reload is repeated when an event of its picture arrives meanwhile; jobs have few events
-const CHOICES_STORAGE_KEY = "imgproc-local.list";
 const DONE_STATUSES = ["completed", "done"];
 
 const pictures = new Map(); // by the identifier of the job
@@ -38,7 +37,7 @@ export const unsent = new Observable(0);
 export const NO_FILTERS = { text: "", show: "all", language: "", project: "" };
 export const filters = new Observable(NO_FILTERS);
 /** How the list is shown. Preserved between visits. */
-export const choices = new Observable({ sort: "folder", descending: false, textFirst: true, layout: "grid", ...storedChoices() });
+export const choices = preserved("imgproc-local.list", { sort: "folder", descending: false, textFirst: true, layout: "grid" });
 /** The identifier of the current picture, or null. Its details are shown where there is room. */
 export const current = new Observable(null);
 /** The identifiers of the selected pictures. */
@@ -46,18 +45,7 @@ export const selection = new Observable(new Set());
 
 filters.subscribe(arrangeSoon);
 unsent.subscribe(arrangeSoon);
-choices.subscribe((value) => {
-  localStorage.setItem(CHOICES_STORAGE_KEY, JSON.stringify(value));
-  arrangeSoon();
-});
-
-function storedChoices() {
-  try {
-    return JSON.parse(localStorage.getItem(CHOICES_STORAGE_KEY)) ?? {};
-  } catch {
-    return {};
-  }
-}
+choices.subscribe(arrangeSoon);
 
 /** The picture of a job, or undefined. */
 export const pictureOf = (id) => pictures.get(id);

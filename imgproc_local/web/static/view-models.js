@@ -125,18 +125,17 @@ function Model({ model, data, actions }) {
     </li>`;
 }
 
+const STATE_TAGS = {
+  untested: ["warn", "not tested yet"], unusable: ["bad", "does not work here"], damaged: ["bad", "damaged"], failed: ["bad", "failed"],
+  paused: ["warn", "paused"], installing: ["", "installing"], testing: ["", "testing"],
+};
+
 function Tags({ model }) {
   const tags = [];
   if (model.in_use) tags.push(["good", "in use"]);
   if (model.recommended && !model.in_use) tags.push(["good", "recommended for this machine"]);
   if (model.fits_memory === false) tags.push(["warn", "too large for this machine’s memory"]);
-  if (model.state === "untested") tags.push(["warn", "not tested yet"]);
-  if (model.state === "unusable") tags.push(["bad", "does not work here"]);
-  if (model.state === "damaged") tags.push(["bad", "damaged"]);
-  if (model.state === "failed") tags.push(["bad", "failed"]);
-  if (model.state === "paused") tags.push(["warn", "paused"]);
-  if (model.state === "installing") tags.push(["", "installing"]);
-  if (model.state === "testing") tags.push(["", "testing"]);
+  if (model.state in STATE_TAGS) tags.push(STATE_TAGS[model.state]);
   return html`${tags.map(([kind, text]) => html`<span key=${text} class=${`tag ${kind}`}>${text}</span>`)}`;
 }
 
