@@ -8,7 +8,7 @@ from litestar import Request, Response
 
 from imgproc_local.api import wire
 from imgproc_local.api.auth import caller
-from imgproc_local.api.operations import PREFER, delete, get
+from imgproc_local.api.openapi import PREFER, delete, get
 from imgproc_local.api.requests import FORMAT, Field, integer, preference_applied, read_query, read_wait_s, ulid, words
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import LANGUAGES

@@ -16,19 +16,22 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
-from litestar import Litestar, Router
+from litestar import Litestar, Request, Response, Router
 from litestar.datastructures import Headers, State
 from litestar.enums import ScopeType
+from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from imgproc_local.api import errors, openapi, service
-from imgproc_local.api.auth import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash
+from imgproc_local.api import account, errors, events, exports, images, service, translations
+from imgproc_local.api.auth import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
+from imgproc_local.api.openapi import build, get, json_content
 from imgproc_local.api.uploads import Uploads
-from imgproc_local.api.wire import ErrorBody
+from imgproc_local.api.wire import ErrorBody, StatusSet
 from imgproc_local.compose import Services
 from imgproc_local.config import Config
 from imgproc_local.domain.addresses import is_in, parse_address
@@ -50,14 +53,39 @@ PREFLIGHT_HEADERS = [
 """What a page may send, and for how many seconds a browser remembers that."""
 
 
+@get("/openapi.json", "service", json_content({"type": "object"}), guard=None)
+async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """This document."""
+    return Response(document(services_of(request).config.status_set), media_type="application/json")
+
+
+HANDLERS: Sequence[HTTPRouteHandler] = (
+    service.languages,
+    *images.HANDLERS,
+    *translations.HANDLERS,
+    *account.HANDLERS,
+    *events.HANDLERS,
+    exports.export,
+    openapi,
+)
+"""The handlers below the prefix of the API."""
+OUTSIDE: Sequence[HTTPRouteHandler] = (service.metrics, service.healthz)
+
+
+@cache
+def document(status_set: StatusSet = "A") -> bytes:
+    """The OpenAPI document as JSON, with the status words of `status_set`."""
+    return build(HANDLERS, OUTSIDE, status_set)
+
+
 def make_app(
     services: Services, page: Sequence[ControllerRouterHandler] = (), monotonic: Callable[[], float] = time.monotonic
 ) -> Litestar:
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
-    api = Router(path=PREFIX, route_handlers=openapi.HANDLERS)
+    api = Router(path=PREFIX, route_handlers=HANDLERS)
     counts: Counter[tuple[str, str, int]] = Counter()
     app = Litestar(
-        route_handlers=[api, *openapi.OUTSIDE, *page],
+        route_handlers=[api, *OUTSIDE, *page],
         state=State(
             {
                 "services": services,

@@ -17,7 +17,7 @@ from litestar.response import File
 
 from imgproc_local.api import wire
 from imgproc_local.api.auth import authenticated_key, caller, services_of
-from imgproc_local.api.operations import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, file_content, get, post
+from imgproc_local.api.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, file_content, get, post
 from imgproc_local.api.requests import (
     ignored_fields,
     preference_applied,

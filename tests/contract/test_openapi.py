@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.api import openapi
+from imgproc_local.api import app
 from tests.ordeals import openapi as schemathesis
 from tests.support import pictures
 from tests.support.service import Running, running
 
-DOCUMENT = json.loads(openapi.build())
+DOCUMENT = json.loads(app.document())
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = [
     operation for methods in DOCUMENT["paths"].values() for name, operation in methods.items() if name != "servers"

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from litestar.routes import HTTPRoute
 
+from imgproc_local.api import app as api_app
 from imgproc_local.api import errors as api_errors
-from imgproc_local.api import openapi
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
 from imgproc_local.domain.errors import ServiceError, how_to_install
@@ -60,7 +60,7 @@ def test_settings_and_their_table_agree() -> None:
 
 
 def test_endpoints_and_their_tables_agree() -> None:
-    paths = json.loads(openapi.build())["paths"]
+    paths = json.loads(api_app.document())["paths"]
     built = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods if method != "servers"}
     assert set(re.findall(r"^\| `([A-Z]+ /[^`]*)` \|", INTERFACE, re.MULTILINE)) == built
 
@@ -114,7 +114,7 @@ def test_every_error_is_documented_with_its_status() -> None:
 
 
 def test_every_status_of_the_openapi_document_is_documented() -> None:
-    paths = json.loads(openapi.build())["paths"]
+    paths = json.loads(api_app.document())["paths"]
     statuses = {
         status
         for methods in paths.values()
@@ -127,7 +127,7 @@ def test_every_status_of_the_openapi_document_is_documented() -> None:
 
 
 def test_the_openapi_document_and_the_routes_are_the_same(service: Running) -> None:
-    document = json.loads(openapi.build())
+    document = json.loads(api_app.document())
     documented = {
         (method.upper(), re.sub(r"\{\w+\}", "{id}", path))
         for path, methods in document["paths"].items()
@@ -145,7 +145,7 @@ def test_the_openapi_document_and_the_routes_are_the_same(service: Running) -> N
 
 
 def test_every_reference_of_the_openapi_document_resolves_and_every_field_is_documented() -> None:
-    document = json.loads(openapi.build())
+    document = json.loads(api_app.document())
     schemas = document["components"]["schemas"]
     references = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
     assert references <= set(schemas)
