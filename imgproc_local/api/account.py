@@ -15,7 +15,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
 from imgproc_local.storage.jobs import JobFilters
 
-DEFAULT_PAGE_SIZE = 20
+_DEFAULT_PAGE_SIZE = 20
 MAX_IMAGES = 100
 """The largest batch that `GET /credits/afford` calculates. Source: README.md, "Credits"."""
 
@@ -24,21 +24,21 @@ PARTS = Field(
     "more parts of a job to send, separated by commas: removed, details",
     {"type": "string", "pattern": "^ *(removed|details) *(, *(removed|details) *)*$"},
 )
-STATUS = words("status", "only jobs of this status; several are separated by commas", wire.status_words("A"))
-PROJECT_ID = ulid("project_id", "only jobs of this project")
+_STATUS = words("status", "only jobs of this status; several are separated by commas", wire.status_words("A"))
+_PROJECT_ID = ulid("project_id", "only jobs of this project")
 # filters that can only be switched on are words, because some clients send the boolean as 1
-NEEDS_TEXT = words("needs_text", "only jobs with an alt text that a person has to write", ["true"])
-LANGUAGE_MISSING = words(
+_NEEDS_TEXT = words("needs_text", "only jobs with an alt text that a person has to write", ["true"])
+_LANGUAGE_MISSING = words(
     "language_missing", "only jobs that have no text in this language, or one that a person has to write", LANGUAGES
 )
-LARGER = words(
+_LARGER = words(
     "larger_than_optimized", "only jobs whose converted file is not smaller than the optimized one", ["true"]
 )
-CURSOR = ulid("cursor", "next_cursor of the page before")
-LIMIT = integer("limit", "jobs per page", 1, 500, default=DEFAULT_PAGE_SIZE)
+_CURSOR = ulid("cursor", "next_cursor of the page before")
+LIMIT = integer("limit", "jobs per page", 1, 500, default=_DEFAULT_PAGE_SIZE)
 
-BATCH_IMAGES = integer("images", "number of images", 1, MAX_IMAGES, required=True)
-BATCH_LANGUAGES = integer("languages", "alt-text languages per image", 1, MAX_LANGUAGES, default=1)
+_BATCH_IMAGES = integer("images", "number of images", 1, MAX_IMAGES, required=True)
+_BATCH_LANGUAGES = integer("languages", "alt-text languages per image", 1, MAX_LANGUAGES, default=1)
 
 
 @get("/jobs/{job_id:str}", "jobs", wire.JobBody, query=[PARTS], headers=[PREFER])
@@ -57,25 +57,25 @@ async def get_job(request: Request[Any, Any, Any]) -> Response[wire.JobBody]:
     return Response(wire.job_body(job, services.config.status_set, include), headers=preference_applied(wait_s))
 
 
-LIST_PARAMETERS = [STATUS, PROJECT_ID, NEEDS_TEXT, LANGUAGE_MISSING, LARGER, PARTS, CURSOR, LIMIT]
+_LIST_PARAMETERS = [_STATUS, _PROJECT_ID, _NEEDS_TEXT, _LANGUAGE_MISSING, _LARGER, PARTS, _CURSOR, LIMIT]
 
 
-@get("/jobs", "jobs", wire.JobsBody, query=LIST_PARAMETERS)
+@get("/jobs", "jobs", wire.JobsBody, query=_LIST_PARAMETERS)
 async def list_jobs(request: Request[Any, Any, Any]) -> Response[wire.JobsBody]:
     """The account's jobs, newest first (local addition)."""
     services, account_id = caller(request)
     parameters, status_set = read_query(request), services.config.status_set
     include = parameters.words(PARTS.name, wire.INCLUDE)
-    limit = parameters.read(LIMIT) or DEFAULT_PAGE_SIZE
-    wanted = parameters.words(STATUS.name, wire.status_words(status_set))
+    limit = parameters.read(LIMIT) or _DEFAULT_PAGE_SIZE
+    wanted = parameters.words(_STATUS.name, wire.status_words(status_set))
     filters = JobFilters(
         statuses=tuple(status for status in Status if wire.status_word(status, status_set) in wanted) or None,
-        project_id=parameters.read(PROJECT_ID),
-        needs_text=bool(parameters.read(NEEDS_TEXT)),
-        language_missing=parameters.read(LANGUAGE_MISSING),
-        larger_than_optimized=bool(parameters.read(LARGER)),
+        project_id=parameters.read(_PROJECT_ID),
+        needs_text=bool(parameters.read(_NEEDS_TEXT)),
+        language_missing=parameters.read(_LANGUAGE_MISSING),
+        larger_than_optimized=bool(parameters.read(_LARGER)),
     )
-    cursor = parameters.read(CURSOR)
+    cursor = parameters.read(_CURSOR)
     parameters.require_valid()
     jobs = await services.jobs.page(account_id, limit + 1, filters, cursor)
     has_more = len(jobs) > limit  # one more than `limit` was read
@@ -107,13 +107,13 @@ async def balance(request: Request[Any, Any, Any]) -> wire.BalanceBody:
     return wire.BalanceBody(wire.Balance(await services.store.credits.balance(account_id)))
 
 
-@get("/credits/afford", "account", wire.AffordBody, query=[BATCH_IMAGES, BATCH_LANGUAGES, FORMAT])
+@get("/credits/afford", "account", wire.AffordBody, query=[_BATCH_IMAGES, _BATCH_LANGUAGES, FORMAT])
 async def afford(request: Request[Any, Any, Any]) -> wire.AffordBody:
     """Whether the full pipeline is affordable for a batch: required, balance and shortfall, in credits."""
     services, account_id = caller(request)
     parameters = read_query(request)
-    images = parameters.read(BATCH_IMAGES)
-    languages = parameters.read(BATCH_LANGUAGES) or 1
+    images = parameters.read(_BATCH_IMAGES)
+    languages = parameters.read(_BATCH_LANGUAGES) or 1
     parameters.read(FORMAT)  # every format has the same price
     parameters.require_valid()
     current = await services.store.credits.balance(account_id)

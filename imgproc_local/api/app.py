@@ -38,11 +38,11 @@ from imgproc_local.domain.addresses import is_in, parse_address
 from imgproc_local.storage.accounts import ApiKey
 from imgproc_local.system.audit import audit, request_id
 
-PREFIX = "/api/v1"
-REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_PREFIX = "/api/v1"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 """A client's `X-Request-Id` that is well-formed. Any other is replaced, because request ids are written to logs."""
-MESSAGE_BYPASSED = "This service is behind a proxy, which gives it TLS. Send the request to the proxy."
-PREFLIGHT_HEADERS = [
+_MESSAGE_BYPASSED = "This service is behind a proxy, which gives it TLS. Send the request to the proxy."
+_PREFLIGHT_HEADERS = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, PATCH, DELETE"),
     (
         b"access-control-allow-headers",
@@ -82,7 +82,7 @@ def make_app(
     services: Services, page: Sequence[ControllerRouterHandler] = (), monotonic: Callable[[], float] = time.monotonic
 ) -> Litestar:
     """The app on opened services: the API, and the handlers of the local page. `monotonic` counts seconds."""
-    api = Router(path=PREFIX, route_handlers=HANDLERS)
+    api = Router(path=_PREFIX, route_handlers=HANDLERS)
     counts: Counter[tuple[str, str, int]] = Counter()
     app = Litestar(
         route_handlers=[api, *OUTSIDE, *page],
@@ -132,7 +132,7 @@ class Entry:
         identifier = _request_id(scope)
         token = request_id.set(identifier)
         headers = [(b"x-request-id", identifier.encode()), (b"x-content-type-options", b"nosniff")]
-        cors = self._cors_headers(scope) if self._origins and scope["path"].startswith(f"{PREFIX}/") else []
+        cors = self._cors_headers(scope) if self._origins and scope["path"].startswith(f"{_PREFIX}/") else []
 
         async def send_observed(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -142,8 +142,8 @@ class Entry:
 
         try:
             if self._is_bypassed(scope):
-                await _answer(send_observed, 403, msgspec.json.encode(ErrorBody(MESSAGE_BYPASSED)))
-            elif PREFLIGHT_HEADERS[0] in cors:
+                await _answer(send_observed, 403, msgspec.json.encode(ErrorBody(_MESSAGE_BYPASSED)))
+            elif _PREFLIGHT_HEADERS[0] in cors:
                 await _answer(send_observed, 204)
             else:
                 await self._app(scope, receive, send_observed)
@@ -173,7 +173,7 @@ class Entry:
             return [*headers, (b"access-control-expose-headers", b"*")]
         if sent.get("access-control-request-private-network") == "true":
             headers.append((b"access-control-allow-private-network", b"true"))
-        return headers + PREFLIGHT_HEADERS
+        return headers + _PREFLIGHT_HEADERS
 
     def _observe(self, scope: HTTPScope, status: int) -> None:
         """Count the request, and write the use of a key to the audit log."""
@@ -191,7 +191,7 @@ class Entry:
 def _request_id(scope: Scope) -> str:
     """The client's `X-Request-Id` if it is well-formed, else a new one."""
     sent = [value for name, value in scope["headers"] if name == b"x-request-id"]
-    if len(sent) == 1 and REQUEST_ID.fullmatch(sent[0]):
+    if len(sent) == 1 and _REQUEST_ID.fullmatch(sent[0]):
         return sent[0].decode()
     return secrets.token_hex(8)
 

@@ -20,16 +20,16 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.errors import RateLimited, Unauthenticated
 from imgproc_local.storage.accounts import ApiKey
 
-WINDOW_S = 60.0
+_WINDOW_S = 60.0
 RATE_HEADERS = "imgproc_rate_headers"
 """The key in `scope["state"]` under which `require_key` stores headers of the response."""
 TRUSTED_PROXY = "imgproc_trusted_proxy"
 """Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
-UNLIMITED_REMAINING = 1_000_000
+_UNLIMITED_REMAINING = 1_000_000
 """The `X-RateLimit-Remaining` of a key without a limit. At 0, clients would pause."""
 
 
-class RateLimitResult(Struct, frozen=True):
+class _RateLimitResult(Struct, frozen=True):
     """Whether a request is allowed, and how many more are. `limit` is in requests per minute.
 
     A `limit` of 0 means unlimited; `remaining` means nothing then.
@@ -49,19 +49,19 @@ class RateLimiter:
         self._accepted_s: dict[str, deque[float]] = {}
         """The times of the requests of each key that count, oldest first."""
 
-    def acquire(self, key_id: str, limit: int) -> RateLimitResult:
+    def acquire(self, key_id: str, limit: int) -> _RateLimitResult:
         """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds."""
         if limit <= 0:
-            return RateLimitResult(allowed=True, limit=0, remaining=0)
+            return _RateLimitResult(allowed=True, limit=0, remaining=0)
         now_s = self._clock()
         accepted_s = self._accepted_s.setdefault(key_id, deque())
-        while accepted_s and accepted_s[0] <= now_s - WINDOW_S:
+        while accepted_s and accepted_s[0] <= now_s - _WINDOW_S:
             accepted_s.popleft()
         if len(accepted_s) >= limit:
-            wait_s = accepted_s[len(accepted_s) - limit] + WINDOW_S - now_s
-            return RateLimitResult(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
+            wait_s = accepted_s[len(accepted_s) - limit] + _WINDOW_S - now_s
+            return _RateLimitResult(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
         accepted_s.append(now_s)
-        return RateLimitResult(allowed=True, limit=limit, remaining=limit - len(accepted_s))
+        return _RateLimitResult(allowed=True, limit=limit, remaining=limit - len(accepted_s))
 
 
 def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -79,7 +79,7 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     limiter: RateLimiter = connection.app.state.rate_limiter
     result = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
-    remaining = result.remaining if limit > 0 else UNLIMITED_REMAINING
+    remaining = result.remaining if limit > 0 else _UNLIMITED_REMAINING
     connection.scope["state"][RATE_HEADERS] = [
         (b"x-ratelimit-limit", b"%d" % result.limit),
         (b"x-ratelimit-remaining", b"%d" % remaining),

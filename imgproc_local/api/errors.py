@@ -37,11 +37,11 @@ TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]]
 }
 """The status, body and headers of each error. One that has `retry_after_s` is sent with `Retry-After` too."""
 
-MAX_LISTED_PROBLEMS = 20
+_MAX_LISTED_PROBLEMS = 20
 """An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
 
 
-def service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -> Response[Any]:
+def _service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -> Response[Any]:
     """The response to an error of the service: the row of `TABLE` for its class, or for the nearest base class."""
     row = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), None)
     if row is None:
@@ -61,13 +61,13 @@ def _incomplete(error: errors.ExportIncomplete) -> wire.ExportIncompleteBody:
     return wire.ExportIncompleteBody(
         error.message,
         len(needs_text),
-        needs_text[:MAX_LISTED_PROBLEMS],
+        needs_text[:_MAX_LISTED_PROBLEMS],
         len(missing),
-        missing[:MAX_LISTED_PROBLEMS],
+        missing[:_MAX_LISTED_PROBLEMS],
     )
 
 
-HTTP_MESSAGES = {
+_HTTP_MESSAGES = {
     404: "There is nothing at this path; the API's paths begin with /api/v1 and are listed in /api/v1/openapi.json.",
     405: "This path does not support this method; /api/v1/openapi.json lists those that it supports.",
 }
@@ -85,18 +85,18 @@ async def complete_allow(message: Message, scope: Scope) -> None:
         message["headers"] = [*headers, (b"allow", ", ".join(sorted(methods)).encode())]
 
 
-def http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     """The response to one of Litestar's own errors, in the same shape as all others."""
     if error.status_code >= 500:
         return unexpected(request, error)
-    message = HTTP_MESSAGES.get(error.status_code, error.detail)
+    message = _HTTP_MESSAGES.get(error.status_code, error.detail)
     return Response(wire.ErrorBody(message), status_code=error.status_code, headers=error.headers)
 
 
-def not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
+def _not_unicode(request: Request[Any, Any, Any], error: UnicodeDecodeError) -> Response[Any]:
     """The response to text that is not UTF-8, in any part of the request."""
     message = f"Text must be UTF-8; received the byte 0x{error.object[error.start]:02x}."
-    return service_error(request, errors.InvalidRequest({"request": [message]}))
+    return _service_error(request, errors.InvalidRequest({"request": [message]}))
 
 
 def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
@@ -106,8 +106,8 @@ def unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[An
 
 
 HANDLERS: dict[int | type[Exception], Callable[..., Response[Any]]] = {
-    errors.ServiceError: service_error,
-    HTTPException: http_error,
-    UnicodeDecodeError: not_unicode,
+    errors.ServiceError: _service_error,
+    HTTPException: _http_error,
+    UnicodeDecodeError: _not_unicode,
     Exception: unexpected,
 }

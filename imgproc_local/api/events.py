@@ -29,7 +29,7 @@ from imgproc_local.engine.updates import Changes
 
 log = logging.getLogger(__name__)
 
-MAX_STREAMS = 64
+_MAX_STREAMS = 64
 """Open streams of an account. A client can follow twenty jobs at once beside open pages, and the streams of one account
 are a small part of the connections that the server accepts.
 """
@@ -37,15 +37,15 @@ KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
 CHECK_KEY_EVERY_S = 1.5
 """How long a stream continues at most after its key was revoked, for example by a sign-out of the page."""
-JOBS_PER_READ = 100
-EVENTS: Content = {"text/event-stream": {"schema": {"type": "string"}}}
+_JOBS_PER_READ = 100
+_EVENTS: Content = {"text/event-stream": {"schema": {"type": "string"}}}
 """Text for OpenAPI 3.1, which has no schema for a stream. The data of each event is JSON: see README.md."""
-PAUSE_S = 0.3
+_PAUSE_S = 0.3
 """The pause after jobs and totals were sent. Changes of a job during the pause are sent as one. Reading the totals of
 5,000 jobs takes about 10 ms."""
 
 
-@get("/jobs/{job_id:str}/events", "jobs", EVENTS)
+@get("/jobs/{job_id:str}/events", "jobs", _EVENTS)
 async def job_events(request: Request[Any, Any, Any]) -> Stream:
     """Server-Sent Events of a job, one per change, until it is final (local addition)."""
     services, account_id = caller(request)
@@ -54,7 +54,7 @@ async def job_events(request: Request[Any, Any, Any]) -> Stream:
     return _stream(request, _job_events(services, job_id, account_id))
 
 
-@get("/events", "jobs", EVENTS)
+@get("/events", "jobs", _EVENTS)
 async def account_events(request: Request[Any, Any, Any]) -> Stream:
     """Server-Sent Events of all jobs of the account: a snapshot and totals, then every change (local addition)."""
     return _stream(request, _account_events(*caller(request)))
@@ -68,8 +68,8 @@ def _stream(request: Request[Any, Any, Any], events: AsyncGenerator[bytes, None]
 
     Raises: TooManyStreams.
     """
-    if request.app.state.open_streams[authenticated_key(request).account_id] >= MAX_STREAMS:
-        raise TooManyStreams(MAX_STREAMS)
+    if request.app.state.open_streams[authenticated_key(request).account_id] >= _MAX_STREAMS:
+        raise TooManyStreams(_MAX_STREAMS)
     return Stream(
         # Litestar would iterate the events of a HEAD request, whose response has no body
         iter(()) if request.method == HttpMethod.HEAD else _sent(request, events),
@@ -117,14 +117,14 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
             await subscription.wait(CHECK_KEY_EVERY_S)
             if subscription.is_closed:
                 return
-            changes = subscription.take(JOBS_PER_READ)
+            changes = subscription.take(_JOBS_PER_READ)
             events = await _events_of_changes(services, account_id, changes)
             if events:
                 before, totals = totals, await services.jobs.totals(account_id)
                 events += _event("totals", totals) if totals != before else b""
             yield events
             if changes.changed:
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(_PAUSE_S)
 
 
 async def _events_of_changes(services: Services, account_id: str, changes: Changes) -> bytes:

@@ -24,16 +24,16 @@ from imgproc_local.engine.exports import Export, ExportBroken, ExportPlan
 
 log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 1024 * 1024
+_MAX_BODY_BYTES = 1024 * 1024
 """More than enough: `MAX_IMAGES` identifiers need 290 kB."""
-ARCHIVE_STEM = "images"
+_ARCHIVE_STEM = "images"
 """The name, without extension, of an archive that does not have the images of exactly one project."""
 
 
-CONTENT = file_content("application/zip") | json_content(ExportPreviewBody)
+_CONTENT = file_content("application/zip") | json_content(ExportPreviewBody)
 
 
-@post("/exports", "exports", CONTENT, body=ExportFields, is_body_required=False, raises=[NotFound, ExportIncomplete])
+@post("/exports", "exports", _CONTENT, body=ExportFields, is_body_required=False, raises=[NotFound, ExportIncomplete])
 async def export(request: Request[Any, Any, Any]) -> Response[Any]:
     """A ZIP archive of finished files, with their texts as alt.csv and alt.json (local addition).
 
@@ -50,7 +50,7 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
     expected = "a JSON object with the fields of an export"
-    fields = await read_json(request, ExportFields, expected, MAX_BODY_BYTES, without_body=ExportFields())
+    fields = await read_json(request, ExportFields, expected, _MAX_BODY_BYTES, without_body=ExportFields())
     errors: dict[str, list[str]] = {}
     images = fields.images or ()
     if fields.images is not None and not 1 <= len(images) <= MAX_IMAGES:
@@ -82,7 +82,7 @@ def preview(plan: ExportPlan) -> Response[ExportPreviewBody]:
 def archive_stem(plan: ExportPlan) -> str:
     """The name of the archive without extension: that of its project, if it has one."""
     projects = {planned.project for planned in plan.images}
-    return projects.pop() if len(projects) == 1 else ARCHIVE_STEM
+    return projects.pop() if len(projects) == 1 else _ARCHIVE_STEM
 
 
 class ArchiveResponse(Response[None]):

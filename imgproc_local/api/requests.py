@@ -31,15 +31,15 @@ from imgproc_local.domain.plan import (
 )
 
 T = TypeVar("T")
-Word = TypeVar("Word", bound=str)
+_Word = TypeVar("_Word", bound=str)
 
 ULID = "[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}"
-MAX_IGNORED_SHOWN = 5
+_MAX_IGNORED_SHOWN = 5
 _LANGUAGES_ITEM = re.compile(r"languages\[(\d{0,4})\]")
 """A list item's field name: `languages[]`, `languages[0]`, `languages[1]` …"""
 
 MAX_IDEMPOTENCY_KEY = 255
-MAX_WAIT_S = 60
+_MAX_WAIT_S = 60
 MAX_JSON_BYTES = 16 * 1024
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
 
@@ -144,7 +144,7 @@ class Parameters:
             self._refuse(field.name, field.expected)
         return value
 
-    def words(self, name: str, known: Sequence[Word]) -> list[Word]:
+    def words(self, name: str, known: Sequence[_Word]) -> list[_Word]:
         """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""
         words = [word.strip() for value in self._values(name) for word in value.split(",")]
         if not set(words) <= set(known):
@@ -152,7 +152,7 @@ class Parameters:
         return [word for word in known if word in words]
 
     def _refuse(self, name: str, expected: str) -> None:
-        received = " and ".join(_shown(value) for value in self._values(name)[:MAX_IGNORED_SHOWN]) or "none"
+        received = " and ".join(_shown(value) for value in self._values(name)[:_MAX_IGNORED_SHOWN]) or "none"
         self.errors[name] = [f"{name} must be {expected}; received {received}."]
 
 
@@ -186,7 +186,7 @@ def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str
 def ignored_fields(form: MultipartForm) -> str:
     """What the answer to an upload says about parts that it ignores, naming the first of them; "" if there are none."""
     unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _is_language(name)]
-    shown = [_shown(name) for name in dict.fromkeys(unknown + form.other_files)][:MAX_IGNORED_SHOWN]
+    shown = [_shown(name) for name in dict.fromkeys(unknown + form.other_files)][:_MAX_IGNORED_SHOWN]
     return f"Ignored, because uploads have no such field: {', '.join(shown)}." if shown else ""
 
 
@@ -238,14 +238,14 @@ def read_idempotency_key(headers: Headers) -> str | None:
 
 
 def read_wait_s(headers: Headers) -> int | None:
-    """Seconds of `Prefer: wait=N`, at most `MAX_WAIT_S`; None without one. Other preferences are ignored.
+    """Seconds of `Prefer: wait=N`, at most `_MAX_WAIT_S`; None without one. Other preferences are ignored.
 
     Source: RFC 7240, section 4.3.
     """
     for preference in ",".join(headers.getall("prefer", [])).split(","):
         match = _WAIT.fullmatch(preference)
         if match:
-            return min(int(match[1]), MAX_WAIT_S)
+            return min(int(match[1]), _MAX_WAIT_S)
     return None
 
 

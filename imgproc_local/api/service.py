@@ -34,9 +34,9 @@ async def languages() -> LanguagesBody:
 
 # ---- health ----
 
-BEAT_EVERY_S = 1.0
+_BEAT_EVERY_S = 1.0
 """How long a test write that succeeded counts for later requests. They need no key, so they could cause many writes."""
-BEAT_TIMEOUT_S = 5.0
+_BEAT_TIMEOUT_S = 5.0
 """A test write that takes longer has failed."""
 
 
@@ -44,13 +44,13 @@ class Heartbeat:
     """Writes to the data folder for a test. Requests that wait for one write share it and its failure."""
 
     def __init__(self) -> None:
-        self._begun_at_s = -BEAT_EVERY_S
+        self._begun_at_s = -_BEAT_EVERY_S
         self._write: asyncio.Task[None] | None = None
 
     async def beat(self, services: Services) -> None:
         """Raises: StorageFailed, where a test write failed or took too long."""
         now_s, last = time.monotonic(), self._write
-        if last is None or (last.done() and (last.exception() or now_s - self._begun_at_s >= BEAT_EVERY_S)):
+        if last is None or (last.done() and (last.exception() or now_s - self._begun_at_s >= _BEAT_EVERY_S)):
             self._begun_at_s = now_s
             last = self._write = asyncio.create_task(_test_write(services))
         await asyncio.shield(last)
@@ -58,12 +58,12 @@ class Heartbeat:
 
 async def _test_write(services: Services) -> None:
     try:
-        async with asyncio.timeout(BEAT_TIMEOUT_S):
+        async with asyncio.timeout(_BEAT_TIMEOUT_S):
             await services.jobs.check_writable()
             # on a full disk the database file can still have free pages
             await asyncio.to_thread(services.blobs.check_writable)
     except TimeoutError:
-        raise StorageFailed(f"The data folder could not be written within {BEAT_TIMEOUT_S:g} seconds.") from None
+        raise StorageFailed(f"The data folder could not be written within {_BEAT_TIMEOUT_S:g} seconds.") from None
 
 
 @get("/healthz", "service", HealthBody, raises=[StorageFailed], guard=None)
@@ -78,17 +78,17 @@ async def healthz(request: Request[Any, Any, Any]) -> Response[HealthBody | Erro
 
 # ---- metrics ----
 
-MEDIA_TYPE = "text/plain; version=0.0.4"
+_MEDIA_TYPE = "text/plain; version=0.0.4"
 UNMATCHED = "unmatched"
 """The `route` of requests that match no route. Clients choose their paths, which would make any number of series."""
 KNOWN_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
-Labels = Mapping[str, str]
-Sample = tuple[str, Labels, float]
+_Labels = Mapping[str, str]
+Sample = tuple[str, _Labels, float]
 """What to append to the metric's name, the labels, and the value."""
 
 
-async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def _require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited.
 
     Through a proxy every client needs a key: a proxy may pass on a header in which the client calls itself local.
@@ -106,7 +106,7 @@ async def require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any]
     "service",
     {"text/plain": {"schema": {"type": "string"}}},
     security=[{}, {"bearer": []}, {"apiKey": []}],
-    guard=require_loopback_or_key,
+    guard=_require_loopback_or_key,
 )
 async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     """Counts and states for Prometheus (local addition, outside /api/v1).
@@ -125,7 +125,7 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
         ("imgproc_stage_duration_seconds", "histogram", "How long stages ran, by stage and outcome.", durations),
         ("imgproc_stored_bytes", "gauge", of_files, stored),
     ]
-    return Response("".join(starmap(_metric, metrics)), media_type=MEDIA_TYPE)
+    return Response("".join(starmap(_metric, metrics)), media_type=_MEDIA_TYPE)
 
 
 def _request_samples(counts: Counter[tuple[str, str, int]]) -> Iterator[Sample]:

@@ -20,38 +20,38 @@ from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.engine.engine import Texts
 
-TAG = "translations"
+_TAG = "translations"
 PATH = f"{IMAGE}/translations/{{language_code:str}}"
-EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
+_EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
 
 
-@patch(PATH, TAG, EditedTranslationBody, body=TranslationEdit)
+@patch(PATH, _TAG, EditedTranslationBody, body=TranslationEdit)
 async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Edit an alt text or file name by hand (local addition)."""
     texts, job, text = await _find(request)
-    requested = await read_json(request, TranslationEdit, EXPECTED)
+    requested = await read_json(request, TranslationEdit, _EXPECTED)
     alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
     return _body(await texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug), text)
 
 
-@post(f"{PATH}/undo", TAG, EditedTranslationBody, raises=[NoSuchVersion])
+@post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
 async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Restore the version before a change (local addition)."""
     texts, job, text = await _find(request)
     return _body(await texts.undo(job.id, text.language_code), text)
 
 
-@post(f"{PATH}/redo", TAG, EditedTranslationBody, raises=[NoSuchVersion])
+@post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
 async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Repeat a change that was undone (local addition)."""
     texts, job, text = await _find(request)
     return _body(await texts.redo(job.id, text.language_code), text)
 
 
-REGENERATION_ERRORS = [InsufficientCredits, OriginalRemoved]
+_REGENERATION_ERRORS = [InsufficientCredits, OriginalRemoved]
 
 
-@post(f"{PATH}/regenerate", TAG, EditedTranslationBody, status=202, headers=[PREFER], raises=REGENERATION_ERRORS)
+@post(f"{PATH}/regenerate", _TAG, EditedTranslationBody, status=202, headers=[PREFER], raises=_REGENERATION_ERRORS)
 async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[EditedTranslationBody]:
     """Have one text written anew (local addition).
 
@@ -95,7 +95,7 @@ def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[str | 
                 f"seo_filename must have words that can be written in Latin letters; received {received}."
             ]
     if alt_text is None and slug is None:
-        errors["body"] = [f"Expected {EXPECTED}; received neither."]
+        errors["body"] = [f"Expected {_EXPECTED}; received neither."]
     if errors:
         raise InvalidRequest(errors)
     return alt_text, slug

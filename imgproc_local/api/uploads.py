@@ -24,13 +24,13 @@ from imgproc_local.storage.blobs import Incoming
 
 log = logging.getLogger(__name__)
 
-MAX_FIELDS = 100
-MAX_FIELD_BYTES = 16 * 1024
-OVERHEAD_BYTES = MAX_FIELDS * MAX_FIELD_BYTES
+_MAX_FIELDS = 100
+_MAX_FIELD_BYTES = 16 * 1024
+_OVERHEAD_BYTES = _MAX_FIELDS * _MAX_FIELD_BYTES
 """The most bytes that a form may have besides its image."""
-SIGNATURE_BYTES = 4
+_SIGNATURE_BYTES = 4
 """How many of the first bytes identify a TIFF."""
-WRITE_BYTES = 512 * 1024
+_WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
 """The longest time without a byte of an upload."""
@@ -121,17 +121,17 @@ async def read_form(
         received = repr(kind) if kind else "no Content-Type"
         raise _bad_body(f"The body must be multipart/form-data with a boundary; received {received}.")
     length = request.headers.get("content-length", "")
-    max_body_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1) + OVERHEAD_BYTES
+    max_body_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1) + _OVERHEAD_BYTES
     if length.isdecimal() and int(length) > max_body_bytes:
         raise _too_large(max_image_bytes)
     form = MultipartForm(fields=[])
     try:
-        with PushMultipartParser(options["boundary"], max_segment_count=MAX_FIELDS, strict=False) as parser:
+        with PushMultipartParser(options["boundary"], max_segment_count=_MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
             async for chunk in request.app.state.uploads.chunks(request, max_body_bytes):
                 for event in parser.parse(chunk):
                     reader.handle(event)
-                if reader.pending_bytes >= WRITE_BYTES:
+                if reader.pending_bytes >= _WRITE_BYTES:
                     await asyncio.to_thread(reader.flush)
                 if parser.closed:
                     break
@@ -139,7 +139,7 @@ async def read_form(
     except MultipartError as error:
         log.info("A multipart body was refused: %s", error)
         raise _bad_body(
-            f"The multipart body is cut off, not well-formed (RFC 7578), or has more than {MAX_FIELDS} parts;"
+            f"The multipart body is cut off, not well-formed (RFC 7578), or has more than {_MAX_FIELDS} parts;"
             " nothing was stored."
         ) from error
     return form
@@ -168,9 +168,9 @@ class _PartReader:
             self._add_to_image(event or b"")
         elif self._part is not None and self._part.filename is None:
             self._text += event or b""
-            if len(self._text) > MAX_FIELD_BYTES:
+            if len(self._text) > _MAX_FIELD_BYTES:
                 name = self._part.name
-                raise InvalidRequest({name: [f"{name} may have at most {MAX_FIELD_BYTES} bytes; received more."]})
+                raise InvalidRequest({name: [f"{name} may have at most {_MAX_FIELD_BYTES} bytes; received more."]})
             if event is None:
                 self._form.fields.append((self._part.name, self._text.decode("utf-8")))
 
@@ -192,7 +192,7 @@ class _PartReader:
         from imgproc_local.codecs.picture.formats import max_local_bytes
 
         self._image_bytes += len(data)
-        self._head += data[: SIGNATURE_BYTES - len(self._head)]
+        self._head += data[: _SIGNATURE_BYTES - len(self._head)]
         maximum = self._max_image_bytes
         if self._is_local and self._image_bytes > maximum:
             maximum = max_local_bytes(self._head, maximum)

@@ -3,7 +3,7 @@
 README.md says what their fields mean. Structs of the domain with the same fields are sent as they are.
 
 A job's status is sent as a word of status set A or B, as the setting `status_set` says. The words of set A are the
-values of `Status`; `SET_B` has the word of set B for each. See "Status" in the README of this folder.
+values of `Status`; `_SET_B` has the word of set B for each. See "Status" in the README of this folder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from imgproc_local.domain.result import TextState, Translation
 T = TypeVar("T")
 StatusSet = Literal["A", "B"]
 
-SET_B = {
+_SET_B = {
     Status.PENDING: "pending",
     Status.ANALYZING: "processing",
     Status.OPTIMIZING: "processing",
@@ -39,19 +39,19 @@ SET_B = {
 ERROR_CODE_HEADER = "X-Error-Code"
 """The header that distinguishes errors of the same status. Its values are the codes in `domain/errors.py`."""
 
-Include = Literal["removed", "details"]
+_Include = Literal["removed", "details"]
 """The parts of a job that are sent only if the request asks for them."""
-INCLUDE: tuple[Include, ...] = get_args(Include)
+INCLUDE: tuple[_Include, ...] = get_args(_Include)
 
 
 # ---- bodies ----
 
-Ulid = Annotated[str, Meta(pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
+_Ulid = Annotated[str, Meta(pattern="^[0-9a-z]{26}$", examples=["01kaj0r2t6x3m8v4q7n5c9zwhd"])]
 # the words of set A; `openapi.build` replaces them if the setting `status_set` is B
-StatusWord = Annotated[str, Meta(extra_json_schema={"enum": [status.value for status in Status]})]
-LanguageCode = Annotated[str, Meta(min_length=2, max_length=2, examples=["en"])]
+_StatusWord = Annotated[str, Meta(extra_json_schema={"enum": [status.value for status in Status]})]
+_LanguageCode = Annotated[str, Meta(min_length=2, max_length=2, examples=["en"])]
 Count = Annotated[int, Meta(ge=0)]
-StageWord = Literal["analyze", "optimize", "convert"]
+_StageWord = Literal["analyze", "optimize", "convert"]
 
 
 class LanguagesBody(Struct, frozen=True):
@@ -59,8 +59,8 @@ class LanguagesBody(Struct, frozen=True):
 
 
 class Dispatch(Struct, frozen=True):
-    job_id: Ulid
-    status: StatusWord
+    job_id: _Ulid
+    status: _StatusWord
     message: str
 
 
@@ -69,7 +69,7 @@ class DispatchBody(Struct, frozen=True):
 
 
 class TranslationBody(Struct, frozen=True):
-    language_code: LanguageCode
+    language_code: _LanguageCode
     seo_filename: Annotated[str, Meta(max_length=80)]
     seo_alt_text: Annotated[str, Meta(max_length=MAX_ALT_CHARS)]
     source: Literal["vision", "embedded", "facts", "pixels", "person"]
@@ -101,14 +101,14 @@ class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProjectNameBody(Struct, frozen=True):
-    id: Ulid
+    id: _Ulid
     name: str
 
 
 class DetailsBody(Struct, frozen=True):
     created_at: str
     project: ProjectNameBody
-    operation: Literal[StageWord, "process"]
+    operation: Literal[_StageWord, "process"]
     languages: list[str]
     width_px: Count
     height_px: Count
@@ -121,8 +121,8 @@ class DetailsBody(Struct, frozen=True):
 
 
 class ImageBody(Struct, frozen=True):
-    id: Ulid
-    status: StatusWord
+    id: _Ulid
+    status: _StatusWord
     original_filename: str
     original_size: Count
     optimized_size: int | None
@@ -135,13 +135,13 @@ class ImageBody(Struct, frozen=True):
 
 
 class StageErrorBody(Struct, frozen=True):
-    stage: StageWord
+    stage: _StageWord
     message: str
 
 
 class JobData(Struct, frozen=True):
-    job_id: Ulid
-    status: StatusWord
+    job_id: _Ulid
+    status: _StatusWord
     image: ImageBody
     errors: list[StageErrorBody] | UnsetType = UNSET
 
@@ -233,7 +233,7 @@ def as_body(value: Any, body: type[T]) -> T:
 
 
 def status_word(status: Status, status_set: StatusSet) -> str:
-    return SET_B[status] if status_set == "B" else status.value
+    return _SET_B[status] if status_set == "B" else status.value
 
 
 def status_words(status_set: StatusSet) -> list[str]:
@@ -241,7 +241,7 @@ def status_words(status_set: StatusSet) -> list[str]:
     return list(dict.fromkeys(status_word(status, status_set) for status in Status))
 
 
-DISPATCHED = {
+_DISPATCHED = {
     "analyze": "Image analysis",
     "optimize": "Image optimization",
     "convert": "Image conversion",
@@ -251,7 +251,7 @@ DISPATCHED = {
 
 def dispatch_body(job: Job, status: Status, status_set: StatusSet, note: str) -> DispatchBody:
     """The answer to an upload. A `note` that is not empty is appended to its message."""
-    message = f"{DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result. {note}"
+    message = f"{_DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result. {note}"
     return DispatchBody(Dispatch(job.id, status_word(status, status_set), message.rstrip()))
 
 
@@ -278,7 +278,7 @@ def _details(job: Job, details: JobDetails) -> DetailsBody:
     )
 
 
-def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ()) -> JobData:
+def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobData:
     word = status_word(job.status, status_set)
     original_size = job.original.size_bytes
     optimized_size = job.optimized.size_bytes if job.optimized else None
@@ -305,11 +305,11 @@ def job_data(job: Job, status_set: StatusSet, include: Collection[Include] = ())
     return JobData(job.id, word, image, errors or UNSET)
 
 
-def job_body(job: Job, status_set: StatusSet, include: Collection[Include] = ()) -> JobBody:
-    return JobBody(job_data(job, status_set, include))
+def job_body(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobBody:
+    return JobBody(_job_data(job, status_set, include))
 
 
 def jobs_body(
-    jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet, include: Collection[Include] = ()
+    jobs: Sequence[Job], next_cursor: str | None, status_set: StatusSet, include: Collection[_Include] = ()
 ) -> JobsBody:
-    return JobsBody([job_data(job, status_set, include) for job in jobs], next_cursor)
+    return JobsBody([_job_data(job, status_set, include) for job in jobs], next_cursor)

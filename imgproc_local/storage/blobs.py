@@ -55,7 +55,7 @@ class Incoming:
     """
 
     def __init__(self, folder: Path) -> None:
-        with storage_errors():
+        with _storage_errors():
             descriptor, name = tempfile.mkstemp(dir=folder, suffix=".part")
         self.path = Path(name)
         self._file: IO[bytes] = os.fdopen(descriptor, "wb", buffering=0)
@@ -63,7 +63,7 @@ class Incoming:
         self.size_bytes = 0
 
     def write(self, chunk: bytes | bytearray | memoryview) -> None:
-        with storage_errors():
+        with _storage_errors():
             view = memoryview(chunk)
             while view:
                 view = view[self._file.write(view) :]
@@ -72,7 +72,7 @@ class Incoming:
 
     def close(self) -> Blob:
         """Flush the content to the disk and return its address and size."""
-        with storage_errors():
+        with _storage_errors():
             os.fsync(self._file.fileno())
             self._file.close()
         return Blob(self._hash.hexdigest(), self.size_bytes)
@@ -95,7 +95,7 @@ class WorkerFile:
 
     def close(self) -> Blob:
         """Flush the content to the disk and return its address and size. Raises: StorageFailed, also for a link."""
-        with storage_errors():
+        with _storage_errors():
             # the process that wrote it is not trusted: a link could name any file of this user
             descriptor = os.open(self.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
             with os.fdopen(descriptor, "r+b") as file:
@@ -114,7 +114,7 @@ class Blobs:
         self._to_remove: set[str] = set()
         """Leased files that have to be removed when their last lease ends."""
         self._lock = asyncio.Lock()
-        with storage_errors():
+        with _storage_errors():
             self._files.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             self.incoming_folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
             fsync_folder(folder)
@@ -159,7 +159,7 @@ class Blobs:
         synced them.
         """
         target = self.path(blob.sha256)
-        with storage_errors():
+        with _storage_errors():
             target.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
             try:
                 source.replace(target)
@@ -179,7 +179,7 @@ class Blobs:
     def find_damage(self, sha256: str, size_bytes: int) -> Damage | None:
         """As `damage`, but blocks."""
         path = self.path(sha256)
-        with storage_errors():
+        with _storage_errors():
             try:
                 status = path.stat()
                 state = status.st_mtime_ns, status.st_ctime_ns, status.st_ino
@@ -218,7 +218,7 @@ class Blobs:
             for file in self._older_thumbnails.glob("?" * 64 + ".webp"):
                 file.unlink()
             self._older_thumbnails.rmdir()
-        with storage_errors():
+        with _storage_errors():
             incoming = [file for file in self.incoming_folder.glob("*.part") if not file.is_dir()]
             leftovers = [file for file in self.on_disk() if file.name not in referenced]
             for file in [*incoming, *leftovers]:
@@ -254,7 +254,7 @@ def hash_file(path: Path) -> str:
 
 
 @contextmanager
-def storage_errors() -> Iterator[None]:
+def _storage_errors() -> Iterator[None]:
     """Raises the errors of the operating system as `StorageFailed`."""
     try:
         yield

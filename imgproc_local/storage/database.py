@@ -51,22 +51,22 @@ own, and those of version 0.1.0 may have secrets that were cookies.
 """
 
 BUSY_TIMEOUT_MS = 5000
-READERS, LIST_READERS = 4, 2
+_READERS, LIST_READERS = 4, 2
 """Connections that read, and how many of them lists may use at once: a poll never waits for a list."""
 
-DISK_FULL = "The disk that holds the data folder is full; nothing was stored."
-NOT_WRITABLE = "The data folder can't be written; nothing was stored."
-DAMAGED = "The database file is damaged; run `imgproc-local doctor`."
+_DISK_FULL = "The disk that holds the data folder is full; nothing was stored."
+_NOT_WRITABLE = "The data folder can't be written; nothing was stored."
+_DAMAGED = "The database file is damaged; run `imgproc-local doctor`."
 
 
-MESSAGES = {
-    "SQLITE_FULL": DISK_FULL,
-    "SQLITE_IOERR_SHMSIZE": DISK_FULL,  # SQLite's shared memory is a file beside the database
-    "SQLITE_READONLY": NOT_WRITABLE,
-    "SQLITE_CANTOPEN": NOT_WRITABLE,
+_MESSAGES = {
+    "SQLITE_FULL": _DISK_FULL,
+    "SQLITE_IOERR_SHMSIZE": _DISK_FULL,  # SQLite's shared memory is a file beside the database
+    "SQLITE_READONLY": _NOT_WRITABLE,
+    "SQLITE_CANTOPEN": _NOT_WRITABLE,
     "SQLITE_BUSY": "The database is locked by another process; nothing was stored.",
-    "SQLITE_CORRUPT": DAMAGED,
-    "SQLITE_NOTADB": DAMAGED,
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
 }
 """By the beginning of the name of SQLite's error."""
 
@@ -258,7 +258,7 @@ def _translated_errors() -> Iterator[None]:
 def _message(error: sqlite3.Error) -> str:
     name = getattr(error, "sqlite_errorname", "") or type(error).__name__
     unknown = f"SQLite reported {name}; nothing was stored."
-    return next((message for beginning, message in MESSAGES.items() if name.startswith(beginning)), unknown)
+    return next((message for beginning, message in _MESSAGES.items() if name.startswith(beginning)), unknown)
 
 
 def _create_private(path: Path) -> None:
@@ -272,7 +272,7 @@ def _create_private(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise StorageFailed(DISK_FULL if is_disk_full(error) else NOT_WRITABLE) from error
+        raise StorageFailed(_DISK_FULL if is_disk_full(error) else _NOT_WRITABLE) from error
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
@@ -315,7 +315,7 @@ async def open_database(path: Path, clock: Clock = utc_now) -> Database:
             writer = await _connect(path)
             opened.append(writer)
             await _update(writer)
-            for _ in range(READERS):
+            for _ in range(_READERS):
                 opened.append(reader := await _connect(path))
                 await reader.execute_fetchall("PRAGMA query_only = ON")
         except BaseException:

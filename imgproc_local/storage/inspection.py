@@ -25,22 +25,22 @@ WORK_FOLDER = "work"
 """In the data folder, for temporary files of worker processes."""
 RESTORING = "restore.part"
 """The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
-MAX_PICTURE_NAMES = 20_000
+_MAX_PICTURE_NAMES = 20_000
 """`picture_names` reads the file names of at most this many uploads, the newest ones."""
-MAX_PROBLEMS = 1000
+_MAX_PROBLEMS = 1000
 """The most problems of SQLite's own checks that are listed. All damaged files are listed."""
-LOST_DATABASE = (
+_LOST_DATABASE = (
     "Choose an empty folder with --data-dir. If the database was lost, move the folder away and `restore` a backup."
 )
 
-Area = Literal["database", "credits", "files", "foreign"]
+_Area = Literal["database", "credits", "files", "foreign"]
 """The area `foreign` is files that belong to no job."""
 
 
 class Problem(Struct, frozen=True):
     """`advice` is what to do about it where this is not the same for all problems of the area."""
 
-    area: Area
+    area: _Area
     detail: str
     advice: str | None = None
 
@@ -107,9 +107,9 @@ def inspect_folder(folder: Path, *, thorough: bool) -> Inspection:
 def _read(rows: sqlite3.Connection, thorough: bool) -> tuple[Inspection, dict[str, int]]:
     schema = int(rows.execute("PRAGMA user_version").fetchone()[0])
     check = "integrity_check" if thorough else "quick_check"
-    damage = [str(row[0]) for row in rows.execute(f"PRAGMA {check}({MAX_PROBLEMS})") if row[0] != "ok"]
+    damage = [str(row[0]) for row in rows.execute(f"PRAGMA {check}({_MAX_PROBLEMS})") if row[0] != "ok"]
     if thorough:
-        references = rows.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+        references = rows.execute("PRAGMA foreign_key_check").fetchmany(_MAX_PROBLEMS)
         damage += [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in references]
     if schema not in (0, *STEPS, SCHEMA):
         damage.append(f"received schema {schema}, this program expects {SCHEMA}")
@@ -156,7 +156,7 @@ def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
 
 def picture_names(path: Path) -> frozenset[str]:
     """The file names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
-    limit = {"limit": MAX_PICTURE_NAMES}
+    limit = {"limit": _MAX_PICTURE_NAMES}
     return read_database(path, lambda rows: frozenset(row[0] for row in rows.execute(QUERIES["newest_names"], limit)))
 
 
@@ -227,4 +227,4 @@ def content_problem(folder: Path) -> tuple[str, str] | None:
         f"The data folder {folder} has no database {DATABASE_FILE}, or an empty one, but {taken} with content, which"
         " would be deleted."
     )
-    return (problem, LOST_DATABASE) if taken else None
+    return (problem, _LOST_DATABASE) if taken else None

@@ -84,13 +84,13 @@ _decode_job = msgspec.json.Decoder(Job, strict=False).decode  # SQLite's truth v
 
 async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) -> Job:
     """The present state of the job. Raises: NotFound, also for a job of another account than `account_id`."""
-    jobs = await read_jobs(tx, [job_id], account_id)
+    jobs = await _read_jobs(tx, [job_id], account_id)
     if not jobs:
         raise NotFound(f"No job {job_id!r} in this account.")
     return jobs[0]
 
 
-async def read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
+async def _read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
     """The jobs that exist, newest first; with `account_id`, only those of this account."""
     parameters = {
         "ids": msgspec.json.encode(job_ids).decode(),
@@ -212,14 +212,14 @@ class Jobs:
         }
         async with self._database.listing() as read:
             ids = {row["id"] for query in _list_queries(filters) for row in await read.all(query, parameters)}
-            return await read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
+            return await _read_jobs(read, sorted(ids, reverse=True)[:limit], account_id)
 
     async def several(self, job_ids: Sequence[str], account_id: str) -> list[Job]:
         """The jobs of `job_ids` that exist in the account, in this order."""
         found: dict[str, Job] = {}
         for start in range(0, len(job_ids), _READ_AT_ONCE):
             async with self._database.listing() as read:
-                jobs = await read_jobs(read, job_ids[start : start + _READ_AT_ONCE], account_id)
+                jobs = await _read_jobs(read, job_ids[start : start + _READ_AT_ONCE], account_id)
             found.update((job.id, job) for job in jobs)
         return [found[job_id] for job_id in job_ids if job_id in found]
 

@@ -62,9 +62,6 @@ INSERT INTO projects (id, account_id, name, created_at) VALUES (:id, :account_id
 
 -- ---- jobs: taking them in ----
 
--- name: count_open_jobs
-SELECT count(*) FROM (SELECT DISTINCT account_id, job_id FROM stages WHERE state IN ('pending', 'running'));
-
 -- name: queue_length
 -- The unfinished jobs: all, and those of the account.
 SELECT count(*) AS total, coalesce(sum(account_id = :account_id), 0) AS own

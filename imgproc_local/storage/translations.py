@@ -18,7 +18,7 @@ from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
-MAX_VERSIONS = 50
+_MAX_VERSIONS = 50
 """Versions of one text that are stored. A change beyond that deletes the oldest one."""
 
 
@@ -135,25 +135,25 @@ async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
     where = {"job_id": text["job_id"], "language_code": text["language_code"]}
     version = text["version"] + 1
     await tx.run("save_version", where)
-    await tx.run("limit_versions", {**where, "oldest": version - MAX_VERSIONS + 1, "in_force": version})
+    await tx.run("limit_versions", {**where, "oldest": version - _MAX_VERSIONS + 1, "in_force": version})
     words = {"seo_alt_text": new.seo_alt_text, "source": new.source.value}
     await tx.run("update_translation", {**where, **name, **words, "version": version})
 
 
-Name = dict[str, str | int]
+_Name = dict[str, str | int]
 """The columns of a file name: `seo_filename`, and the `slug_base` and `slug_number` that it is made of."""
 
 
-async def _name_for(tx: Transaction, text: Row, wanted: str) -> Name:
+async def _name_for(tx: Transaction, text: Row, wanted: str) -> _Name:
     """The file name that `text` gets if `wanted` is requested."""
-    own: Name = {column: text[column] for column in ("seo_filename", "slug_base", "slug_number")}
+    own: _Name = {column: text[column] for column in ("seo_filename", "slug_base", "slug_number")}
     is_own = wanted == own["seo_filename"]
     if is_own or (wanted == own["slug_base"] and await _is_taken(tx, text, wanted)):
         return own  # its name is the wanted one, or has a number because the wanted one is taken
     return await _free_name(tx, text, wanted)
 
 
-async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> Name:
+async def _free_name(tx: Transaction, text: Row | Mapping[str, str], base: str) -> _Name:
     """`base`, with the number that makes it a name that no other picture of the project has in this language."""
     name, number = base, 1
     if await _is_taken(tx, text, base):

@@ -27,7 +27,7 @@ MAX_TICKETS = 16
 """At most this many downloads can be started; for a new one, the oldest ticket is deleted."""
 TICKET_VALID_S = 600
 
-Tickets = dict[str, tuple[ExportFields, float]]
+_Tickets = dict[str, tuple[ExportFields, float]]
 """Downloads that can be started, even more than once, until an instant of the monotonic clock."""
 
 
@@ -63,8 +63,8 @@ async def download(request: Request[Any, Any, Any]) -> Response[Any]:
     return ArchiveResponse(await services.exporter.open(await services.store.keys.account_id(), fields))
 
 
-def _tickets(request: Request[Any, Any, Any]) -> Tickets:
-    tickets: Tickets = request.app.state.setdefault("export_tickets", {})
+def _tickets(request: Request[Any, Any, Any]) -> _Tickets:
+    tickets: _Tickets = request.app.state.setdefault("export_tickets", {})
     return tickets
 
 

@@ -125,7 +125,7 @@ _KEY_FIELDS = ("id", "name", "account", "rate_limit", "created_at", "revoked_at"
 """What is shown of an ApiKey."""
 
 
-class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
+class _NewKey(Struct, frozen=True, forbid_unknown_fields=True):
     """`rate_limit` is in requests per minute. None means the setting rate_limit_per_minute, 0 means no limit."""
 
     name: str
@@ -147,7 +147,7 @@ async def list_keys(request: Request[Any, Any, Any]) -> Body:
 async def create_key(request: Request[Any, Any, Any]) -> Body:
     """Only this answer has the secret of the key, as `key`."""
     expected = "a JSON object with name (text) and optionally rate_limit (integer)"
-    requested = await read_json(request, NewKey, expected)
+    requested = await read_json(request, _NewKey, expected)
     keys = services_of(request).store.keys
     key, secret = await keys.create(_checked_name(requested), rate_limit=requested.rate_limit)
     audit("key.create", key=key.id, account=key.account_id, session=request.auth)
@@ -165,7 +165,7 @@ def _fields(key: ApiKey) -> Body:
     return {name: getattr(key, name) for name in _KEY_FIELDS}
 
 
-def _checked_name(requested: NewKey) -> str:
+def _checked_name(requested: _NewKey) -> str:
     """The name, stripped and in NFC. Raises: InvalidRequest, also for a wrong rate limit."""
     errors: dict[str, list[str]] = {}
     name = unicodedata.normalize("NFC", requested.name.strip())

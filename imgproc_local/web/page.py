@@ -19,7 +19,7 @@ from imgproc_local.api.images import is_current
 from imgproc_local.web import exports, local, models
 from imgproc_local.web.local import get, require_own_host, require_session
 
-CONTENT_SECURITY_POLICY = "; ".join(
+_CONTENT_SECURITY_POLICY = "; ".join(
     [
         "default-src 'none'",
         "script-src 'self'",
@@ -34,8 +34,8 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+_SECURITY_HEADERS = {
+    "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -43,10 +43,10 @@ SECURITY_HEADERS = {
 
 _NO_STORE = [ResponseHeader(name="Cache-Control", value="no-store")]
 
-MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 """The media type of each kind of file in `static/` that is served. Litestar adds the charset to text."""
 FOLDER = resources.files(__package__).joinpath("static")
-STATIC = {file.name for file in FOLDER.iterdir() if file.name.rpartition(".")[2] in MEDIA_TYPES} - {"index.html"}
+STATIC = {file.name for file in FOLDER.iterdir() if file.name.rpartition(".")[2] in _MEDIA_TYPES} - {"index.html"}
 """The files that are served by name."""
 
 
@@ -76,7 +76,7 @@ async def static(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     headers = {"ETag": etag, "Connection": "close"}
     if is_current(request, etag):
         return Response(None, status_code=304, headers=headers)
-    return Response(content, media_type=MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
+    return Response(content, media_type=_MEDIA_TYPES[name.rpartition(".")[2]], headers=headers)
 
 
 HANDLERS = [
@@ -94,6 +94,6 @@ HANDLERS = [
             Router(path="/", route_handlers=[*local.OPEN_HANDLERS, *exports.OPEN_HANDLERS], response_headers=_NO_STORE),
         ],
         guards=[require_own_host],
-        response_headers=[ResponseHeader(name=name, value=value) for name, value in SECURITY_HEADERS.items()],
+        response_headers=[ResponseHeader(name=name, value=value) for name, value in _SECURITY_HEADERS.items()],
     )
 ]
