@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate, starmap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from litestar import Request, Response
@@ -23,7 +22,6 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.engine.stage import BOUNDS_S, StageDurations
 
 
 @get("/languages", "service", LanguagesBody, guard=None)
@@ -83,10 +81,6 @@ UNMATCHED = "unmatched"
 """The `route` of requests that match no route. Clients choose their paths, which would make any number of series."""
 KNOWN_METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
-_Labels = Mapping[str, str]
-Sample = tuple[str, _Labels, float]
-"""What to append to the metric's name, the labels, and the value."""
-
 
 async def _require_loopback_or_key(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Allow a client on this machine, and others with an API key. Raises: Unauthenticated, RateLimited.
@@ -115,37 +109,24 @@ async def metrics(request: Request[Any, Any, Any]) -> Response[str]:
     """
     services = services_of(request)
     counts: Counter[tuple[str, str, int]] = request.app.state.request_counts
-    queue = [("", {"lane": lane, "state": state}, count) for lane, state, count in await services.jobs.queue_depths()]
-    durations = _histogram_samples(services.engine.stage_durations)
-    stored: list[Sample] = [("", {}, await services.jobs.stored_bytes())]
-    of_files = "Bytes of the files of jobs; a file that several jobs share is counted once."
-    metrics: list[tuple[str, str, str, Iterable[Sample]]] = [
-        ("imgproc_requests_total", "counter", "Requests that were answered.", _request_samples(counts)),
-        ("imgproc_queue_stages", "gauge", "Stages that wait or run, by lane and state.", queue),
-        ("imgproc_stage_duration_seconds", "histogram", "How long stages ran, by stage and outcome.", durations),
-        ("imgproc_stored_bytes", "gauge", of_files, stored),
+    requests = [
+        ({"method": method, "route": route, "status": str(status)}, count)
+        for (method, route, status), count in sorted(counts.items())
     ]
-    return Response("".join(starmap(_metric, metrics)), media_type=_MEDIA_TYPE)
+    queue = [({"lane": lane, "state": state}, count) for lane, state, count in await services.jobs.queue_depths()]
+    of_files = "Bytes of the files of jobs; a file that several jobs share is counted once."
+    metrics = [
+        _metric("imgproc_requests_total", "counter", "Requests that were answered.", requests),
+        _metric("imgproc_queue_stages", "gauge", "Stages that wait or run, by lane and state.", queue),
+        _metric("imgproc_stored_bytes", "gauge", of_files, [({}, await services.jobs.stored_bytes())]),
+    ]
+    return Response("".join(metrics), media_type=_MEDIA_TYPE)
 
 
-def _request_samples(counts: Counter[tuple[str, str, int]]) -> Iterator[Sample]:
-    for (method, route, status), count in sorted(counts.items()):
-        yield "", {"method": method, "route": route, "status": str(status)}, count
-
-
-def _histogram_samples(durations: StageDurations) -> Iterator[Sample]:
-    for stage, outcome, histogram in durations.all():
-        labels = {"stage": stage, "outcome": outcome}
-        counts = list(accumulate(histogram.buckets))
-        for bound, count in zip((*map("{:g}".format, BOUNDS_S), "+Inf"), counts, strict=True):
-            yield "_bucket", {**labels, "le": bound}, count
-        yield "_sum", labels, histogram.total_s
-        yield "_count", labels, counts[-1]
-
-
-def _metric(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> str:
+def _metric(name: str, kind: str, help_text: str, samples: Sequence[tuple[Mapping[str, str], int]]) -> str:
+    """A metric with its samples, each of which has labels and a value."""
     lines = [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
-    for suffix, labels, value in samples:
+    for labels, value in samples:
         pairs = ",".join(f'{label}="{text}"' for label, text in labels.items())
-        lines.append(f"{name}{suffix}{{{pairs}}} {value:.15g}" if pairs else f"{name}{suffix} {value:.15g}")
+        lines.append(f"{name}{{{pairs}}} {value}" if pairs else f"{name} {value}")
     return "\n".join(lines) + "\n"

@@ -19,7 +19,6 @@ from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
-from imgproc_local.engine.stage import StageDurations
 from imgproc_local.engine.updates import Subscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
@@ -201,11 +200,6 @@ class Engine:
         """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""
         self.end_waits()
         await self._runner.stop()
-
-    @property
-    def stage_durations(self) -> StageDurations:
-        """The durations of the stages that have ended since the start."""
-        return self._runner.durations
 
     @property
     def problem(self) -> str | None:

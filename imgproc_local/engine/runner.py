@@ -15,7 +15,7 @@ from pathlib import Path
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.direct import DirectStages, Outcome, error_message
-from imgproc_local.engine.stage import CancellationToken, Output, StageDurations
+from imgproc_local.engine.stage import CancellationToken, Output
 from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
@@ -42,7 +42,6 @@ class Runner:
         self._direct = direct
         self._updates = updates
         self._wake = wake
-        self.durations = StageDurations()
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
         """The jobs of the running stages."""
@@ -113,11 +112,10 @@ class Runner:
         """Run one stage and record its outcome."""
         assert self._direct.lanes is not None
         outcome: Outcome
-        duration_s = 0.0
         try:
             threads = self._direct.lanes.threads[lane]
             running = asyncio.get_running_loop().run_in_executor(threads, self._run_stage, claimed, token)
-            outcome, duration_s = await running
+            outcome, _ = await running
         except Exception as error:
             outcome = error
         finally:
@@ -125,7 +123,6 @@ class Runner:
         self._without_worker.pop(task, None)
         if isinstance(outcome, NoWorker):
             self._without_worker[task] = outcome.message
-        self.durations.add(claimed.stage.value, _outcome_name(outcome), duration_s)
         try:
             await self._record(claimed, outcome)
         finally:
@@ -197,9 +194,3 @@ class Runner:
                     raise NotFound("The job was deleted while this stage ran.")
                 return changed
         return None
-
-
-def _outcome_name(outcome: Outcome) -> str:
-    if isinstance(outcome, Output):
-        return "done"
-    return "cancelled" if isinstance(outcome, StageCancelled) else "failed"

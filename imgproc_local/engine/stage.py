@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from imgproc_local.domain.errors import CheckStop, StageCancelled, StageTimedOut
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
@@ -141,36 +140,3 @@ class CancellationToken:
             raise StageCancelled("Cancelled.")
         if time.monotonic() > self._deadline_s:
             raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")
-
-
-# ---- durations ----
-
-BOUNDS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Upper bounds of the buckets, in seconds. The last is the default of `stage_timeout_s`."""
-
-
-class _Histogram(Struct):
-    """Each bucket counts the durations up to its bound and above the bound before; the last, those above all bounds."""
-
-    total_s: float = 0.0
-    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-
-
-class StageDurations:
-    """How long stages ran since the start of the process: a histogram for each stage and outcome.
-
-    An outcome is "done", "failed" or "cancelled".
-    """
-
-    def __init__(self) -> None:
-        self._histograms: dict[tuple[str, str], _Histogram] = {}
-
-    def add(self, stage: str, outcome: str, duration_s: float) -> None:
-        histogram = self._histograms.setdefault((stage, outcome), _Histogram())
-        histogram.total_s += duration_s
-        histogram.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
-
-    def all(self) -> Iterator[tuple[str, str, _Histogram]]:
-        """Stage, outcome and histogram, sorted by stage and outcome."""
-        for (stage, outcome), histogram in sorted(self._histograms.items()):
-            yield stage, outcome, histogram
