@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.export import MissingFile, NeededText
 from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.job import Job, JobDetails, Project, StageState, Status
+from imgproc_local.domain.job import Job, Project, StageState, Status
 from imgproc_local.domain.languages import Language
 from imgproc_local.domain.plan import Affordability
 from imgproc_local.domain.privacy import Removed
@@ -260,20 +260,20 @@ def edited_translation_body(translation: Translation, state: TextState) -> Edite
     return EditedTranslationBody(EditedTranslation(**asdict(text), **asdict(state)))
 
 
-def _details(job: Job, details: JobDetails) -> DetailsBody:
-    width_px, height_px = details.info.display_size_px
+def _details(job: Job) -> DetailsBody:
+    width_px, height_px = job.info.display_size_px
     return DetailsBody(
         created_at=job.created_at,
-        project=ProjectNameBody(job.project_id, details.project_name),
+        project=ProjectNameBody(job.project_id, job.project_name),
         operation=job.operation,  # type: ignore[arg-type] # one of domain.plan.Operation
-        languages=list(details.languages),
+        languages=list(job.languages),
         width_px=width_px,
         height_px=height_px,
-        format=details.info.format,
-        pages=details.info.pages,
+        format=job.info.format,
+        pages=job.info.pages,
         optimized_format=job.optimized.format if job.optimized else None,
-        max_width_px=details.max_width_px,
-        max_height_px=details.max_height_px,
+        max_width_px=job.max_width_px,
+        max_height_px=job.max_height_px,
         texts=dict(job.text_states),
     )
 
@@ -300,7 +300,7 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
         ),
         translations=[as_body(translation, TranslationBody) for translation in job.translations],
         removed=list(job.removed) if "removed" in include else UNSET,
-        details=_details(job, job.details) if "details" in include and job.details else UNSET,
+        details=_details(job) if "details" in include else UNSET,
     )
     return JobData(job.id, word, image, errors or UNSET)
 

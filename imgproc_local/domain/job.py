@@ -80,21 +80,6 @@ class StoredFile(Struct, frozen=True):
     expired: bool = False
 
 
-class JobDetails(Struct, frozen=True):
-    """What the request asked for, and the properties of the upload.
-
-    `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
-    `thumbnail` is None until it was asked for.
-    """
-
-    project_name: str
-    languages: tuple[str, ...]
-    info: ImageInfo
-    max_width_px: int | None = None
-    max_height_px: int | None = None
-    thumbnail: StoredFile | None = None
-
-
 class JobTotals(Struct, frozen=True):
     """The number of jobs of an account by state, and the bytes of those that have a result.
 
@@ -127,10 +112,11 @@ class Project(Struct, frozen=True):
 
 
 class Job(Struct, frozen=True):
-    """A job with its stages and results. Times are RFC 3339 in UTC.
+    """A job with what was requested, its stages and results. Times are RFC 3339 in UTC.
 
-    `revision` is the number of the last transaction whose changes this snapshot contains. `text_states` has an entry
-    for the language of each translation. `details` is never None in a job read from the database.
+    `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
+    `thumbnail` is None until it was asked for. `text_states` has an entry for the language of each translation.
+    `revision` is the number of the last transaction whose changes this snapshot contains.
     """
 
     id: str
@@ -142,10 +128,15 @@ class Job(Struct, frozen=True):
     original: StoredFile
     stages: tuple[StageRecord, ...]
     created_at: str
+    project_name: str
+    languages: tuple[str, ...]
+    info: ImageInfo
+    max_width_px: int | None = None
+    max_height_px: int | None = None
+    thumbnail: StoredFile | None = None
     translations: tuple[Translation, ...] = ()
     text_states: Mapping[str, TextState] = {}
     revision: int = 0
-    details: JobDetails | None = None
 
     @property
     def status(self) -> Status:

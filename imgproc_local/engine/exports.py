@@ -101,7 +101,7 @@ class _PlannedImage(Struct, frozen=True):
 
     @property
     def project(self) -> str:
-        return _project(self.job)
+        return self.job.project_name
 
     @property
     def created_at(self) -> datetime:
@@ -134,14 +134,14 @@ def make_plan(
     needs_text: list[NeededText] = []
     missing: list[MissingFile] = []
     chosen = [(job, _choose_files(job, request, find_damage, missing)) for job in jobs]
-    names = _Names([_project(job) for job, files in chosen if files])
+    names = _Names([job.project_name for job, files in chosen if files])
     images = []
     for job, files in chosen:
         languages = tuple(text["language_code"] for text in _texts(job) if text["needs_text"])
         if files and languages:
             needs_text.append(NeededText(job.image_id, job.original_filename, languages))
         stem, endings = _stem(job, request.language), _endings(files, request.variants)
-        stem = names.add(_project(job), stem, endings.values()) if files else stem
+        stem = names.add(job.project_name, stem, endings.values()) if files else stem
         # originals are exported as they were uploaded
         gets_texts = request.write_texts and any(text.belongs_in_files for text in job.translations)
         planned = (
@@ -160,11 +160,6 @@ def require_complete(request: ExportFields, plan: ExportPlan) -> None:
     )
     if problems.needs_text or problems.missing:
         raise ExportIncomplete(problems)
-
-
-def _project(job: Job) -> str:
-    assert job.details is not None
-    return job.details.project_name
 
 
 def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, int]:
@@ -312,10 +307,9 @@ def _texts(job: Job) -> list[dict[str, Any]]:
 
     An alt text that says nothing about the content is empty: a person has to write one.
     """
-    assert job.details is not None
     texts = {text.language_code: text for text in job.translations}
     has_analysis = any(stage.name is StageName.ANALYZE for stage in job.stages)
-    described = [(code, texts.get(code)) for code in (job.details.languages if has_analysis else ())]
+    described = [(code, texts.get(code)) for code in (job.languages if has_analysis else ())]
     return [
         {
             "language_code": code,

@@ -105,8 +105,7 @@ class Thumbnails:
 
     async def _read(self, job: Job) -> bytes | None:
         """The stored thumbnail; None if there is none, or it is damaged."""
-        assert job.details is not None
-        file = job.details.thumbnail
+        file = job.thumbnail
         if file is None or await self._blobs.damage(file.sha256, file.size_bytes) is not None:
             return None
         try:
@@ -151,8 +150,7 @@ class Thumbnails:
 
     def _run(self, job: Job) -> bytes:
         """Make one thumbnail. Runs on a thread of the executor."""
-        assert job.details is not None
-        info = job.details.info
+        info = job.info
         source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), info)
         token = CancellationToken(TIMEOUT_S, self._closed)
         return self._workers.run(make_thumbnail, source, info, token.check)

@@ -133,11 +133,10 @@ SELECT json_object(
             'error', requests.error))
         FROM translations AS texts LEFT JOIN regenerations AS requests USING (job_id, language_code)
         WHERE texts.job_id = jobs.id),
-    'details', json_object(
-        'project_name', (SELECT name FROM projects WHERE projects.id = jobs.project_id), 'languages', json(languages),
-        'info', json(info), 'max_width_px', max_width_px, 'max_height_px', max_height_px,
-        'thumbnail', json(iif(thumbnail_sha256 IS NULL, NULL, json_object(
-            'sha256', thumbnail_sha256, 'size_bytes', thumbnail_size, 'format', 'webp'))))) AS job
+    'project_name', (SELECT name FROM projects WHERE projects.id = jobs.project_id), 'languages', json(languages),
+    'info', json(info), 'max_width_px', max_width_px, 'max_height_px', max_height_px,
+    'thumbnail', json(iif(thumbnail_sha256 IS NULL, NULL, json_object(
+        'sha256', thumbnail_sha256, 'size_bytes', thumbnail_size, 'format', 'webp')))) AS job
 FROM jobs
 WHERE jobs.id IN (SELECT value FROM json_each(:ids)) AND (:account_id IS NULL OR jobs.account_id = :account_id)
 ORDER BY jobs.id DESC;

@@ -79,22 +79,21 @@ class Stages:
         job = await read_job(tx, row["job_id"])
         requested = await tx.one("plan_of_job", {"job_id": job.id})
         assert requested is not None
-        assert job.details is not None
         return ClaimedStage(
             job=job,
             stage=StageName(row["name"]),
             kind=row["kind"],
             row_id=row["id"],
             attempts=row["attempts"],
-            info=job.details.info,
+            info=job.info,
             plan=Plan(
                 operation=Operation(job.operation),
-                languages=(row["language_code"],) if row["kind"] == "text" else job.details.languages,
+                languages=(row["language_code"],) if row["kind"] == "text" else job.languages,
                 format=Format(requested["convert_to"]),
-                project_name=job.details.project_name,
+                project_name=job.project_name,
                 context=requested["context"],
-                max_width_px=job.details.max_width_px,
-                max_height_px=job.details.max_height_px,
+                max_width_px=job.max_width_px,
+                max_height_px=job.max_height_px,
             ),
             record=requested["record"],
         )

@@ -11,7 +11,7 @@ import pytest
 
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import Job, JobDetails, StageName, StageRecord, StageState, StoredFile
+from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.exports import csv_table, make_plan
 
@@ -75,9 +75,9 @@ def image_with(
         StageRecord(StageName.ANALYZE, StageState.DONE),
         *(StageRecord(stage, StageState.DONE, file=StoredFile("1", 1, kind)) for stage, kind in makers),
     )
-    details = JobDetails(project, tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8))
+    languages, info = tuple(text.language_code for text in texts), ImageInfo(Format.JPEG, 8, 8)
     return Job("j", "i", "a", "p", "process", name, StoredFile("0", 1, Format.JPEG), stages, "2026-11-22T13:14:16.000Z",
-               translations=texts, details=details)  # fmt: skip
+               project, languages, info, translations=texts)  # fmt: skip
 
 
 def rows_of(*images: Job) -> list[dict[str, str]]:

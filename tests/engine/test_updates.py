@@ -7,12 +7,13 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine import updates
 from imgproc_local.engine.updates import Updates
 
-JOB = Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), (), "")
+INFO = ImageInfo(Format.JPEG, 8, 8)
+JOB = Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), (), "", "p", (), INFO)
 
 
 def job(number: int, account_id: str = "a") -> Job:

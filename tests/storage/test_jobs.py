@@ -167,9 +167,7 @@ async def test_a_thumbnail_is_a_file_of_its_job_until_the_upload_is_removed(stor
     job = await store.submit(sha256="b" * 64)
     await store.finish()
     assert await store.jobs.record_thumbnail(job.id, "c" * 64, 7)
-    details = (await store.jobs.get(job.id)).details
-    assert details is not None
-    assert details.thumbnail == StoredFile("c" * 64, 7, Format.WEBP)
+    assert (await store.jobs.get(job.id)).thumbnail == StoredFile("c" * 64, 7, Format.WEBP)
     assert "c" * 64 in await store.jobs.referenced_files()
     retention, age = Retention(store.database), MaxAge(originals=timedelta(days=1))
     store.now += timedelta(days=2)
