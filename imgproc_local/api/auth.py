@@ -14,7 +14,6 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.exceptions import NotFoundException
 from litestar.handlers import BaseRouteHandler
-from msgspec import Struct
 
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import RateLimited, Unauthenticated
@@ -25,20 +24,6 @@ RATE_HEADERS = "imgproc_rate_headers"
 """The key in `scope["state"]` under which `require_key` stores headers of the response."""
 TRUSTED_PROXY = "imgproc_trusted_proxy"
 """Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
-_UNLIMITED_REMAINING = 1_000_000
-"""The `X-RateLimit-Remaining` of a key without a limit. At 0, clients would pause."""
-
-
-class _RateLimitResult(Struct, frozen=True):
-    """Whether a request is allowed, and how many more are. `limit` is in requests per minute.
-
-    A `limit` of 0 means unlimited; `remaining` means nothing then.
-    """
-
-    allowed: bool
-    limit: int
-    remaining: int
-    retry_after_s: int = 0
 
 
 class RateLimiter:
@@ -49,19 +34,22 @@ class RateLimiter:
         self._accepted_s: dict[str, deque[float]] = {}
         """The times of the requests of each key that count, oldest first."""
 
-    def acquire(self, key_id: str, limit: int) -> _RateLimitResult:
-        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds."""
+    def acquire(self, key_id: str, limit: int) -> tuple[int, int]:
+        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit.
+
+        Returns how many more are allowed, and 0, or the seconds after which this one would be.
+        """
         if limit <= 0:
-            return _RateLimitResult(allowed=True, limit=0, remaining=0)
+            return 1_000_000, 0  # at 0 remaining requests, clients would pause
         now_s = self._clock()
         accepted_s = self._accepted_s.setdefault(key_id, deque())
         while accepted_s and accepted_s[0] <= now_s - _WINDOW_S:
             accepted_s.popleft()
         if len(accepted_s) >= limit:
             wait_s = accepted_s[len(accepted_s) - limit] + _WINDOW_S - now_s
-            return _RateLimitResult(allowed=False, limit=limit, remaining=0, retry_after_s=max(1, math.ceil(wait_s)))
+            return 0, max(1, math.ceil(wait_s))
         accepted_s.append(now_s)
-        return _RateLimitResult(allowed=True, limit=limit, remaining=limit - len(accepted_s))
+        return limit - len(accepted_s), 0
 
 
 def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -77,15 +65,14 @@ async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRou
     key = await services.store.keys.authenticate(sent_key(connection))
     limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
     limiter: RateLimiter = connection.app.state.rate_limiter
-    result = limiter.acquire(key.id, limit)
+    remaining, retry_after_s = limiter.acquire(key.id, limit)
     connection.scope["user"] = key
-    remaining = result.remaining if limit > 0 else _UNLIMITED_REMAINING
     connection.scope["state"][RATE_HEADERS] = [
-        (b"x-ratelimit-limit", b"%d" % result.limit),
+        (b"x-ratelimit-limit", b"%d" % limit),
         (b"x-ratelimit-remaining", b"%d" % remaining),
     ]
-    if not result.allowed:
-        raise RateLimited(result.retry_after_s)
+    if retry_after_s:
+        raise RateLimited(retry_after_s)
 
 
 def sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:

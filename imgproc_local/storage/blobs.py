@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 
 Damage = Literal["missing", "damaged"]
 
-
 STORE_FOLDERS = ("files", "incoming", "thumbnails")
 """The folders in a data folder whose content belongs to the database: what no row names is deleted. The last one
 has the thumbnails of version 0.1.0, which are made again when they are asked for.

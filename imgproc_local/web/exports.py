@@ -16,7 +16,7 @@ from litestar import Request, Response, post
 from litestar.enums import HttpMethod
 
 from imgproc_local.api.auth import services_of
-from imgproc_local.api.exports import ArchiveResponse, archive_stem, preview, read_export_fields
+from imgproc_local.api.exports import ArchiveResponse, archive_stem, read_export_fields
 from imgproc_local.domain.errors import NotFound
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
@@ -33,13 +33,11 @@ _Tickets = dict[str, tuple[ExportFields, float]]
 
 @post("/local/exports")
 async def begin(request: Request[Any, Any, Any]) -> Response[Any]:
-    """The address of an archive; with `dry_run`, what it would contain."""
+    """The address of an archive. What it would contain, the page asks the API."""
     services = services_of(request)
     fields = await read_export_fields(request)
     account_id = await services.store.keys.account_id()
     plan = await services.exporter.plan(account_id, fields)
-    if fields.dry_run:
-        return preview(plan)
     require_complete(fields, plan)
     services.exporter.require_room(account_id)
     tickets = _tickets(request)
