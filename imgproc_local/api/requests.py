@@ -52,31 +52,24 @@ class Field(Struct, frozen=True):
     schema: dict[str, Any]
     required: bool = False
 
-    @property
-    def expected(self) -> str:
-        match self.schema:
-            case {"enum": words}:
-                return " or ".join(words) if len(words) < 3 else f"one of {', '.join(words)}"
-            case {"minimum": minimum, "maximum": maximum}:
-                return f"an integer from {minimum} to {maximum}"
-            case {"maxLength": most, "pattern": _}:
-                return f"at most {most} characters without control characters"
-            case {"maxLength": most}:
-                return f"at most {most} characters"
-        return "a ULID of 26 characters"
+    def parsed(self, text: str) -> tuple[str | int | None, str]:
+        """The value that `text` stands for, None if it is invalid, and what is expected.
 
-    def value(self, text: str) -> str | int | None:
-        """The value that `text` stands for: words and identifiers in lower case; None if invalid."""
+        Words and identifiers are in lower case.
+        """
         match self.schema:
             case {"enum": words}:
-                return text.lower() if text.lower() in words else None
+                expected = " or ".join(words) if len(words) < 3 else f"one of {', '.join(words)}"
+                return text.lower() if text.lower() in words else None, expected
             case {"minimum": minimum, "maximum": maximum}:
-                is_integer = re.fullmatch(r"[+-]?[0-9]{1,12}", text)
-                return int(text) if is_integer and minimum <= int(text) <= maximum else None
+                is_valid = re.fullmatch(r"[+-]?[0-9]{1,12}", text) and minimum <= int(text) <= maximum
+                return int(text) if is_valid else None, f"an integer from {minimum} to {maximum}"
             case {"maxLength": most}:
-                text = unicodedata.normalize("NFC", text)
-                return text if len(text) <= most and re.fullmatch(self.schema.get("pattern", "(?s).*"), text) else None
-        return text.lower() if re.fullmatch(ULID, text) else None
+                text, pattern = unicodedata.normalize("NFC", text), self.schema.get("pattern")
+                is_valid = len(text) <= most and re.fullmatch(pattern or "(?s).*", text)
+                without = " without control characters" if pattern else ""
+                return text if is_valid else None, f"at most {most} characters{without}"
+        return text.lower() if re.fullmatch(ULID, text) else None, "a ULID of 26 characters"
 
 
 def words(name: str, description: str, known: Iterable[str]) -> Field:
@@ -137,12 +130,12 @@ class Parameters:
     def read(self, field: Field) -> Any:
         """The value of a parameter, which may be sent once; None if it was not sent or is invalid."""
         values = self._values(field.name)
-        value = field.value(values[0]) if len(values) == 1 else None
+        value, expected = field.parsed("".join(values[:1]))
         if len(values) > 1:
             self._refuse(field.name, "sent once")
         elif value is None and (values or field.required):
-            self._refuse(field.name, field.expected)
-        return value
+            self._refuse(field.name, expected)
+        return value if len(values) == 1 else None
 
     def words(self, name: str, known: Sequence[_Word]) -> list[_Word]:
         """The words of `known` that a list has. The parameter may be repeated, or its words separated by commas."""
