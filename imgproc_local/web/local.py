@@ -1,4 +1,4 @@
-"""Who may use the local page, and its endpoints for its overview (limits and vision model), API keys and sessions.
+"""Who may use the local page, and its endpoints for its overview, API keys, sessions and exports.
 
 Listening on loopback is not enough. Every user of the machine can connect, a foreign site can let its name resolve to
 127.0.0.1 (DNS rebinding), and any page can send requests here. So a request needs a host name of this service, and the
@@ -18,12 +18,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
+import time
 import unicodedata
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from litestar import Request, delete, post, route
+from litestar import Request, Response, delete, post, route
 from litestar.connection import ASGIConnection
 from litestar.enums import HttpMethod
 from litestar.exceptions import NotAuthorizedException, PermissionDeniedException
@@ -32,11 +35,15 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from imgproc_local.api.auth import TRUSTED_PROXY, sent_key, services_of
+from imgproc_local.api.exports import ArchiveResponse, archive_stem, read_export_fields
 from imgproc_local.api.requests import read_json
 from imgproc_local.compose import used_model_status
 from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
-from imgproc_local.domain.errors import InvalidRequest, Unauthenticated
+from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated
+from imgproc_local.domain.export import ExportFields
+from imgproc_local.domain.filename import download_name
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
+from imgproc_local.engine.exports import require_complete
 from imgproc_local.storage.accounts import ApiKey, link_page
 from imgproc_local.system.audit import audit
 
@@ -230,6 +237,55 @@ def _remove_link_page(folder: Path) -> None:
         log.warning("The file that opened the sign-in link could not be removed (%s)", error)
 
 
-HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out]
-OPEN_HANDLERS = [sign_in]
+# ---- exports ----
+#
+# A page can't save a response of `fetch` without holding it in memory. Therefore it sends the request first, receives
+# an address, and lets the browser download from there. A download sends no secret of the session: the ticket in the
+# address is one itself.
+
+MAX_TICKETS = 16
+"""At most this many downloads can be started; for a new one, the oldest ticket is deleted."""
+TICKET_VALID_S = 600
+
+_Tickets = dict[str, tuple[ExportFields, float]]
+"""Downloads that can be started, even more than once, until an instant of the monotonic clock."""
+
+
+@post("/local/exports")
+async def begin_export(request: Request[Any, Any, Any]) -> Response[Any]:
+    """The address of an archive. What it would contain, the page asks the API."""
+    services = services_of(request)
+    fields = await read_export_fields(request)
+    account_id = await services.store.keys.account_id()
+    plan = await services.exporter.plan(account_id, fields)
+    require_complete(fields, plan)
+    services.exporter.require_room(account_id)
+    tickets = _tickets(request)
+    ticket_id = secrets.token_urlsafe(16)
+    while len(tickets) >= MAX_TICKETS:
+        del tickets[next(iter(tickets))]
+    tickets[ticket_id] = fields, time.monotonic() + TICKET_VALID_S
+    name = quote(download_name(archive_stem(plan), ".zip"), safe="")
+    return Response({"data": {"url": f"/local/exports/{ticket_id}/{name}"}}, status_code=201)
+
+
+@get("/local/exports/{ticket_id:str}/{name:str}")
+async def download_export(request: Request[Any, Any, Any]) -> Response[Any]:
+    """The archive. Its name in the address is for the browser, and is not compared."""
+    services = services_of(request)
+    fields, expires_s = _tickets(request).get(request.path_params["ticket_id"], (ExportFields(), 0.0))
+    if expires_s < time.monotonic():
+        raise NotFound("This download has expired. Begin it again on the local page.")
+    if request.method == HttpMethod.HEAD:
+        return Response(b"", media_type="application/zip", status_code=200)
+    return ArchiveResponse(await services.exporter.open(await services.store.keys.account_id(), fields))
+
+
+def _tickets(request: Request[Any, Any, Any]) -> _Tickets:
+    tickets: _Tickets = request.app.state.setdefault("export_tickets", {})
+    return tickets
+
+
+HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out, begin_export]
+OPEN_HANDLERS = [sign_in, download_export]
 """These need no session."""

@@ -16,7 +16,7 @@ from litestar.datastructures import ResponseHeader
 from litestar.exceptions import NotFoundException
 
 from imgproc_local.api.images import is_current
-from imgproc_local.web import exports, local, models
+from imgproc_local.web import local, models
 from imgproc_local.web.local import get, require_own_host, require_session
 
 _CONTENT_SECURITY_POLICY = "; ".join(
@@ -87,11 +87,11 @@ HANDLERS = [
             static,
             Router(
                 path="/",
-                route_handlers=[handler for module in (local, models, exports) for handler in module.HANDLERS],
+                route_handlers=[handler for module in (local, models) for handler in module.HANDLERS],
                 response_headers=_NO_STORE,
                 guards=[require_session],
             ),
-            Router(path="/", route_handlers=[*local.OPEN_HANDLERS, *exports.OPEN_HANDLERS], response_headers=_NO_STORE),
+            Router(path="/", route_handlers=local.OPEN_HANDLERS, response_headers=_NO_STORE),
         ],
         guards=[require_own_host],
         response_headers=[ResponseHeader(name=name, value=value) for name, value in _SECURITY_HEADERS.items()],

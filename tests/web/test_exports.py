@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from imgproc_local.domain.image import Format
-from imgproc_local.web import exports
+from imgproc_local.web import local
 from tests.support.finished import Result, add_job, text
 from tests.support.service import Running, running
 
@@ -46,7 +46,7 @@ def test_the_page_downloads_an_archive_as_often_as_it_asks(page: httpx.Client) -
 def test_a_download_expires_and_the_oldest_is_forgotten(
     service: Running, page: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    urls = [begin(page) for _ in range(exports.MAX_TICKETS + 1)]
+    urls = [begin(page) for _ in range(local.MAX_TICKETS + 1)]
     assert page.get(urls[0]).status_code == 404
     assert page.get(urls[1]).status_code == 200
     monkeypatch.setattr(exports, "TICKET_VALID_S", -1)
