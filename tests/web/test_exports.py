@@ -49,7 +49,7 @@ def test_a_download_expires_and_the_oldest_is_forgotten(
     urls = [begin(page) for _ in range(local.MAX_TICKETS + 1)]
     assert page.get(urls[0]).status_code == 404
     assert page.get(urls[1]).status_code == 200
-    monkeypatch.setattr(exports, "TICKET_VALID_S", -1)
+    monkeypatch.setattr(local, "TICKET_VALID_S", -1)
     expired = page.get(begin(page))
     assert (expired.status_code, list(expired.json())) == (404, ["message"])
 
