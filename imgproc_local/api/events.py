@@ -37,7 +37,6 @@ KEEP_ALIVE_S = 15.0
 """Seconds without an event after which a comment is sent, so that proxies keep the connection open."""
 CHECK_KEY_EVERY_S = 1.5
 """How long a stream continues at most after its key was revoked, for example by a sign-out of the page."""
-_JOBS_PER_READ = 100
 _EVENTS: Content = {"text/event-stream": {"schema": {"type": "string"}}}
 """Text for OpenAPI 3.1, which has no schema for a stream. The data of each event is JSON: see README.md."""
 _PAUSE_S = 0.3
@@ -117,7 +116,7 @@ async def _account_events(services: Services, account_id: str) -> AsyncGenerator
             await subscription.wait(CHECK_KEY_EVERY_S)
             if subscription.is_closed:
                 return
-            changes = subscription.take(_JOBS_PER_READ)
+            changes = subscription.take(100)  # jobs of one read
             events = await _events_of_changes(services, account_id, changes)
             if events:
                 before, totals = totals, await services.jobs.totals(account_id)

@@ -24,8 +24,6 @@ from imgproc_local.engine.exports import Export, ExportBroken, ExportPlan
 
 log = logging.getLogger(__name__)
 
-_MAX_BODY_BYTES = 1024 * 1024
-"""More than enough: `MAX_IMAGES` identifiers need 290 kB."""
 _ARCHIVE_STEM = "images"
 """The name, without extension, of an archive that does not have the images of exactly one project."""
 
@@ -50,7 +48,8 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
 async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     """The body of a request. Raises: InvalidRequest, UploadTooLarge, UploadTimedOut, ServiceStopping."""
     expected = "a JSON object with the fields of an export"
-    fields = await read_json(request, ExportFields, expected, _MAX_BODY_BYTES, without_body=ExportFields())
+    # `MAX_IMAGES` identifiers need 290 kB
+    fields = await read_json(request, ExportFields, expected, max_bytes=1024 * 1024, without_body=ExportFields())
     errors: dict[str, list[str]] = {}
     images = fields.images or ()
     if fields.images is not None and not 1 <= len(images) <= MAX_IMAGES:

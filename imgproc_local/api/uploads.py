@@ -28,8 +28,6 @@ _MAX_FIELDS = 100
 _MAX_FIELD_BYTES = 16 * 1024
 _OVERHEAD_BYTES = _MAX_FIELDS * _MAX_FIELD_BYTES
 """The most bytes that a form may have besides its image."""
-_SIGNATURE_BYTES = 4
-"""How many of the first bytes identify a TIFF."""
 _WRITE_BYTES = 512 * 1024
 """Bytes that are collected before a thread writes them. Eight uploads at once need a few megabytes."""
 CHUNK_TIMEOUT_S = 30
@@ -192,7 +190,7 @@ class _PartReader:
         from imgproc_local.codecs.picture.formats import max_local_bytes
 
         self._image_bytes += len(data)
-        self._head += data[: _SIGNATURE_BYTES - len(self._head)]
+        self._head += data[: 4 - len(self._head)]  # they identify a TIFF
         maximum = self._max_image_bytes
         if self._is_local and self._image_bytes > maximum:
             maximum = max_local_bytes(self._head, maximum)

@@ -25,8 +25,6 @@ WORK_FOLDER = "work"
 """In the data folder, for temporary files of worker processes."""
 RESTORING = "restore.part"
 """The folder in a data folder into which a backup is unpacked; left behind only by a killed `restore`."""
-_MAX_PICTURE_NAMES = 20_000
-"""`picture_names` reads the file names of at most this many uploads, the newest ones."""
 _MAX_PROBLEMS = 1000
 """The most problems of SQLite's own checks that are listed. All damaged files are listed."""
 _LOST_DATABASE = (
@@ -155,8 +153,8 @@ def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def picture_names(path: Path) -> frozenset[str]:
-    """The file names of the newest uploads. Raises: StorageFailed, where the database can't be read."""
-    limit = {"limit": _MAX_PICTURE_NAMES}
+    """The file names of the newest 20,000 uploads. Raises: StorageFailed, where the database can't be read."""
+    limit = {"limit": 20_000}
     return read_database(path, lambda rows: frozenset(row[0] for row in rows.execute(QUERIES["newest_names"], limit)))
 
 

@@ -23,7 +23,6 @@ from imgproc_local.storage.database import Database, Transaction, new_id, rfc333
 
 _ABOVE_ALL_IDS = "~"
 """Sorts after every ULID."""
-_IDEMPOTENCY_WINDOW = timedelta(hours=24)
 _READ_AT_ONCE = 500
 """Jobs that one statement reads at most; between two statements, other lists are read."""
 
@@ -156,7 +155,7 @@ class Jobs:
             {
                 "account_id": submission.account_id,
                 "idempotency_key": submission.idempotency_key,
-                "since": rfc3339(tx.now - _IDEMPOTENCY_WINDOW),
+                "since": rfc3339(tx.now - timedelta(hours=24)),
             },
         )
         if row is None:

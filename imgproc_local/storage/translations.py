@@ -18,9 +18,6 @@ from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
-_MAX_VERSIONS = 50
-"""Versions of one text that are stored. A change beyond that deletes the oldest one."""
-
 
 class Translations:
     """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards.
@@ -135,7 +132,8 @@ async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
     where = {"job_id": text["job_id"], "language_code": text["language_code"]}
     version = text["version"] + 1
     await tx.run("save_version", where)
-    await tx.run("limit_versions", {**where, "oldest": version - _MAX_VERSIONS + 1, "in_force": version})
+    # at most 50 versions of a text are stored
+    await tx.run("limit_versions", {**where, "oldest": version - 49, "in_force": version})
     words = {"seo_alt_text": new.seo_alt_text, "source": new.source.value}
     await tx.run("update_translation", {**where, **name, **words, "version": version})
 

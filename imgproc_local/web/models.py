@@ -34,16 +34,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PROGRAMS_TTL_S = 15.0
-"""How long the answer of other programs on this machine is reused, so that the page can poll the progress."""
-
 
 @get("/local/models")
 async def list_models(request: Request[Any, Any, Any]) -> Body:
-    """Every model with what a choice between them needs. Other programs are asked at most every `_PROGRAMS_TTL_S`."""
+    """Every model with what a choice between them needs. Other programs are asked at most every 15 s,
+    so that the page can poll the progress of a task."""
     services, state = services_of(request), request.app.state
     asked_s, offered = state.get("offered_models", (0.0, ()))
-    if not asked_s or time.monotonic() - asked_s > _PROGRAMS_TTL_S:
+    if not asked_s or time.monotonic() - asked_s > 15:
         offered = await asyncio.to_thread(model_list(services.config).offered)
         state["offered_models"] = time.monotonic(), offered
     return {"data": await asyncio.to_thread(_read_models, services, offered)}

@@ -115,24 +115,6 @@ async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
             pass
 
 
-@pytest.mark.parametrize("damaged", [b"con", b"CONTENT", b"content and more", b"", None])
-async def test_a_damaged_or_missing_file_is_found_and_repaired_by_a_new_upload(
-    blobs: Blobs, references: References, damaged: bytes | None
-) -> None:
-    async with put(blobs, b"content") as blob:
-        references.digests.add(blob.sha256)
-    assert await blobs.damage(blob.sha256, blob.size_bytes) is None
-    if damaged is None:
-        blobs.path(blob.sha256).unlink()
-    else:
-        blobs.path(blob.sha256).write_bytes(damaged)
-    assert await blobs.damage(blob.sha256, blob.size_bytes) == ("missing" if damaged is None else "damaged")
-    async with put(blobs, b"content"):
-        pass
-    assert blobs.path(blob.sha256).read_bytes() == b"content"
-    assert await blobs.damage(blob.sha256, blob.size_bytes) is None
-
-
 async def test_an_unchanged_file_is_read_once(blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with put(blobs, b"content") as blob:
         restarted = Blobs(tmp_path, References())
