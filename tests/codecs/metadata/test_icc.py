@@ -92,8 +92,8 @@ def test_the_compression_service_is_sent_only_what_conversion_needs_of_a_profile
     assert read_blocks(data, Format[name]).icc == kept_profile(planted())
 
 
-def srgb_with_a_secret() -> bytes:
-    curves = dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), profiles.parametric())
+def srgb_with_a_secret(curve: bytes = profiles.parametric()) -> bytes:
+    curves = dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), curve)
     primaries = {
         b"rXYZ": profiles.xyz(0.4361, 0.2225, 0.0139),
         b"gXYZ": profiles.xyz(0.3851, 0.7169, 0.0971),
@@ -101,6 +101,11 @@ def srgb_with_a_secret() -> bytes:
     }
     secret = {b"targ": profiles.text("MarkerUnowned")}
     return profiles.profile({b"wtpt": profiles.WHITE} | primaries | curves | secret | profiles.OLD_TEXTS)
+
+
+def test_a_profile_with_the_primaries_but_not_the_curve_of_srgb_remains() -> None:
+    assert kept_profile(srgb_with_a_secret()) is None
+    assert kept_profile(srgb_with_a_secret(profiles.gamma())) is not None
 
 
 def test_an_srgb_profile_that_remains_in_an_avif_is_written_anew_before_it_is_sent(tmp_path: Path) -> None:

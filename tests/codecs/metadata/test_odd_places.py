@@ -276,6 +276,7 @@ def test_the_only_block_of_an_avif_keeps_its_words(tmp_path: Path, block: str) -
     source = pictures.saved(pictures.photo(200, 150), "AVIF", quality=30, **{block: blocks[block]})
     out = optimized_twice(tmp_path, source)
     assert (b"SECRET" in source, b"SECRET" in out) == (True, False)
+    assert avif_container.read_blocks(out).exif is None
     path = pictures.write(tmp_path, out)
     found = read_embedded(path, probe(path, MAX_PIXELS))
     assert (found.copyright, [each.text for each in found.title]) == (
