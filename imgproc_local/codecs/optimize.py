@@ -13,11 +13,11 @@ from imgproc_local.codecs import animation, avif, gif, png, webp
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.convert import has_transparency, working_copy
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source
-from imgproc_local.codecs.working_copy import has_transparency, working_copy
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ScaledSize
 

@@ -13,11 +13,11 @@ from PIL import Image
 
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
+from imgproc_local.codecs.convert import convert_file, working_copy
 from imgproc_local.codecs.picture.decode import open_upright, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import ResultOptions, open_source
 from imgproc_local.codecs.quality.sample import WHOLE, Sample
-from imgproc_local.codecs.working_copy import working_copy
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from tests.codecs import pictures
