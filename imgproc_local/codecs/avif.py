@@ -43,11 +43,11 @@ from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Effort
 
-QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
+_QUALITIES = (1, 3, *range(6, 34, 2), *(34 + 5 * i // 3 for i in range(12)), *(54 + 4 * i // 3 for i in range(36)))
 """The lowest of 100 quality numbers for each of the encoder's 64 levels. The search for stills counts in levels."""
 
-SCALE = QualityScale(0, QUALITIES.index(76), QUALITIES.index(95), slope=0.95, min_slope_ratio_down=0.75)
-ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_ratio_down=0.75)
+_SCALE = QualityScale(0, _QUALITIES.index(76), _QUALITIES.index(95), slope=0.95, min_slope_ratio_down=0.75)
+_ANIMATION_SCALE = QualityScale(lowest=1, initial=65, highest=95, slope=0.7, min_slope_ratio_down=0.75)
 
 
 class _Settings(Struct, frozen=True):
@@ -61,7 +61,7 @@ class _Settings(Struct, frozen=True):
     draft_deficit: float
 
 
-EFFORTS: dict[Effort, _Settings] = {
+_EFFORTS: dict[Effort, _Settings] = {
     "fast": _Settings(final=2, draft=0, draft_deficit=1.5),
     "balanced": _Settings(final=3, draft=0, draft_deficit=2.2),
     "best": _Settings(final=4, draft=2, draft_deficit=1.1),
@@ -70,9 +70,9 @@ EFFORTS: dict[Effort, _Settings] = {
 4 and saves 1 %.
 """
 
-ANIMATION_EFFORT = 1
-LOSSLESS_ALPHA = {"a:lossless": "1"}
-ALPHA_LEVELS, ANIMATION_ALPHA_LEVEL = (20, 14, 10, 6, 3), 6
+_ANIMATION_EFFORT = 1
+_LOSSLESS_ALPHA = {"a:lossless": "1"}
+_ALPHA_LEVELS, _ANIMATION_ALPHA_LEVEL = (20, 14, 10, 6, 3), 6
 """libaom's levels of quality for alpha, the lowest quality first, and the one for animations."""
 
 MAX_ALPHA_ERROR = 16
@@ -103,7 +103,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     image, published = evaluate(image, check_stop, "copy_memory"), source.blocks_for(Format.AVIF)
     sample = Sample(image, profile=published.icc)
     # lossy alpha would lose some more of it each time
-    encoder = _encoder(source, published.icc, LOSSLESS_ALPHA)
+    encoder = _encoder(source, published.icc, _LOSSLESS_ALPHA)
     size_bytes = container.picture_bytes(data)
     encoded = reencode_smaller(image, published.icc, encoder, size_bytes, source.options.target, sample)
     if encoded:
@@ -135,7 +135,7 @@ def _still(source: Source, fail_on: str) -> bytes:
         image, profile = to_srgb_if_visually_lossless(image, profile)
     sample = Sample(image, profile=profile)
     is_searched = image.hasalpha() and info.pixels <= MAX_TILE_PIXELS
-    alpha = _alpha_options(image, EFFORTS[source.options.effort].final) if is_searched else LOSSLESS_ALPHA
+    alpha = _alpha_options(image, _EFFORTS[source.options.effort].final) if is_searched else _LOSSLESS_ALPHA
     encoder = _encoder(source, profile, alpha)
     if not by_sample:
         return encode_to_score(image, profile, encoder, target, sample).encoded
@@ -158,29 +158,29 @@ def _animated(source: Source) -> bytes:
     profile = source.blocks_for(Format.AVIF).icc
     sample = Sample(animation.sample_frames(source), profile=profile)
     # a GIF's alpha is 0 or 255: lossless compression makes it smallest
-    alpha = LOSSLESS_ALPHA if info.format is Format.GIF else _alpha_level(ANIMATION_ALPHA_LEVEL)
+    alpha = _LOSSLESS_ALPHA if info.format is Format.GIF else _alpha_level(_ANIMATION_ALPHA_LEVEL)
 
     def still(frame: pyvips.Image, quality: int) -> bytes:
-        return _by_libavif(frame, quality, ANIMATION_EFFORT, alpha)
+        return _by_libavif(frame, quality, _ANIMATION_EFFORT, alpha)
 
     def attempt(quality: int) -> SearchResult:
-        encoded = animation.encode(source, "AVIF", **_libavif_options(quality, ANIMATION_EFFORT, alpha, profile))
+        encoded = animation.encode(source, "AVIF", **_libavif_options(quality, _ANIMATION_EFFORT, alpha, profile))
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, source.check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
-    stills = encode_by_sample(sample, EncoderProfile(still, still, as_browsers_read, ANIMATION_SCALE), target)
-    encoded = refine(attempt, ANIMATION_SCALE, target, stills.quality).encoded
+    stills = encode_by_sample(sample, EncoderProfile(still, still, _as_browsers_read, _ANIMATION_SCALE), target)
+    encoded = refine(attempt, _ANIMATION_SCALE, target, stills.quality).encoded
     return container.with_plays(encoded, animation.timing(source, "AVIF")[1])
 
 
 def _encoder(source: Source, profile: bytes | None, alpha: dict[str, str]) -> EncoderProfile:
     """Encodes a picture and its sample; alpha with these options of libaom."""
-    info, settings = source.info, EFFORTS[source.options.effort]
+    info, settings = source.info, _EFFORTS[source.options.effort]
     is_large = info.pixels > MAX_TILE_PIXELS
     bits = info.bits_per_sample if info.bits_per_sample in (8, 12) else 10
 
     def save(part: pyvips.Image, quality: int, effort: int, bits: int, subsampling: str) -> bytes:
-        level = QUALITIES[quality]
+        level = _QUALITIES[quality]
         if part.hasalpha():
             return _by_libavif(in_eight_bits(part), level, effort, alpha, subsampling, profile)
         options = {"Q": level, "effort": effort, "bitdepth": bits}
@@ -201,19 +201,19 @@ def _encoder(source: Source, profile: bytes | None, alpha: dict[str, str]) -> En
         encoded = [save(tile, quality, settings.final, bits, subsampling) for tile in tiles]
         return encoded[0] if len(tiles) == 1 else avif_writer.joined(encoded, columns, part.width, part.height)
 
-    return EncoderProfile(encode, draft, as_browsers_read, SCALE, settings.draft_deficit, drafts_suffice=True)
+    return EncoderProfile(encode, draft, _as_browsers_read, _SCALE, settings.draft_deficit, drafts_suffice=True)
 
 
 def _alpha_options(image: pyvips.Image, effort: int) -> dict[str, str]:
     """The options with the fewest bytes for the alpha of an 8-bit picture in memory within `MAX_ALPHA_ERROR`."""
     alpha = image[image.bands - 1]
     black = pyvips.Image.black(image.width, image.height, bands=3).bandjoin(alpha).copy(interpretation="srgb")
-    for options in map(_alpha_level, ALPHA_LEVELS):
-        shown = as_browsers_read(_by_libavif(black, 50, effort, options))
+    for options in map(_alpha_level, _ALPHA_LEVELS):
+        shown = _as_browsers_read(_by_libavif(black, 50, effort, options))
         # an encoder may drop opaque alpha
         if shown.hasalpha() and (shown[3] - alpha).abs().max() <= MAX_ALPHA_ERROR:
             return options
-    return LOSSLESS_ALPHA
+    return _LOSSLESS_ALPHA
 
 
 def _alpha_level(level: int) -> dict[str, str]:
@@ -261,7 +261,7 @@ def _libavif_options(quality: int, effort: int, alpha: dict[str, str], profile: 
     }
 
 
-def as_browsers_read(encoded: bytes) -> pyvips.Image:
+def _as_browsers_read(encoded: bytes) -> pyvips.Image:
     """The picture in 8 bits as browsers show it.
 
     Browsers decode AVIF with libavif, which rounds 10-bit samples down, at a cost of up to two points of score.

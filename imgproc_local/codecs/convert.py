@@ -26,9 +26,9 @@ from imgproc_local.codecs.picture.formats import FORMATS, require_writable
 from imgproc_local.codecs.picture.probe import opened
 from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source
 from imgproc_local.domain.errors import CheckStop, StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
 
-CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
+_CONVERTERS: dict[Format, Callable[[Source], bytes]] = {Format.WEBP: webp.converted, Format.AVIF: avif.converted}
 
 _PNG_OPTIONS = {"compression": 1, "filter": "sub", "keep": "icc"}
 """Fast, but small enough to tell graphics from photographs by the size of the file."""
@@ -59,9 +59,9 @@ def convert_file(
             )
         with open_source(path, picture, check_stop, options) as source:
             if size is None and info.format not in READ_ONLY_FORMATS:
-                return CONVERTERS[new_format](source)
+                return _CONVERTERS[new_format](source)
             with working_copy(source, size, eight_bit=new_format is Format.WEBP) as copy:
-                return CONVERTERS[new_format](copy)
+                return _CONVERTERS[new_format](copy)
 
 
 @contextmanager

@@ -19,15 +19,15 @@ from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ScaledSize
 
 MAX_WORST_ERROR = 12
-MAX_MEAN_ERROR = 0.5
+_MAX_MEAN_ERROR = 0.5
 """The largest difference of one channel of a pixel, and the largest mean difference over all frames, from 0 to 255."""
 
-MAX_ROUNDED_SIZE_SHARE = 0.85
+_MAX_ROUNDED_SIZE_SHARE = 0.85
 """A result with rounded colours must not be larger than this share of its source, because each optimization rounds
 the colours again.
 """
 
-MAX_COMPACT_BYTES_PER_PIXEL = 0.02
+_MAX_COMPACT_BYTES_PER_PIXEL = 0.02
 """A large animation is not encoded again if it has at most this many bytes per pixel: it already stores only changes,
 and encoding it for seconds would save nothing.
 """
@@ -45,7 +45,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     open_frames = partial(open_upright, source.path, info, all_frames=True)
     best = source.clean_copy()
     yield best
-    if info.pixels >= LARGE_PIXELS and len(source.data) <= MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
+    if info.pixels >= LARGE_PIXELS and len(source.data) <= _MAX_COMPACT_BYTES_PER_PIXEL * info.pixels:
         # decode all frames, so that a damaged file is refused although its data is only copied
         evaluate(open_frames(), check_stop, "avg")
         return
@@ -74,15 +74,15 @@ def _smaller(
 ) -> bytes | None:
     """The frames encoded again as a GIF with `blocks`; None if it looks different or is not smaller than `size_bytes`.
 
-    With rounded colours it must have at most `MAX_ROUNDED_SIZE_SHARE` of that.
+    With rounded colours it must have at most `_MAX_ROUNDED_SIZE_SHARE` of that.
     """
     encoded = evaluate(open_frames(), check_stop, "gifsave_buffer", reuse=True, **_OPTIONS)
     smaller = container.with_blocks(encoded, blocks)
     if len(smaller) >= size_bytes:
         return None
     worst, mean = _error(open_frames(), _load_frames(encoded), check_stop)
-    looks_same = worst <= MAX_WORST_ERROR and mean <= MAX_MEAN_ERROR
-    if worst == 0 or (looks_same and len(smaller) <= MAX_ROUNDED_SIZE_SHARE * size_bytes):
+    looks_same = worst <= MAX_WORST_ERROR and mean <= _MAX_MEAN_ERROR
+    if worst == 0 or (looks_same and len(smaller) <= _MAX_ROUNDED_SIZE_SHARE * size_bytes):
         return smaller
     return None
 

@@ -42,7 +42,7 @@ from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Effort
 
-SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
+_SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
 
 class _Settings(Struct, frozen=True):
@@ -57,33 +57,33 @@ class _Settings(Struct, frozen=True):
     draft_deficit: float
 
 
-EFFORTS: dict[Effort, _Settings] = {
+_EFFORTS: dict[Effort, _Settings] = {
     "fast": _Settings(lossy=4, lossless=4, draft=2, draft_deficit=0.75),
     "balanced": _Settings(lossy=5, lossless=4, draft=2, draft_deficit=0.75),
     "best": _Settings(lossy=6, lossless=4, draft=4, draft_deficit=0.0),
 }
 """Lossy effort 6 takes 1.5 to 1.8 times as long as 5 and saves 1 to 3 %. With alpha it takes fifty times as long."""
 
-LARGE = _Settings(lossy=2, lossless=2, draft=2, draft_deficit=0.0)
+_LARGE = _Settings(lossy=2, lossless=2, draft=2, draft_deficit=0.0)
 """For large pictures and animations, and for frames of animations: a third of the time, and a tenth more bytes."""
 
-LOG_BYTES_PER_POINT = 0.07
+_LOG_BYTES_PER_POINT = 0.07
 """Natural logarithm of the ratio of file sizes that one point of score is worth."""
 
-GRAPHIC_BYTES_PER_PIXEL = 1.0
+_GRAPHIC_BYTES_PER_PIXEL = 1.0
 """A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
 
-MAX_SAMPLE_RATIO = 1.4
+_MAX_SAMPLE_RATIO = 1.4
 """Lossless and palette files are tried if they take less than this many times the bytes of lossy on the sample.
 Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
 """
 
-LOSSLESS_WINS_RATIO = 0.8
+_LOSSLESS_WINS_RATIO = 0.8
 """Lossy is not tried where a lossless file takes less than this part of the bytes estimated for lossy."""
 
-PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=Limits(Tolerance(0.0, 2.0), max_trials=2))
+_PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=Limits(Tolerance(0.0, 2.0), max_trials=2))
 
-MAX_FAILED_LOSSY_SHARE = 0.6
+_MAX_FAILED_LOSSY_SHARE = 0.6
 """Lossy that misses the target and takes less than this share of the source's bytes is replaced by lossless."""
 
 
@@ -107,7 +107,7 @@ def candidates(source: Source) -> Iterator[bytes]:
         image = evaluate(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
-        encoder = _lossy_encoder(image, sample, EFFORTS[source.options.effort], check_stop)
+        encoder = _lossy_encoder(image, sample, _EFFORTS[source.options.effort], check_stop)
         encoded = reencode_smaller(image, profile, encoder, size_bytes, source.options.target, sample)
     if encoded:
         # libvips does not apply the orientation of an animation
@@ -144,7 +144,7 @@ def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
 
 def _losslessly(image: pyvips.Image, source: Source) -> bytes:
     """`image`, the decoded picture or animation of `source`, as lossless WebP."""
-    settings = LARGE if source.info.pixels >= LARGE_PIXELS else EFFORTS[source.options.effort]
+    settings = _LARGE if source.info.pixels >= LARGE_PIXELS else _EFFORTS[source.options.effort]
     return _save_timed(image, source, lossless=True, effort=settings.lossless)
 
 
@@ -179,23 +179,23 @@ def _smallest(image: pyvips.Image, profile: bytes | None, source: Source) -> byt
     """A still picture in memory as the smallest WebP that meets the target, or as lossy WebP where none does."""
     target, check_stop, size_bytes = source.options.target, source.check_stop, len(source.data)
     sample = Sample(image, profile=profile)
-    encoder = _lossy_encoder(image, sample, EFFORTS[source.options.effort], check_stop)
-    is_graphic = source.info.format is Format.PNG and size_bytes < GRAPHIC_BYTES_PER_PIXEL * source.info.pixels
+    encoder = _lossy_encoder(image, sample, _EFFORTS[source.options.effort], check_stop)
+    is_graphic = source.info.format is Format.PNG and size_bytes < _GRAPHIC_BYTES_PER_PIXEL * source.info.pixels
     if source.options.effort == "fast" and not is_graphic and not sample.is_whole:
         return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
     estimated = estimate(sample, encoder, target)
     found: list[bytes] = []
     if is_graphic:
         missing_points = target - estimated.sample_result.score
-        sample_bytes = len(estimated.sample_result.encoded) * math.exp(LOG_BYTES_PER_POINT * missing_points)
+        sample_bytes = len(estimated.sample_result.encoded) * math.exp(_LOG_BYTES_PER_POINT * missing_points)
         found = list(_lossless_candidates(image, profile, sample, sample_bytes, source))
         smallest = min(found, key=len, default=None)
-        if smallest and len(smallest) < LOSSLESS_WINS_RATIO * sample_bytes / sample.share:
+        if smallest and len(smallest) < _LOSSLESS_WINS_RATIO * sample_bytes / sample.share:
             return smallest
     lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
     if lossy.meets(target):
         found.append(lossy.encoded)
-    elif len(lossy.encoded) < MAX_FAILED_LOSSY_SHARE * size_bytes:
+    elif len(lossy.encoded) < _MAX_FAILED_LOSSY_SHARE * size_bytes:
         # lossy WebP stores chroma at half the resolution: coloured detail may miss the target at every quality
         found.append(_lossless(image, check_stop))
     return min(found or [lossy.encoded], key=len)
@@ -206,7 +206,7 @@ def _lossless_candidates(
 ) -> Iterator[bytes]:
     """A graphic as lossless WebP, and with a palette; each where its sample takes little more than `sample_bytes`."""
     target, check_stop = source.options.target, source.check_stop
-    if len(_lossless(sample.image, check_stop, effort=2)) < MAX_SAMPLE_RATIO * sample_bytes:
+    if len(_lossless(sample.image, check_stop, effort=2)) < _MAX_SAMPLE_RATIO * sample_bytes:
         yield _lossless(image, check_stop)
     options = {"palette": True, "Q": 100, "dither": 0.5, "effort": 1, "compression": 1, "keep": "none"}
     indexed = evaluate(sample.image, check_stop, "pngsave_buffer", **options)
@@ -214,8 +214,8 @@ def _lossless_candidates(
     ratio = len(_lossless(decoded, check_stop, effort=2)) / sample_bytes
     surplus = sample.score(decoded) - target
     # this palette is chosen quickly: a searched one scores more
-    if ratio < MAX_SAMPLE_RATIO and surplus > -3 and ratio * math.exp(-LOG_BYTES_PER_POINT * surplus) < 1:
-        result = palette.smallest_palette(image, profile, target, check_stop, PALETTE_SEARCH)
+    if ratio < _MAX_SAMPLE_RATIO and surplus > -3 and ratio * math.exp(-_LOG_BYTES_PER_POINT * surplus) < 1:
+        result = palette.smallest_palette(image, profile, target, check_stop, _PALETTE_SEARCH)
         if result:
             yield _lossless(result.picture.shown(), check_stop)
 
@@ -228,7 +228,7 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     info, target, check_stop = source.info, source.options.target, source.check_stop
     is_apng = info.format is Format.PNG
     profile = source.record.icc if is_apng else _decoded(source, fail_on)[1]
-    effort = LARGE.lossless if info.pixels >= LARGE_PIXELS else EFFORTS[source.options.effort].lossless
+    effort = _LARGE.lossless if info.pixels >= LARGE_PIXELS else _EFFORTS[source.options.effort].lossless
 
     def write(quality: int | None) -> bytes:
         """The animation at a quality, or lossless for None. libvips reads only the first frame of an APNG."""
@@ -251,7 +251,7 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     if lossless and ratio < 1 / 2:
         return lossless, profile
     # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
-    lossy = refine(attempt, SCALE, target, stills.quality)
+    lossy = refine(attempt, _SCALE, target, stills.quality)
     if lossless is None and not lossy.meets(target):
         lossless = write(None)
     if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)):
@@ -263,9 +263,9 @@ def _fast_encoder(check_stop: CheckStop) -> EncoderProfile:
     """Lossy WebP for large pictures and for frames of animations."""
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
-        return _save(part, check_stop, Q=quality, effort=LARGE.lossy)
+        return _save(part, check_stop, Q=quality, effort=_LARGE.lossy)
 
-    return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, SCALE)
+    return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, _SCALE)
 
 
 def _lossy_encoder(image: pyvips.Image, sample: Sample, settings: _Settings, check_stop: CheckStop) -> EncoderProfile:
@@ -281,7 +281,7 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, settings: _Settings, che
         partial(encode, effort=final),
         partial(encode, effort=settings.draft),
         pyvips.Image.webpload_buffer,
-        SCALE,
+        _SCALE,
         draft_deficit=settings.draft_deficit,
         drafts_suffice=True,
         # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
