@@ -19,12 +19,10 @@ from msgspec import structs
 from imgproc_local.codecs import animation, avif, webp
 from imgproc_local.codecs.container import png
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.picture.complete import decode_complete
-from imgproc_local.codecs.picture.decode import evaluate, in_eight_bits, open_upright, scaled, to_srgb
+from imgproc_local.codecs.picture.decode import decode_complete, evaluate, in_eight_bits, open_upright, scaled, to_srgb
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
-from imgproc_local.codecs.picture.probe import opened
-from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source
+from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source, opened
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize
 
