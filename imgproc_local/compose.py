@@ -22,7 +22,7 @@ from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
 from imgproc_local.engine.direct import DirectStages, Lanes
-from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
 from imgproc_local.engine.reading import Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
@@ -70,6 +70,7 @@ class Services(Struct, frozen=True):
     config: Config
     store: Store
     jobs: Jobs
+    translations: Translations
     blobs: Blobs
     engine: Engine
     thumbnails: Thumbnails
@@ -333,23 +334,18 @@ async def open_services(
                 config.codec_threads or core_count(),
             )
             with pipeline as (direct, analyzer):
-                engine = Engine(
-                    jobs,
-                    Stages(store.database),
-                    Translations(store.database, config.queue_limit),
-                    blobs,
-                    direct,
-                    config.stage_prices,
-                )
+                updates = Updates()
+                translations = Translations(store.database, config.queue_limit, updates.publish)
+                engine = Engine(jobs, Stages(store.database), translations, blobs, direct, config.stage_prices, updates)
                 await engine.start()
                 models = model_tasks(config, analyzer.unload_model)
                 thumbnails = Thumbnails(direct.workers, blobs, jobs)
                 exporter = Exporter(jobs, blobs, partial(write_texts, direct.workers, config.stage_timeout_s))
                 upkeep = asyncio.create_task(
-                    run_upkeep(Retention(store.database), blobs, max_age(config), clock, engine.reset_account_changes)
+                    run_upkeep(Retention(store.database), blobs, max_age(config), clock, updates.reset)
                 )
                 try:
-                    yield Services(config, store, jobs, blobs, engine, thumbnails, models, exporter)
+                    yield Services(config, store, jobs, translations, blobs, engine, thumbnails, models, exporter)
                 finally:
                     upkeep.cancel()
                     thumbnails.close()

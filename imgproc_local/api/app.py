@@ -110,7 +110,7 @@ def make_app(
 
 def end_requests(app: Litestar) -> None:
     """End the requests that would delay a stop: uploads, long polls, event streams and exports."""
-    app.state.services.engine.end_waits()
+    app.state.services.engine.updates.close()
     app.state.services.exporter.end()
     app.state.uploads.end()
 

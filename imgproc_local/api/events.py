@@ -25,7 +25,7 @@ from imgproc_local.api.openapi import Content, get
 from imgproc_local.api.wire import INCLUDE, job_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams
-from imgproc_local.engine.updates import Changes
+from imgproc_local.engine.engine import Changes
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ async def _job_events(services: Services, job_id: str, account_id: str) -> Async
 
 async def _account_events(services: Services, account_id: str) -> AsyncGenerator[bytes, None]:
     """The events of the account until the service stops."""
-    with services.engine.account_changes(account_id) as subscription:
+    with services.engine.updates.subscribed(account_id=account_id) as subscription:
         totals = await services.jobs.totals(account_id)
         snapshot = {"open": totals.unfinished, "total": totals.total}
         yield _event("snapshot", snapshot) + _event("totals", totals)

@@ -13,12 +13,12 @@ from imgproc_local.api.images import IMAGE, job_of_image
 from imgproc_local.api.openapi import PREFER, patch, post
 from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
+from imgproc_local.compose import Services
 from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NoSuchVersion, NotFound, OriginalRemoved
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
-from imgproc_local.engine.engine import Texts
 
 _TAG = "translations"
 PATH = f"{IMAGE}/translations/{{language_code:str}}"
@@ -28,24 +28,24 @@ _EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or bot
 @patch(PATH, _TAG, EditedTranslationBody, body=TranslationEdit)
 async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Edit an alt text or file name by hand (local addition)."""
-    texts, job, text = await _find(request)
+    services, job, text = await _find(request)
     requested = await read_json(request, TranslationEdit, _EXPECTED)
     alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
-    return _body(await texts.edit(job.id, text.language_code, alt_text=alt_text, slug=slug), text)
+    return _body(await services.translations.edit(job.id, text.language_code, alt_text=alt_text, slug=slug), text)
 
 
 @post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
 async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Restore the version before a change (local addition)."""
-    texts, job, text = await _find(request)
-    return _body(await texts.undo(job.id, text.language_code), text)
+    services, job, text = await _find(request)
+    return _body(await services.translations.undo(job.id, text.language_code), text)
 
 
 @post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
 async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Repeat a change that was undone (local addition)."""
-    texts, job, text = await _find(request)
-    return _body(await texts.redo(job.id, text.language_code), text)
+    services, job, text = await _find(request)
+    return _body(await services.translations.redo(job.id, text.language_code), text)
 
 
 _REGENERATION_ERRORS = [InsufficientCredits, OriginalRemoved]
@@ -58,19 +58,19 @@ async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[Ed
     It costs as much as analyze for one language. The credits are given back if it fails.
     """
     wait_s = read_wait_s(request.headers)
-    texts, job, text = await _find(request)
+    services, job, text = await _find(request)
     is_local = authenticated_key(request).for_page
-    job = await texts.regenerate(job.id, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
+    job = await services.engine.regenerate(job.id, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
     return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
 
 
-async def _find(request: Request[Any, Any, Any]) -> tuple[Texts, Job, Translation]:
-    """What changes texts, the job of the image, and its text in the language. Raises: NotFound."""
+async def _find(request: Request[Any, Any, Any]) -> tuple[Services, Job, Translation]:
+    """The services, the job of the image, and its text in the language. Raises: NotFound."""
     services, job = await job_of_image(request)
     code = request.path_params["language_code"]
     for text in job.translations:
         if text.language_code == code.lower():
-            return services.engine.texts, job, text
+            return services, job, text
     written = ", ".join(text.language_code for text in job.translations) or "none"
     raise NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
 

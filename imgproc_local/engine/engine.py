@@ -1,4 +1,6 @@
-"""The engine: accepts uploads, runs the stages of their jobs, and lets callers follow a job to its end.
+"""The engine: accepts uploads, runs the stages of their jobs, and lets callers follow a job to its end, or an account.
+
+Each committed change of a job is sent to those who follow it; nothing polls the database.
 
 Invariant: a job that `accept` returned is in the database. Unless it is deleted, each of its stages then ends exactly
 once, as `done` or `failed`, however often the process ends in between.
@@ -8,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
@@ -19,13 +21,144 @@ from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
-from imgproc_local.engine.updates import Subscription, Updates
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
 from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 
 log = logging.getLogger(__name__)
+
+
+# ---- following ----
+
+MAX_UNREAD_JOBS = 1000
+"""Jobs that a subscription to an account remembers as changed or deleted. Above that, the subscriber has to read the
+list again.
+"""
+
+
+class Changes(Struct, frozen=True):
+    """The jobs of an account that were changed, and those that were deleted, in the order of their first change.
+
+    `is_complete` is False if changes are missing: the subscriber has to read the list of jobs again.
+    """
+
+    changed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    is_complete: bool = True
+
+
+class Subscription:
+    """The jobs that have changed since they were last taken: one job, or all of an account.
+
+    Of a job that has changed several times, only the last state is kept. `is_closed` says that the service is stopping.
+    """
+
+    def __init__(self, *, job_id: str | None = None, account_id: str | None = None) -> None:
+        self._job_id, self._account_id = job_id, account_id
+        self._changed: dict[str, Job | None] = {}
+        """The last state of each changed job; None if it was deleted."""
+        self._is_complete = True
+        self._wake = asyncio.Event()
+        self.is_closed = False
+
+    async def next(self, timeout_s: float | None) -> Job | None:
+        """The state after the next change of the one job; None if it was deleted or the service is stopping.
+
+        Raises: TimeoutError.
+        """
+        async with asyncio.timeout(timeout_s):
+            await self._wake.wait()
+        job = self._changed.popitem()[1] if self._changed else None
+        self._sleep()
+        return job
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until there is a change, until the service stops, or until `timeout_s` have passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._wake.wait()
+
+    def take(self, limit: int) -> Changes:
+        """At most `limit` jobs that were changed or deleted since the last call; the rest remain for the next call."""
+        taken = {job_id: self._changed.pop(job_id) for job_id in list(self._changed)[:limit]}
+        is_complete, self._is_complete = self._is_complete, True
+        self._sleep()
+        return Changes(
+            tuple(job_id for job_id, job in taken.items() if job is not None),
+            tuple(job_id for job_id, job in taken.items() if job is None),
+            is_complete,
+        )
+
+    def add(self, job_id: str, account_id: str, job: Job | None) -> None:
+        """Remember the new state of a job, None if it was deleted, if the subscription is to it or to its account."""
+        if self._job_id == job_id or self._account_id == account_id:
+            self._changed[job_id] = job
+            if len(self._changed) > MAX_UNREAD_JOBS:
+                self.reset()
+            self._wake.set()
+
+    def reset(self) -> None:
+        """Forget all changes of an account: the subscriber has to read the list again."""
+        if self._account_id is not None:
+            self._changed.clear()
+            self._is_complete = False
+            self._wake.set()
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._wake.set()
+
+    def _sleep(self) -> None:
+        if not self._changed and not self.is_closed:
+            self._wake.clear()
+
+
+class Updates:
+    """The subscriptions to single jobs, and those to all jobs of an account."""
+
+    def __init__(self) -> None:
+        self._subscriptions: set[Subscription] = set()
+        self._closed = False
+
+    @contextmanager
+    def subscribed(self, *, job_id: str | None = None, account_id: str | None = None) -> Iterator[Subscription]:
+        """A subscription to a job, or to all jobs of an account, those that are submitted later included.
+
+        Enter it before reading the jobs, so that no change in between is missed.
+        """
+        subscription = Subscription(job_id=job_id, account_id=account_id)
+        if self._closed:
+            subscription.close()
+        self._subscriptions.add(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
+
+    def publish(self, job: Job) -> None:
+        """Send the job to its subscribers and its account's. Call it after every commit that changes the job."""
+        for subscription in self._subscriptions:
+            subscription.add(job.id, job.account_id, job)
+
+    def end(self, job_id: str, account_id: str) -> None:
+        """End the subscriptions of a deleted job, and report the deletion to its account."""
+        for subscription in self._subscriptions:
+            subscription.add(job_id, account_id, None)
+
+    def reset(self) -> None:
+        """Make the subscribers of all accounts read their lists again: jobs were changed without `publish` or `end`."""
+        for subscription in self._subscriptions:
+            subscription.reset()
+
+    def close(self) -> None:
+        """End every subscription, now and from now on: the service is stopping."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.close()
+
+
+# ---- accepting and running ----
 
 
 class Engine:
@@ -39,19 +172,18 @@ class Engine:
         blobs: Blobs,
         direct: DirectStages,
         prices: Prices,
+        updates: Updates,
     ) -> None:
         self._jobs = jobs
         self._stored_stages = stored_stages
+        self._translations = translations
         self._blobs = blobs
         self._lanes = {stage.name: stage.lane for stage in direct.stages}
         self._prices = prices
         self._reader = direct.reader
-        self._updates = Updates()
+        self.updates = updates
         self._wake = {lane: asyncio.Event() for lane in self._lanes.values()}
-        self._runner = Runner(stored_stages, blobs, direct, self._updates, self._wake)
-        self.texts = Texts(translations, self._updates, prices.analyze, self._wake_lanes)
-
-    # ---- admission ----
+        self._runner = Runner(stored_stages, blobs, direct, updates.publish, self._wake)
 
     async def accept(
         self,
@@ -108,7 +240,7 @@ class Engine:
                 )
             )
         if is_new:
-            self._updates.publish(job)
+            self.updates.publish(job)
             self._wake_lanes()
         return job, is_new
 
@@ -125,8 +257,6 @@ class Engine:
             StageName.CONVERT: self._prices.convert,
         }
 
-    # ---- following ----
-
     async def follow(
         self, job_id: str, account_id: str | None = None, *, quiet_s: float | None = None
     ) -> AsyncIterator[Job | None]:
@@ -134,7 +264,7 @@ class Engine:
 
         None is yielded after every `quiet_s` seconds without a change. Raises: NotFound.
         """
-        with self._updates.subscribed(job_id=job_id) as subscription:
+        with self.updates.subscribed(job_id=job_id) as subscription:
             job = await self._jobs.get(job_id, account_id)
             yield job
             while not job.status.final:
@@ -162,26 +292,30 @@ class Engine:
                     last = job or last
         return last
 
-    def account_changes(self, account_id: str) -> AbstractContextManager[Subscription]:
-        """A subscription to all jobs of the account. Enter it before reading them, so that no change is missed."""
-        return self._updates.subscribed(account_id=account_id)
-
-    def reset_account_changes(self) -> None:
-        """Make all who follow an account read its jobs again, because jobs or their files were removed."""
-        self._updates.reset()
-
     async def delete(self, job_id: str, account_id: str) -> None:
         """Delete a job and its files; waiting stages never start, running ones are cancelled. Raises: NotFound."""
         files = await self._jobs.delete(job_id, account_id)
         self._runner.cancel(job_id)
-        self._updates.end(job_id, account_id)
+        self.updates.end(job_id, account_id)
         await self._blobs.remove(files)
 
-    def end_waits(self) -> None:
-        """End every `follow` and account subscription, now and from now on: the service is stopping."""
-        self._updates.close()
+    async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
+        """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
-    # ---- running ----
+        While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
+        Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
+        """
+        with self.updates.subscribed(job_id=job_id) as subscription, suppress(TimeoutError):
+            price = 0 if is_local else self._prices.analyze
+            job, is_new = await self._translations.request(job_id, language_code, price)
+            if is_new:
+                self._wake_lanes()
+            async with asyncio.timeout(timeout_s):
+                # without a change, the job was deleted, or the service stops
+                while job.text_states[language_code].regenerating and (change := await subscription.next(None)):
+                    if is_newer(change, job):
+                        job = change
+        return job
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""
@@ -198,7 +332,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""
-        self.end_waits()
+        self.updates.close()
         await self._runner.stop()
 
     @property
@@ -214,50 +348,3 @@ class Engine:
     def _wake_lanes(self) -> None:
         for event in self._wake.values():
             event.set()
-
-
-class Texts(Struct, frozen=True):
-    """Changes of the texts of pictures after they were written: edits, undo and redo, and requests for a new text.
-
-    Each change is stored and published to those who follow the job. `price` is that of writing one text anew; `wake`
-    makes the lanes look for work.
-    """
-
-    translations: Translations
-    updates: Updates
-    price: int
-    wake: Callable[[], None]
-
-    async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
-        """Store a person's edit. None leaves the alt text or the file name (`slug`) as it is. Raises: NotFound."""
-        return self._published(await self.translations.edit(job_id, language_code, alt_text=alt_text, slug=slug))
-
-    async def undo(self, job_id: str, language_code: str) -> Job:
-        """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
-        return self._published(await self.translations.undo(job_id, language_code))
-
-    async def redo(self, job_id: str, language_code: str) -> Job:
-        """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
-        return self._published(await self.translations.redo(job_id, language_code))
-
-    async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
-        """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
-
-        While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
-        Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
-        """
-        with self.updates.subscribed(job_id=job_id) as subscription, suppress(TimeoutError):
-            job, is_new = await self.translations.request(job_id, language_code, 0 if is_local else self.price)
-            if is_new:
-                self._published(job)
-                self.wake()
-            async with asyncio.timeout(timeout_s):
-                # without a change, the job was deleted, or the service stops
-                while job.text_states[language_code].regenerating and (change := await subscription.next(None)):
-                    if is_newer(change, job):
-                        job = change
-        return job
-
-    def _published(self, job: Job) -> Job:
-        self.updates.publish(job)
-        return job

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, Stag
 from imgproc_local.domain.job import Job, StoredFile
 from imgproc_local.engine.direct import DirectStages, Outcome, error_message
 from imgproc_local.engine.stage import CancellationToken, Output
-from imgproc_local.engine.updates import Updates
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
 
@@ -27,20 +26,22 @@ STORAGE_RETRY_S = 1.0
 
 
 class Runner:
-    """Runs the tasks of every lane. `wake` has an event per lane, which is set when there may be a stage to claim."""
+    """Runs the tasks of every lane. `wake` has an event per lane, which is set when there may be a stage to claim;
+    `publish` is called after every commit that changes a job.
+    """
 
     def __init__(
         self,
         stored_stages: Stages,
         blobs: Blobs,
         direct: DirectStages,
-        updates: Updates,
+        publish: Callable[[Job], None],
         wake: Mapping[str, asyncio.Event],
     ) -> None:
         self._stored_stages = stored_stages
         self._blobs = blobs
         self._direct = direct
-        self._updates = updates
+        self._publish = publish
         self._wake = wake
         self._tasks: list[asyncio.Task[None]] = []
         self._running: dict[CancellationToken, str] = {}
@@ -103,7 +104,7 @@ class Runner:
             if self._stopping:
                 token.cancel()
             self._running[token] = claimed.job.id
-            self._updates.publish(claimed.job)
+            self._publish(claimed.job)
             await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, lane, task)))
             if claimed.attempts > 1:
                 wake.set()  # the lane ran this stage alone; now its other tasks may claim again
@@ -168,7 +169,7 @@ class Runner:
                 outcome = error
             else:
                 if changed is not None:
-                    self._updates.publish(changed)
+                    self._publish(changed)
                 return
 
     async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:

@@ -8,7 +8,7 @@ when the new text is stored. After a failure it remains with the reason, until t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
 from imgproc_local.domain.job import Job
@@ -22,12 +22,14 @@ from imgproc_local.storage.jobs import read_job
 class Translations:
     """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards.
 
-    `request_limit` is the number of requests of one account that may wait.
+    `request_limit` is the number of requests of one account that may wait. `publish` is called with the job after each
+    commit.
     """
 
-    def __init__(self, database: Database, request_limit: int) -> None:
+    def __init__(self, database: Database, request_limit: int, publish: Callable[[Job], None] = lambda _: None) -> None:
         self._database = database
         self._request_limit = request_limit
+        self._publish = publish
 
     async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
         """Store words of a person as a new version, in place of all versions after the one in force.
@@ -44,7 +46,9 @@ class Translations:
             is_unwritten = alt_text is None and text["source"] == TextSource.PIXELS
             source = TextSource.PIXELS if is_unwritten else TextSource.PERSON
             await store_version(tx, text, Translation(language_code, slug or text["seo_filename"], words, source))
-            return await read_job(tx, job_id)
+            job = await read_job(tx, job_id)
+        self._publish(job)
+        return job
 
     async def undo(self, job_id: str, language_code: str) -> Job:
         """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
@@ -67,7 +71,9 @@ class Translations:
                 restored |= await _free_name(tx, text, restored["slug_base"])
             await tx.run("save_version", where)
             await tx.run("update_translation", restored)
-            return await read_job(tx, job_id)
+            job = await read_job(tx, job_id)
+        self._publish(job)
+        return job
 
     async def request(self, job_id: str, language_code: str, price: int) -> tuple[Job, bool]:
         """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
@@ -93,7 +99,9 @@ class Translations:
             request = {"job_id": job_id, "language_code": language_code, "account_id": account_id, "price": price}
             paid_as = await tx.value("insert_regeneration", request)
             await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
-            return await read_job(tx, job_id), True
+            job = await read_job(tx, job_id)
+        self._publish(job)
+        return job, True
 
 
 async def insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:

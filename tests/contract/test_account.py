@@ -173,7 +173,7 @@ def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(ga
     with account_events(gated) as stream:
         stream.until("totals")
         gated.run(Retention(gated.services.store.database).remove(MaxAge(jobs=timedelta(0))))
-        gated.services.engine.reset_account_changes()
+        gated.services.engine.updates.reset()
         assert stream.until("reset") == {}
         assert stream.until("totals")["finished"] == 0
 

@@ -168,7 +168,7 @@ def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_
 def test_a_text_of_the_file_is_accepted_as_it_is(edited: Picture) -> None:
     words = "\u202bקפה &amp; תה"
     service = edited.service
-    service.run(service.services.engine.texts.edit(edited.job_id, "en", alt_text=words, slug=None))
+    service.run(service.services.translations.edit(edited.job_id, "en", alt_text=words, slug=None))
     assert edited.edit(seo_alt_text=words)["seo_alt_text"] == words
     assert edited.patch(seo_alt_text=f"{words}!").status_code == 422
 

@@ -24,7 +24,7 @@ from imgproc_local.domain.job import Job, StageName, Status
 from imgproc_local.domain.plan import Operation, Plan, Prices
 from imgproc_local.engine import runner
 from imgproc_local.engine.direct import DirectStages, Lanes
-from imgproc_local.engine.engine import Engine
+from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from imgproc_local.storage.accounts import Keys
@@ -81,6 +81,7 @@ class Harness:
                 self.lanes,
             ),
             Prices(),
+            Updates(),
         )
 
     def _with_file(self, function: StageFunction) -> StageFunction:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine import updates
-from imgproc_local.engine.updates import Updates
+from imgproc_local.engine import engine
+from imgproc_local.engine.engine import Updates
 
 INFO = ImageInfo(Format.JPEG, 8, 8)
 JOB = Job("j", "i", "a", "p", "process", "x.jpg", StoredFile("", 1, Format.JPEG), (), "", "p", (), INFO)
@@ -30,7 +30,7 @@ def test_a_deleted_job_is_not_reported_as_changed() -> None:
 
 
 def test_a_subscriber_that_takes_nothing_has_to_read_the_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(updates, "MAX_UNREAD_JOBS", 3)
+    monkeypatch.setattr(engine, "MAX_UNREAD_JOBS", 3)
     every = Updates()
     with every.subscribed(account_id="a") as changes:
         for number in range(4):
