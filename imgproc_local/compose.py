@@ -21,10 +21,9 @@ from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
-from imgproc_local.engine.direct import DirectStages, Lanes
+from imgproc_local.engine.direct import DirectStages, Lanes, Reader
 from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
-from imgproc_local.engine.reading import Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails

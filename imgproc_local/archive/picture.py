@@ -24,8 +24,7 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
-from imgproc_local.engine.direct import DirectStages, StageResult, run_stages
-from imgproc_local.engine.reading import ReadPicture
+from imgproc_local.engine.direct import DirectStages, ReadPicture, StageResult, run_stages
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import encodable_text, is_disk_full
 

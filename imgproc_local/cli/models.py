@@ -280,7 +280,7 @@ def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], a
     from imgproc_local.cli.discovery import Finder
     from imgproc_local.compose import load_model, model_store, open_stages
     from imgproc_local.domain.plan import Operation, Plan, accepted_formats
-    from imgproc_local.engine.stage import CancellationToken
+    from imgproc_local.engine.direct import CancellationToken
 
     config = structs.replace(config, model=name)
     model = model_store(config).any_model(name)

@@ -17,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, StageCancelled, StageFailed, StageTimedOut, StorageFailed
-from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
-from imgproc_local.engine.workers import WorkerError, Workers
+from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
 from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
 
 OCR_TIMEOUT_S = 60.0
 """How long recognizing the text of one picture may take. Most pictures take less than a second."""
-_OCR_MEMORY = ImageInfo(Format.PNG, 1024, 1024)
-"""The worker gets the memory for a picture of this size, 530 MB. With the networks it has held 330 MB at most."""
+_OCR_MEMORY_BYTES = 530 * MEGABYTE
+"""The limit of the worker's memory. With the networks it has held 330 MB at most."""
 
 
 class TextReader:
@@ -101,7 +101,7 @@ class TextReader:
 
         try:
             request = reading.TextRequest(str(self._find_networks()), pixels)
-            return self._workers.run(reading.read_lines, request, _OCR_MEMORY, check)
+            return self._workers.run(reading.read_lines, request, _OCR_MEMORY_BYTES, check)
         except (StageCancelled, StageTimedOut):
             raise
         except (StageFailed, StorageFailed, WorkerError) as failure:
@@ -136,7 +136,7 @@ class Analyzer:
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         """One text per language, and the kinds of private data removed from the metadata's texts and the file name."""
-        received = self._workers.run(describer_input, work, work.info, check_stop)
+        received = self._workers.run(describer_input, work, memory_limit_bytes(work.info), check_stop)
         hints = Hints(
             info=work.info,
             embedded=received.embedded,
@@ -160,7 +160,7 @@ class Analyzer:
 
         pixels = received.pixels
         if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:  # the picture may be larger than its thumbnail
-            pixels = self._workers.run(decode_for_ocr, work, work.info, check_stop)
+            pixels = self._workers.run(decode_for_ocr, work, memory_limit_bytes(work.info), check_stop)
         found = text_in_picture(self._text_reader.read(pixels, check_stop), received.facts.kind)
         if found.unread_lines:
             log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)

@@ -1,32 +1,154 @@
-"""Runs the stages of one picture: for the lanes of the engine, and without a job for `process` and `archive`, which
-have records of their own.
+"""Reads a picture and runs its stages: for uploads and the lanes of the engine, and without a job for `process` and
+`archive`, which have records of their own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from imgproc_local.domain.errors import BadImage, NoWorker, StageFailed, StorageFailed
+from imgproc_local.domain.errors import (
+    BadImage,
+    BrokenImage,
+    CheckStop,
+    NoWorker,
+    ServiceStopping,
+    StageCancelled,
+    StageFailed,
+    StageTimedOut,
+    StorageFailed,
+)
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.image import ImageInfo
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
-from imgproc_local.engine.reading import Reader, ReadPicture
-from imgproc_local.engine.stage import CancellationToken, Options, Output, Stage, WorkItem
-from imgproc_local.engine.workers import Workers
+from imgproc_local.engine.stage import Options, Output, Stage, WorkItem
+from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
+
+
+class CancellationToken:
+    """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps.
+
+    Several tokens may share the event `cancelled`, which cancels them all.
+    """
+
+    def __init__(self, timeout_s: float, cancelled: threading.Event | None = None) -> None:
+        self._timeout_s = timeout_s
+        self._deadline_s = time.monotonic() + timeout_s
+        self._cancelled = cancelled or threading.Event()
+
+    def restart_timeout(self) -> None:
+        """Count the timeout from now on."""
+        self._deadline_s = time.monotonic() + self._timeout_s
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Return at once while the work is wanted.
+
+        Raises:
+            StageCancelled: the job was deleted or the service is stopping.
+            StageTimedOut: the timeout has passed.
+        """
+        if self._cancelled.is_set():
+            raise StageCancelled("Cancelled.")
+        if time.monotonic() > self._deadline_s:
+            raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")
+
+
+# ---- reading ----
+
+_READ_AT_ONCE, _READ_TIMEOUT_S = 2, 30.0
+"""Uploads that are read at the same time, in addition to the stages: no lane limits them; and the time for each."""
+
+
+class FileToRead(Struct, frozen=True):
+    """A file, and the formats that it may have. Its path is bytes, because the name of a folder need not be text."""
+
+    path: bytes
+    accepted: tuple[Format, ...]
+    max_pixels: int
+    keep_location: KeepLocation
+
+
+class ReadPicture(Struct, frozen=True):
+    """What is known of a picture file: the properties in its header, and its record as `codecs.metadata` packs it."""
+
+    info: ImageInfo
+    record: bytes
+
+
+def read_file(file: FileToRead, check_stop: CheckStop) -> ReadPicture:
+    """Read the file. Runs in a worker. Raises: BadImage, StageFailed, StorageFailed."""
+    from imgproc_local.codecs.metadata.record import packed
+    from imgproc_local.codecs.picture.formats import detect, head_of
+    from imgproc_local.codecs.picture.source import read_picture
+
+    check_stop()
+    path = Path(os.fsdecode(file.path))
+    try:
+        head = head_of(path)
+    except OSError as error:
+        raise StorageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
+    picture = read_picture(path, detect(head, file.accepted), file.max_pixels, file.keep_location)
+    return ReadPicture(picture.info, packed(picture.record, file.keep_location))
+
+
+class Reader:
+    """Reads pictures of at most `max_pixels`, all frames together, whose place names may be as exact as
+    `keep_location`. `read` may be called from several threads.
+    """
+
+    def __init__(self, workers: Workers, max_pixels: int, keep_location: KeepLocation) -> None:
+        self._workers = workers
+        self._max_pixels = max_pixels
+        self._keep_location = keep_location
+        self._executor = started_threads(_READ_AT_ONCE, "imgproc-reading")
+        self._closed = threading.Event()
+
+    def read(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
+        """What the file says, if it is of a format in `accepted`.
+
+        Raises: UnsupportedImage, BrokenImage, TooManyPixels; StorageFailed, also if no worker can be started;
+            ServiceStopping.
+        """
+        # workers run in another folder
+        file = FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
+        token = CancellationToken(_READ_TIMEOUT_S, self._closed)
+        try:
+            return self._workers.run(read_file, file, MEMORY_WITHOUT_PIXELS, token.check)
+        except StageCancelled:
+            raise ServiceStopping from None
+        except StageFailed as error:
+            raise BrokenImage(error.message) from error
+
+    async def read_upload(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
+        """As `read`, on one of `_READ_AT_ONCE` threads."""
+        if self._closed.is_set():  # the executor accepts no more work
+            raise ServiceStopping
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self.read, path, accepted)
+
+    def close(self) -> None:
+        """Read no more pictures; requests for it raise ServiceStopping."""
+        self._closed.set()
+        self._executor.shutdown(wait=False)
+
+
+# ---- running stages ----
 
 Outcome = Output | Exception
 """What a stage returned or raised."""
@@ -93,18 +215,6 @@ class DirectStages(Struct, frozen=True):
     lanes: Lanes | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def work(self, plan: Plan, file: Path, name: str, info: ImageInfo, record: bytes | None) -> WorkItem:
-        """The input of the stages of `plan` for a picture that was called `name`; see `WorkItem`."""
-        return WorkItem(
-            path=os.fsencode(file),
-            size_bytes=file.stat().st_size,
-            info=info,
-            plan=plan,
-            original_filename=original_name(name, default=f"image.{info.format.value}"),
-            options=self.options,
-            record=record,
-        )
-
     def run(self, stage: Stage, work: WorkItem, token: CancellationToken) -> tuple[Outcome, float]:
         """The outcome of a stage, and the seconds that it took. The time that it waited for memory does not count."""
         with nullcontext() if self.lanes is None else self.lanes.room_for(work.info.pixels):
@@ -150,7 +260,8 @@ def run_stages(
 
     Raises: StorageFailed, if temporary files can't be written, for example to a full disk.
     """
-    work = direct.work(plan, file, name, picture.info, picture.record)
+    original = original_name(name, default=f"image.{picture.info.format.value}")
+    work = WorkItem(os.fsencode(file), picture.info, plan, original, direct.options, picture.record)
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
     if direct.lanes is None:
         return [_result(direct, stage, work) for stage in stages]

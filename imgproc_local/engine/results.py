@@ -27,8 +27,9 @@ from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageF
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.stage import CODECS_LANE, CancellationToken, Output, Stage, WorkItem
-from imgproc_local.engine.workers import Workers
+from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
+from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
 
 if TYPE_CHECKING:
     from imgproc_local.codecs.picture.source import ResultOptions
@@ -111,7 +112,7 @@ def optimize_stage(workers: Workers, service: Tinify | None = None) -> Stage:
         by_service = None
         if service is not None and not work.must_be_encoded:
             by_service = _optimized_by(service, workers, work, check_stop)
-        return by_service or workers.run(optimize, work, work.info, check_stop)
+        return by_service or workers.run(optimize, work, memory_limit_bytes(work.info), check_stop)
 
     return Stage(StageName.OPTIMIZE, CODECS_LANE, run)
 
@@ -120,7 +121,7 @@ def _optimized_by(service: Tinify, workers: Workers, work: WorkItem, check_stop:
     """The picture optimized by `service`; None if it may not be sent, or the service makes no smaller file."""
     from imgproc_local.codecs.picture.formats import FORMATS
 
-    to_send = workers.run(file_to_send, work, work.info, check_stop)
+    to_send = workers.run(file_to_send, work, memory_limit_bytes(work.info), check_stop)
     if to_send.path is None:
         return None
     file = Path(to_send.path)
@@ -128,7 +129,8 @@ def _optimized_by(service: Tinify, workers: Workers, work: WorkItem, check_stop:
         result = service.shrink(file.read_bytes(), FORMATS[work.info.format].mime, check_stop)
         if result is None:
             return None
-        output = workers.run(checked_result, ServiceResult(work, result), work.info, check_stop)
+        received = ServiceResult(work, result)
+        output = workers.run(checked_result, received, memory_limit_bytes(work.info), check_stop)
         return None if output.keeps_original else output
     except ExternalServiceFailed as failure:
         log.warning("Optimizing with the local codecs instead of the compression service: %s", failure.message)
@@ -139,9 +141,11 @@ def _optimized_by(service: Tinify, workers: Workers, work: WorkItem, check_stop:
 
 def convert_stage(workers: Workers) -> Stage:
     """The stage that converts, in a worker process."""
-    return Stage(
-        StageName.CONVERT, CODECS_LANE, lambda work, check_stop: workers.run(convert, work, work.info, check_stop)
-    )
+
+    def run(work: WorkItem, check_stop: CheckStop) -> Output:
+        return workers.run(convert, work, memory_limit_bytes(work.info), check_stop)
+
+    return Stage(StageName.CONVERT, CODECS_LANE, run)
 
 
 # ---- alt texts ----
@@ -164,7 +168,8 @@ def with_texts(work: TextsWork, check_stop: CheckStop) -> Output:
     from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 
     path = Path(os.fsdecode(work.path))
-    data = write_alt_texts(path, _info(work), texts_to_write(work.translations), check_stop, overwrite=work.overwrite)
+    info = ImageInfo(work.format, 0, 0)  # no pixels are decoded
+    data = write_alt_texts(path, info, texts_to_write(work.translations), check_stop, overwrite=work.overwrite)
     return Output(data=data, format=work.format)
 
 
@@ -174,12 +179,7 @@ def write_texts(workers: Workers, timeout_s: float, work: TextsWork, cancelled: 
     Raises: StageFailed, BadImage, StorageFailed, WorkerError; StageCancelled, soon after `cancelled` is set.
     """
     check_stop = CancellationToken(timeout_s, cancelled).check
-    output = workers.run(with_texts, work, _info(work), check_stop)
+    output = workers.run(with_texts, work, MEMORY_WITHOUT_PIXELS, check_stop)
     if output.path is None:
         raise StageFailed("The worker process returned no file.")
     return Path(output.path)
-
-
-def _info(work: TextsWork) -> ImageInfo:
-    """An `ImageInfo` of 0 × 0 pixels, so that the worker gets the lowest memory limit: it decodes no pixels."""
-    return ImageInfo(work.format, 0, 0)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine.direct import DirectStages, Outcome, error_message
-from imgproc_local.engine.stage import CancellationToken, Output
+from imgproc_local.engine.direct import CancellationToken, DirectStages, Outcome, error_message
+from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
 
@@ -137,9 +138,9 @@ class Runner:
         damage = self._blobs.find_damage(original.sha256, original.size_bytes)
         if damage is not None:
             raise StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again.")
-        file = self._blobs.path(original.sha256)
+        file = os.fsencode(self._blobs.path(original.sha256))
         name = claimed.job.original_filename
-        work = self._direct.work(claimed.plan, file, name, claimed.info, claimed.record)
+        work = WorkItem(file, claimed.info, claimed.plan, name, self._direct.options, claimed.record)
         stage = next(stage for stage in self._direct.stages if stage.name == claimed.stage)
         return self._direct.run(stage, work, token)
 

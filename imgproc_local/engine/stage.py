@@ -8,15 +8,13 @@ learn whether the work is still wanted.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.domain.errors import CheckStop, StageCancelled, StageTimedOut
+from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
@@ -47,12 +45,11 @@ class Options(Struct, frozen=True):
 class WorkItem(Struct, frozen=True):
     """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
-    The path is given as bytes, because the name of a folder need not be text. `record` is what `engine.reading` read;
-    without it, a stage reads the file again.
+    The path is given as bytes, because the name of a folder need not be text. `record` is what `read_file`
+    in `direct.py` read; without it, a stage reads the file again.
     """
 
     path: bytes
-    size_bytes: int
     info: ImageInfo
     plan: Plan
     original_filename: str
@@ -109,34 +106,3 @@ class Stage(Struct, frozen=True):
     name: StageName
     lane: str
     run: Callable[[WorkItem, CheckStop], Output]
-
-
-class CancellationToken:
-    """Cancels a stage or times it out. Threads can't be ended, so the stage calls `check` between its steps.
-
-    Several tokens may share the event `cancelled`, which cancels them all.
-    """
-
-    def __init__(self, timeout_s: float, cancelled: threading.Event | None = None) -> None:
-        self._timeout_s = timeout_s
-        self._deadline_s = time.monotonic() + timeout_s
-        self._cancelled = cancelled or threading.Event()
-
-    def restart_timeout(self) -> None:
-        """Count the timeout from now on."""
-        self._deadline_s = time.monotonic() + self._timeout_s
-
-    def cancel(self) -> None:
-        self._cancelled.set()
-
-    def check(self) -> None:
-        """Return at once while the work is wanted.
-
-        Raises:
-            StageCancelled: the job was deleted or the service is stopping.
-            StageTimedOut: the timeout has passed.
-        """
-        if self._cancelled.is_set():
-            raise StageCancelled("Cancelled.")
-        if time.monotonic() > self._deadline_s:
-            raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")

@@ -24,8 +24,8 @@ from imgproc_local.domain.errors import (
 )
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.stage import CancellationToken
-from imgproc_local.engine.workers import WorkerError, Workers
+from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.workers import WorkerError, Workers, memory_limit_bytes
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import Jobs
 from imgproc_local.system.threads import started_threads
@@ -150,10 +150,9 @@ class Thumbnails:
 
     def _run(self, job: Job) -> bytes:
         """Make one thumbnail. Runs on a thread of the executor."""
-        info = job.info
-        source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), info)
+        source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), job.info)
         token = CancellationToken(TIMEOUT_S, self._closed)
-        return self._workers.run(make_thumbnail, source, info, token.check)
+        return self._workers.run(make_thumbnail, source, memory_limit_bytes(job.info), token.check)
 
 
 def _failure(error: Exception) -> str:

@@ -76,6 +76,8 @@ _ERRORS: dict[str, Callable[[str], ServiceError]] = {
     )
 }
 MEGABYTE = 1024 * 1024
+MEMORY_WITHOUT_PIXELS = 256 * MEGABYTE
+"""The limit for the memory of a worker that decodes no pixels; see `memory_limit_bytes`."""
 _NEAR_LIMIT = 0.6
 """If a worker fails after using at least this share of its limit, the limit is reported as the cause: libraries that
 get no memory often report damaged data instead. Pictures without defects need less than this share.
@@ -215,8 +217,8 @@ class Workers:
         with self._lock:
             return [worker.pid for worker in (*self._idle, *self._busy) if not worker.has_ended]
 
-    def run(self, function: Callable[[A, CheckStop], R], argument: A, info: ImageInfo, check_stop: CheckStop) -> R:
-        """The result of `function(argument, check_stop)` in a worker, with the memory for a picture with this `info`.
+    def run(self, function: Callable[[A, CheckStop], R], argument: A, memory_bytes: int, check_stop: CheckStop) -> R:
+        """The result of `function(argument, check_stop)` in a worker that may use so much memory.
 
         `function` is at the top level of a module, and its annotations name its types.
         The file of an `Output` is moved to the folder of results; the caller deletes it.
@@ -224,7 +226,7 @@ class Workers:
             worker crashed or exceeded its memory limit; NoWorker; what `check_stop` raises.
         """
         exit_after_s = self._timeout_s + _ORPHAN_S
-        request = _Request(function, argument, memory_limit_bytes(info), exit_after_s, self._idle_s)
+        request = _Request(function, argument, memory_bytes, exit_after_s, self._idle_s)
         kind: type[R] = typing.get_type_hints(function)["return"]
         worker = self._idle_worker() or self._started(check_stop)
         while True:
@@ -364,7 +366,7 @@ def memory_limit_bytes(info: ImageInfo) -> int:
     qualities and scored as a whole.
     """
     per_pixel = 10 + (16 if info.format in READ_ONLY_FORMATS else 0)
-    return 256 * MEGABYTE + 260 * min(info.pixels, 4_000_000) + per_pixel * info.pixels
+    return MEMORY_WITHOUT_PIXELS + 260 * min(info.pixels, 4_000_000) + per_pixel * info.pixels
 
 
 # ---- the side of the worker, with as few rights as the system allows ----
@@ -380,7 +382,7 @@ def run_worker(folder_name: str, parent_pid: int) -> None:
     # libvips writes large temporary pictures into TMPDIR; on Windows, Python reads TEMP
     os.environ.update(TMPDIR=str(folder), TEMP=str(folder), TMP=str(folder))
     tempfile.tempdir = str(folder)
-    for module in ("codecs.optimize", "codecs.convert", "engine.reading", "engine.analyze"):
+    for module in ("codecs.optimize", "codecs.convert", "engine.direct", "engine.analyze"):
         importlib.import_module(f"imgproc_local.{module}")  # most requests need them
     collector = _Collector()
     for missing in sandbox.restrict_to(folder):

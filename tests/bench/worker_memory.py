@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import patch
 
 import pyvips
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.engine import analyze, results, workers
+from imgproc_local.engine import analyze, results
 from imgproc_local.engine.stage import WorkItem
 from imgproc_local.engine.workers import MEGABYTE, Workers, memory_limit_bytes
 from tests.bench.load import print_table, verdict
@@ -68,7 +67,7 @@ def animation(side_px: int, frames: int) -> pyvips.Image:
 def measure(folder: Path, path: Path, info: ImageInfo, operation: str) -> int:
     """The most private memory, in bytes, that the kernel counts against the limit."""
     function, target = OPERATIONS[operation]
-    work = replace(work_item(folder), path=str(path).encode(), info=info, size_bytes=path.stat().st_size)
+    work = replace(work_item(folder), path=str(path).encode(), info=info)
     work = replace(work, plan=replace(work.plan, format=target))
     done, peaks = threading.Event(), [0]
 
@@ -77,14 +76,11 @@ def measure(folder: Path, path: Path, info: ImageInfo, operation: str) -> int:
             for pid in pool.pids:
                 peaks.append(memory_bytes(pid, "VmData"))
 
-    with (
-        worker_pool(folder, timeout_s=TIMEOUT_S) as pool,
-        patch.object(workers, "memory_limit_bytes", lambda _: 64 * 1024 * MEGABYTE),
-    ):
+    with worker_pool(folder, timeout_s=TIMEOUT_S) as pool:
         thread = threading.Thread(target=sample, args=(pool,))
         thread.start()
         try:
-            pool.run(function, work, info, lambda: None)
+            pool.run(function, work, 64 * 1024 * MEGABYTE, lambda: None)
         finally:
             done.set()
             thread.join()

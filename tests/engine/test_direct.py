@@ -15,8 +15,7 @@ from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.direct import DirectStages, Lanes, StageResult, run_stages
-from imgproc_local.engine.reading import ReadPicture
+from imgproc_local.engine.direct import DirectStages, Lanes, ReadPicture, StageResult, run_stages
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 
 PIXELS = 100

@@ -106,7 +106,7 @@ def test_a_cancelled_function_is_killed_with_the_processes_it_started(
             raise StageCancelled("Cancelled.")
 
     with pytest.raises(StageCancelled):
-        workers.run(functions.start_a_process_and_hang, work, work.info, check_stop)
+        workers.run(functions.start_a_process_and_hang, work, memory_limit_bytes(work.info), check_stop)
     assert workers.pids == []
     assert not list((tmp_path / "work").iterdir()), "the folder of a worker is deleted with it"
     if sys.platform == "linux":

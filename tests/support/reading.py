@@ -13,7 +13,7 @@ from imgproc_local.codecs.picture.source import Picture, read_picture
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, KeepLocation
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.engine.reading import Reader
+from imgproc_local.engine.direct import Reader
 
 MAX_PIXELS = 10**10
 
@@ -31,7 +31,7 @@ def picture(
 class _WorkersHere:
     """Call functions in this process, in place of `Workers`."""
 
-    def run(self, function: Any, argument: Any, info: ImageInfo, check_stop: CheckStop) -> Any:
+    def run(self, function: Any, argument: Any, memory_bytes: int, check_stop: CheckStop) -> Any:
         return function(argument, check_stop)
 
 

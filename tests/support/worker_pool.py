@@ -10,8 +10,9 @@ from pathlib import Path
 
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.stage import CancellationToken, Options, Output, WorkItem
-from imgproc_local.engine.workers import Workers
+from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.stage import Options, Output, WorkItem
+from imgproc_local.engine.workers import Workers, memory_limit_bytes
 from imgproc_local.system.piped_child import program
 from tests.support import pictures
 from tests.support.reading import probe
@@ -38,10 +39,8 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
     path = folder / "picture.jpg"
     path.write_bytes(pictures.jpeg(320, 240))
     info = probe(path, MAX_PIXELS)
-    size_bytes = path.stat().st_size
     return WorkItem(
         os.fsencode(path),
-        size_bytes,
         info,
         Plan(Operation.PROCESS, project_name=project_name),
         "picture.jpg",
@@ -51,7 +50,7 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
 
 def run(workers: Workers, function: StageFunction, work: WorkItem, timeout_s: float = TIMEOUT_S) -> Output:
     """The result of the function in a worker. Raises: StageTimedOut after `timeout_s`."""
-    return workers.run(function, work, work.info, CancellationToken(timeout_s).check)
+    return workers.run(function, work, memory_limit_bytes(work.info), CancellationToken(timeout_s).check)
 
 
 def is_running(pid: int) -> bool:

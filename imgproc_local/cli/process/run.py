@@ -46,8 +46,7 @@ from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.direct import DirectStages, run_stages
-from imgproc_local.engine.reading import ReadPicture
+from imgproc_local.engine.direct import DirectStages, ReadPicture, run_stages
 from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import is_disk_full
 

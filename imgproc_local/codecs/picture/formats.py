@@ -2,7 +2,7 @@
 bytes of a file tell them apart.
 
 A new format needs a module in `container`, a row here, a case in `_announced` and, unless it is read only, a module
-that encodes it. The service itself looks at nothing of a file but these first bytes.
+that encodes it.
 """
 
 from __future__ import annotations
