@@ -10,24 +10,47 @@ Source: api/README.md, "Results".
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from base64 import b32encode
 from collections.abc import Sequence
 
 from imgproc_local.domain.filename import is_device_name
-from imgproc_local.domain.romanise import romanised_words
 
 MAX_WORDS = 8
 MAX_CHARS = 80
+
+_APOSTROPHES = "'’ʼ‘`´＇"
+_ELIDING = frozenset(("fr", "it", "ca", "pt"))
+"""Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
+_INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
+"""Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
+hyphens, zero-width joiners and non-joiners (Persian)."""
 
 
 def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
     """The words of `text` as a file name without extension; "" if none remain.
 
     `language_code` is the language of the description that the file name belongs to, and `text_language` that of the
-    text, if it is known: see `romanised_words`.
+    text. If it is None, the language is inferred from the script and from letters that only one language uses; if
+    several remain possible, that of the description is assumed. Words that can't be romanised are left out.
     """
-    slug = _joined(romanised_words(text, language_code, text_language)[:MAX_WORDS], MAX_CHARS)
+    slug = _joined(_words(text, language_code, text_language)[:MAX_WORDS], MAX_CHARS)
     return f"{slug}-image" if is_device_name(slug) else slug  # Windows opens a device for a name such as `con`
+
+
+def _words(text: str, requested: str, text_language: str | None) -> list[str]:
+    """The words of `text` in lower-case ASCII letters and digits."""
+    text = unicodedata.normalize("NFC", text[:2000])
+    text = re.sub(f"[{_APOSTROPHES}]", " " if (text_language or requested) in _ELIDING else "", text)
+    text = _INSIDE_WORDS.sub("", text).lower()
+    # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
+    text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
+    if not text.isascii():
+        from imgproc_local.domain.romanise import romanised  # most file names do not need its tables
+
+        text = romanised(text, requested, text_language)
+    return re.findall("[a-z0-9]+", text)
 
 
 def numbered(slug: str, number: int) -> str:
