@@ -31,7 +31,7 @@ COMMANDS = {
     "backup": "data:backup",
     "restore": "data:restore",
     "prune": "data:prune",
-    "config": "config:command",
+    "config": "data:settings",
 }
 """Each command, its module and its name there, in the order of `--help`."""
 

@@ -1,4 +1,7 @@
-"""`backup`, `restore` and `prune`: care of the data folder. `backup` and `prune` work beside a running server."""
+"""`config`, and `backup`, `restore` and `prune`: the settings, and care of the data folder.
+
+All but `restore` work beside a running server.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from imgproc_local import __version__
 from imgproc_local.cli.access import in_store
 from imgproc_local.cli.log_file import open_audit_log
-from imgproc_local.cli.options import with_config
+from imgproc_local.cli.options import data_dir_option, load_settings, with_config
 from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, path_text, printable, size_text
 from imgproc_local.system.audit import audit
+from imgproc_local.system.files import encodable_text
 from imgproc_local.system.folder_lock import FolderLock
 
 if TYPE_CHECKING:
@@ -23,6 +28,35 @@ if TYPE_CHECKING:
     from imgproc_local.storage.jobs import Removable
 
 _UNITS = {"d": timedelta(days=1), "w": timedelta(weeks=1), "y": timedelta(days=365)}
+
+
+@click.group("config")
+def settings() -> None:
+    """Show the settings."""
+
+
+@settings.command("show")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@data_dir_option
+@click.pass_context
+def show(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
+    """Show every setting with its value, its source and its description.
+
+    The value is the first of: a flag of the command, the environment variable (IMGPROC_ and the name in capitals), the
+    settings file, the default.
+    """
+    from imgproc_local.config import CONFIG_VARIABLE, default_config_path
+
+    loaded = load_settings(ctx, data_dir)
+    if as_json:
+        echo_json({"file": loaded.file and encodable_text(str(loaded.file)), "settings": loaded.shown()})
+        return
+    none = f"none. To use one, create {default_config_path() or 'it'}, or set {CONFIG_VARIABLE} to the path of a file."
+    click.echo(f"Settings file: {loaded.file or none}\n")
+    for setting in loaded.shown():
+        value = msgspec.json.encode(setting.value).decode()
+        click.echo(f"{setting.name} = {printable(value)}  ({setting.source})")
+        click.echo(f"    {setting.description}")
 
 
 @click.command("backup")

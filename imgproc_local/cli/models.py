@@ -20,8 +20,16 @@ import click
 from msgspec import Struct, structs
 
 from imgproc_local.cli.options import language_codes, with_config
-from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, echo_json, printable, size_text, table
-from imgproc_local.cli.progress import TransferProgress, interruptible
+from imgproc_local.cli.output import (
+    EXIT_INTERRUPTED,
+    EXIT_PROBLEM,
+    TransferProgress,
+    echo_json,
+    interruptible,
+    printable,
+    size_text,
+    table,
+)
 from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled
 from imgproc_local.domain.result import TextSource, Translation
 

@@ -1,16 +1,23 @@
-"""What commands print and how they end: aligned columns for people, one UTF-8 JSON document for programs, exit codes.
+"""What commands print and how they end: aligned columns for people, one UTF-8 JSON document for programs, a line of
+progress, exit codes.
 
 Text from files and metadata is printed without control characters, so that a file name can't control the terminal.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
+import signal
 import sys
+import threading
+import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -22,6 +29,11 @@ EXIT_REFUSED = 2
 """An argument, a setting or the data folder can't be used. click uses the same code."""
 EXIT_INTERRUPTED = 130
 """Ended by Ctrl+C. Shells expect 128 plus the number of the signal, which is 2 for SIGINT."""
+
+_REDRAW_S = 0.1
+"""On a terminal, the shortest time between two updates."""
+REPORT_S = 15.0
+"""The same where the output is not a terminal and each update is a new line."""
 
 
 class Refused(click.ClickException):
@@ -117,3 +129,112 @@ def exit_command(ctx: click.Context, exit_code: int, has_unstopped_threads: bool
         flush_output()  # `os._exit` does not
         os._exit(exit_code)
     ctx.exit(exit_code)
+
+
+# ---- progress: one line on the terminal, with log messages printed above it
+
+
+class _LogAbove(logging.Handler):
+    def __init__(self, print_above: Callable[[str], None]) -> None:
+        super().__init__()
+        self._print_above = print_above
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._print_above(self.format(record))
+        except Exception:  # as in `logging.StreamHandler.emit`
+            self.handleError(record)
+
+
+class RunProgress:
+    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `REPORT_S` seconds.
+
+    Its methods may be called from any thread.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._text = ""
+        self._lock = threading.Lock()
+        self.is_terminal = stream.isatty()
+        self._next_update_s = 0.0 if self.is_terminal else time.monotonic() + REPORT_S
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside the block, print log messages above the line, which is removed at the end."""
+        handler, root = _LogAbove(self.print), logging.getLogger()
+        if self.is_terminal:
+            root.addHandler(handler)
+        try:
+            yield
+        finally:
+            root.removeHandler(handler)
+            self.clear()
+
+    def update(self, text: str, *, is_last: bool = False) -> None:
+        """Show `text`, unless it is too soon after another one. The last one is always shown on a terminal."""
+        now_s = time.monotonic()
+        if now_s < self._next_update_s and not (is_last and self.is_terminal):
+            return
+        self._next_update_s = now_s + (_REDRAW_S if self.is_terminal else REPORT_S)
+        if not self.is_terminal:
+            self.print(text)
+            return
+        text = text[: shutil.get_terminal_size().columns - 1]
+        with self._lock:
+            self._stream.write("\r" + text.ljust(len(self._text)))
+            self._stream.flush()
+            self._text = text
+
+    def print(self, message: str) -> None:
+        """Print a message, above the line if one is shown."""
+        with self._lock:
+            self._erase()
+            self._stream.write(f"{message}\n{self._text}")
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line, so that other output can follow."""
+        with self._lock:
+            self._erase()
+            self._text = ""
+            self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._text:
+            self._stream.write("\r" + " " * len(self._text) + "\r")
+
+
+class TransferProgress(RunProgress):
+    """Shows how many bytes have been downloaded, copied or hashed."""
+
+    def __call__(self, activity: str, done_bytes: int, total_bytes: int) -> None:
+        share = done_bytes / total_bytes if total_bytes else 1.0
+        bar = f"[{'#' * int(10 * share):.<10}] " if self.is_terminal else ""
+        text = f"{printable(activity)}: {size_text(done_bytes)} of {size_text(total_bytes)}, {share:.0%}"
+        self.update(bar + text, is_last=done_bytes >= total_bytes)
+
+
+@contextmanager
+def interruptible(stop: threading.Event, message: str) -> Iterator[None]:
+    """Inside the block, the first SIGINT or SIGTERM sets `stop` and prints `message`; the second is KeyboardInterrupt.
+
+    The thread of the block must not wait for `stop`: the handler runs on it. SIGINT remains ignored where it is, as in
+    jobs that a shell starts in the background.
+    """
+
+    def handle(*_: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        click.echo(message, err=True)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handled = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in handled:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler or signal.SIG_DFL)

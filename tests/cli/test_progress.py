@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from imgproc_local.cli import progress
-from imgproc_local.cli.progress import RunProgress, StatusLine, TransferProgress, _log_above
+from imgproc_local.cli import output
+from imgproc_local.cli.output import RunProgress, TransferProgress
 
 
 class Terminal(io.StringIO):
@@ -40,22 +40,21 @@ def test_elsewhere_a_run_prints_a_line_now_and_then(monkeypatch: pytest.MonkeyPa
     with RunProgress(stream).shown():
         RunProgress(stream).update("1 of 2 pictures")
         assert stream.getvalue() == ""
-        monkeypatch.setattr(progress, "REPORT_S", 0.0)
+        monkeypatch.setattr(output, "REPORT_S", 0.0)
         RunProgress(stream).update("2 of 2 pictures")
     assert stream.getvalue() == "2 of 2 pictures\n"
 
 
 def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -> None:
     terminal = Terminal()
-    line = StatusLine(terminal)
+    progress = RunProgress(terminal)
     log = logging.getLogger("imgproc_local.test")
-    with _log_above(line.print_above):
-        line.draw("a long line of progress")
+    with progress.shown():
+        progress.update("a long line of progress")
         log.warning("disk is slow")
-        line.draw("done")
-        line.clear()
+        progress.update("done", is_last=True)
     blank = " " * len("a long line of progress")
     shown = terminal.getvalue().split("\r")
-    assert shown[1:4] == ["a long line of progress", blank, "disk is slow\na long line of progress"]
+    assert shown[1:5] == ["a long line of progress", blank, "disk is slow\na long line of progress", "done".ljust(23)]
     log.warning("after the block")
     assert "after the block" not in terminal.getvalue()

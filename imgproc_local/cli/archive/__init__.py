@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local.cli.options import data_dir_option, load_config
-from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, EXIT_REFUSED, Refused, printable
-from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
-from imgproc_local.cli.progress import RunProgress, interruptible
+from imgproc_local.cli.options import PictureFlags, data_dir_option, load_config, picture_options, request_for
+from imgproc_local.cli.output import (
+    EXIT_INTERRUPTED,
+    EXIT_PROBLEM,
+    EXIT_REFUSED,
+    Refused,
+    RunProgress,
+    interruptible,
+    printable,
+)
 from imgproc_local.domain.errors import how_to_install
 from imgproc_local.system.files import is_disk_full
 

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import click
 
-from imgproc_local.cli.options import air_gapped_option, data_dir_option, load_config
+from imgproc_local.cli.options import (
+    PictureFlags,
+    air_gapped_option,
+    data_dir_option,
+    load_config,
+    picture_options,
+    request_for,
+)
 from imgproc_local.cli.output import EXIT_INTERRUPTED, EXIT_PROBLEM, Refused, exit_command, path_text, printable
-from imgproc_local.cli.picture_options import PictureFlags, picture_options, request_for
 
 
 @click.command("process")

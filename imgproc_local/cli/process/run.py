@@ -26,7 +26,9 @@ from imgproc_local.cli.output import (
     EXIT_PROBLEM,
     EXIT_REFUSED,
     Refused,
+    RunProgress,
     duration_text,
+    interruptible,
     path_text,
     printable,
     size_text,
@@ -40,7 +42,6 @@ from imgproc_local.cli.process.results_folder import (
     source_key,
     stage,
 )
-from imgproc_local.cli.progress import RunProgress, interruptible
 from imgproc_local.codecs.picture.formats import head_of, max_local_bytes
 from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
