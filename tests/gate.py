@@ -30,7 +30,7 @@ from typing import Any
 import httpx
 import pyvips
 
-from imgproc_local.codecs.quality import ssimulacra2
+from imgproc_local.codecs.quality import score as ssimulacra2
 from tests.codecs import pictures
 from tests.faults.server_process import ServerProcess, make_key, serving
 from tests.support.processes import descendants

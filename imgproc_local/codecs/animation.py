@@ -15,12 +15,12 @@ from typing import Any
 from msgspec import structs
 from PIL import ExifTags, Image, ImageOps, features
 
-from imgproc_local.codecs import LARGE_PIXELS
 from imgproc_local.codecs.container import apng
 from imgproc_local.codecs.picture.decode import open_upright, scaled
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.quality.search import LARGE_PIXELS
 from imgproc_local.domain.errors import BrokenImage, CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, ScaledSize
 

@@ -29,7 +29,7 @@ from imgproc_local.codecs.picture.decode import (
 )
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.source import Source
-from imgproc_local.codecs.quality.sample import Sample
+from imgproc_local.codecs.quality.score import Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
     QualityScale,

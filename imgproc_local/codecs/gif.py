@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from imgproc_local.codecs import LARGE_PIXELS, animation
+from imgproc_local.codecs import animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from imgproc_local.codecs.picture.decode import evaluate, open_upright
 from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.quality.search import LARGE_PIXELS
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ScaledSize
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs import LARGE_PIXELS, _webp_chroma, animation
+from imgproc_local.codecs import _webp_chroma, animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
 from imgproc_local.codecs.picture.decode import (
@@ -25,8 +25,9 @@ from imgproc_local.codecs.picture.decode import (
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
 from imgproc_local.codecs.picture.source import Source
 from imgproc_local.codecs.png import palette
-from imgproc_local.codecs.quality.sample import Sample
+from imgproc_local.codecs.quality.score import Sample
 from imgproc_local.codecs.quality.search import (
+    LARGE_PIXELS,
     EncoderProfile,
     Limits,
     QualityScale,

@@ -17,7 +17,7 @@ from imgproc_local.codecs.convert import working_copy
 from imgproc_local.codecs.picture.decode import open_upright, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import ResultOptions, open_source
-from imgproc_local.codecs.quality.sample import WHOLE, Sample
+from imgproc_local.codecs.quality.score import WHOLE, Sample
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format, ImageInfo
 from tests.codecs import pictures

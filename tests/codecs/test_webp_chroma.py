@@ -8,7 +8,7 @@ import pytest
 
 from imgproc_local.codecs import _webp_chroma, webp
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.quality import sample
+from imgproc_local.codecs.quality import score as sample
 
 
 def coloured_stripes(width_px: int = 256, height_px: int = 256) -> bytes:

@@ -21,7 +21,7 @@ from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.jpeg import _splice
 from imgproc_local.codecs.picture.decode import evaluate
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.quality.sample import Sample
+from imgproc_local.codecs.quality.score import Sample
 from imgproc_local.codecs.quality.search import (
     LARGE_PIXELS,
     EncoderProfile,

@@ -26,7 +26,7 @@ from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.picture.decode import evaluate, to_srgb_through, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.quality.sample import TILES, Sample, score
+from imgproc_local.codecs.quality.score import TILES, Sample, score
 from imgproc_local.codecs.quality.search import Limits, QualityScale, Tolerance, search
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Effort

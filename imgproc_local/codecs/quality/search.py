@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, structs
 
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.quality.sample import TARGET_SCORE, WHOLE, Sample, score
+from imgproc_local.codecs.quality.score import TARGET_SCORE, WHOLE, Sample, score
 
 LARGE_PIXELS = 24_000_000
 """Pictures and animations of at least this many pixels, all frames together, are large: they get the least effort and
@@ -187,8 +187,8 @@ class EncoderProfile(Struct, frozen=True):
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. With
     `drafts_suffice`, drafts alone are used to estimate the quality; the sample is not encoded with `encode`.
-    `decode_draft` replaces `decode` for drafts. `known_drafts` are drafts of the sample made earlier, with their scores
-    as measured. `without_noise_shaping` replaces `encode` where noise shaping removes the detail of whole areas.
+    `decode_draft` replaces `decode` for drafts. `without_noise_shaping` replaces `encode` where noise shaping removes
+    the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
@@ -197,7 +197,6 @@ class EncoderProfile(Struct, frozen=True):
     scale: QualityScale
     draft_deficit: float = 0.0
     drafts_suffice: bool = False
-    known_drafts: Mapping[int, SearchResult] = {}
     without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
     decode_draft: Callable[[bytes], pyvips.Image] | None = None
     draft_limits: Limits = _DRAFT_LIMITS
@@ -217,12 +216,9 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate
     aim, scale = target + _AIM_MARGIN, encoder.scale
 
     def draft(quality: int) -> SearchResult:
-        trial = encoder.known_drafts.get(quality)
-        if trial is None:
-            encoded = encoder.draft(sample.image, quality)
-            decode = encoder.decode_draft or encoder.decode
-            trial = SearchResult(quality, encoded, sample.score(decode(encoded)))
-        return structs.replace(trial, score=trial.score + encoder.draft_deficit)
+        encoded = encoder.draft(sample.image, quality)
+        decode = encoder.decode_draft or encoder.decode
+        return SearchResult(quality, encoded, sample.score(decode(encoded)) + encoder.draft_deficit)
 
     estimated = _estimated(search(draft, scale, encoder.draft_limits, aim, scale.initial_for(target)), scale, aim)
     if encoder.drafts_suffice or sample.is_whole:

@@ -16,9 +16,8 @@ from imgproc_local.codecs.jpeg import encoders
 from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.picture.decode import to_srgb
-from imgproc_local.codecs.quality import sample as search
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.codecs.quality.ssimulacra2 import Reference
+from imgproc_local.codecs.quality import score as search
+from imgproc_local.codecs.quality.score import TARGET_SCORE, Reference
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from tests.codecs import pictures
 from tests.codecs.metadata.profiles import MARKERS, OLD_TEXTS, colorants, planted, profile, sampled

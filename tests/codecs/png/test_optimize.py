@@ -16,9 +16,8 @@ from PIL import Image
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.png import palette
-from imgproc_local.codecs.quality import sample as search
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
-from imgproc_local.codecs.quality.ssimulacra2 import Reference
+from imgproc_local.codecs.quality import score as search
+from imgproc_local.codecs.quality.score import TARGET_SCORE, Reference
 from tests.codecs import pictures
 from tests.codecs.operations import MAX_PIXELS, optimized, whole
 from tests.support.reading import probe

@@ -15,8 +15,8 @@ from imgproc_local.codecs import png
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.png import palette
-from imgproc_local.codecs.quality import sample as search
-from imgproc_local.codecs.quality.sample import TARGET_SCORE
+from imgproc_local.codecs.quality import score as search
+from imgproc_local.codecs.quality.score import TARGET_SCORE
 from tests.codecs import pictures
 from tests.codecs.operations import optimized
 from tests.codecs.pictures import never_stop

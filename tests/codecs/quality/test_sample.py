@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import pyvips
 
-from imgproc_local.codecs.quality import sample
-from imgproc_local.codecs.quality.sample import TILE_PX, TILES, Sample, score
+from imgproc_local.codecs.quality import score as sample
+from imgproc_local.codecs.quality.score import TILE_PX, TILES, Sample, score
 from tests.codecs import pictures
 
 

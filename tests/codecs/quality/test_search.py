@@ -14,7 +14,7 @@ from PIL import Image
 from imgproc_local.codecs import avif, webp
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.picture.source import ResultOptions
-from imgproc_local.codecs.quality.sample import WHOLE, Sample
+from imgproc_local.codecs.quality.score import WHOLE, Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
     Limits,

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from imgproc_local.codecs.quality import _ssimulacra2
-from imgproc_local.codecs.quality import ssimulacra2 as quality
+from imgproc_local.codecs.quality import score as quality
 from tests.codecs import pictures
 
 CORPUS = Path(__file__).parents[4] / "shared" / "corpus"
@@ -89,7 +89,7 @@ def test_a_size_that_does_not_fit_the_pixels_is_refused() -> None:
 def test_too_little_memory_is_a_memory_error() -> None:
     code = """
 import resource
-from imgproc_local.codecs.quality import ssimulacra2 as quality
+from imgproc_local.codecs.quality import score as quality
 pixels = bytes(3 * 16000 * 16)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**23, used + 2**23))
