@@ -12,7 +12,7 @@ from imgproc_local.codecs.container import Blocks, Data, unpack
 from imgproc_local.codecs.container.bounds import MAX_PICTURES, MAX_SEGMENTS
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
-from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.errors import BrokenImage, StageFailed
 
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
@@ -36,6 +36,9 @@ MAX_PAYLOAD_BYTES = 65533
 """The payload of one segment. Its length field has two bytes and counts itself."""
 _ICC_PIECE = MAX_PAYLOAD_BYTES - len(ICC) - 2
 _RESOURCES_PIECE = MAX_PAYLOAD_BYTES - len(PHOTOSHOP)
+_MAX_PACKET_BYTES = MAX_PAYLOAD_BYTES - len(XMP)
+_MPF_ENTRIES = 0xB002
+"""The tag of the entries in a multi-picture index."""
 
 # fill bytes (FF) are not matched: a pattern for runs of them would take quadratic time where no marker follows
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
@@ -335,3 +338,62 @@ def _block_segments(blocks: Blocks) -> list[bytes]:
         for number, piece in enumerate(pieces, 1):
             out.append(segment_bytes(APP2, ICC + bytes((number, len(pieces))) + piece))
     return out
+
+
+def with_xmp(data: Data, xmp: bytes) -> bytes:
+    """The file with this XMP packet in place of its own; an extension of the packet remains.
+
+    Everything else is copied bit for bit, except that the sizes and offsets in a multi-picture index are adjusted.
+    Raises: StageFailed if the packet does not fit into one segment.
+    """
+    if len(xmp) > _MAX_PACKET_BYTES:
+        raise StageFailed(
+            f"A JPEG's XMP packet may have at most {_MAX_PACKET_BYTES:,} bytes, but with the texts it has {len(xmp):,}."
+            " Write the texts to a sidecar file instead."
+        )
+    start, end, index = _xmp_place(data)
+    new = segment_bytes(APP1, XMP + xmp)
+    moved = b"".join([data[:start], new, data[end:]])
+    shift = len(new) - (end - start)
+    if index is None:
+        return moved
+    if start < index.payload:
+        return _with_moved_index(moved, index.payload + len(MPF) + shift, shift, 0)
+    return _with_moved_index(moved, index.payload + len(MPF), shift, shift)
+
+
+def _xmp_place(data: Data) -> tuple[int, int, Segment | None]:
+    """The start and end of the first XMP packet, or twice where one belongs; and the multi-picture index."""
+    found: Segment | None = None
+    index: Segment | None = None
+    at = 2
+    for segment in segments(data):
+        head = data[segment.payload : min(segment.end, segment.payload + len(XMP))]
+        if segment.marker == APP1 and head == XMP:
+            found = found or segment
+        elif segment.marker == APP2 and head.startswith(MPF):
+            index = index or segment
+        is_exif = segment.marker == APP1 and head.startswith(EXIF)
+        if segment.start == at and (segment.marker == APP0 or is_exif):
+            at = segment.end
+    return (found.start, found.end, index) if found else (at, at, index)
+
+
+def _with_moved_index(data: bytes, start: int, shift: int, after_index: int) -> bytes:
+    """The file with its multi-picture index, a TIFF structure at `start`, adjusted: the first picture grew by `shift`
+    bytes, of which `after_index` lie between the index and the pictures that follow. Source: CIPA DC-007, 5.2.3.
+    """
+    order = ">" if data[start : start + 2] == b"MM" else "<"
+    out = bytearray(data)
+    (ifd,) = unpack(order + "I", data, start + 4, "multi-picture index")
+    (count,) = unpack(order + "H", data, start + ifd, "multi-picture index")
+    for number in range(count):
+        tag, _, size, at = unpack(order + "HHII", data, start + ifd + 2 + 12 * number, "multi-picture index")
+        if tag == _MPF_ENTRIES:
+            for entry in range(start + at, start + at + size // 16 * 16, 16):
+                length, offset = unpack(order + "II", data, entry + 4, "multi-picture index")
+                # the first picture has no offset
+                field, value = (entry + 8, offset + after_index) if offset else (entry + 4, length + shift)
+                out[field : field + 4] = struct.pack(order + "I", value)
+            break
+    return bytes(out)

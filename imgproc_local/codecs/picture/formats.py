@@ -15,7 +15,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Data, avif, gif, jpeg, jpeg_xmp, png, tiff, webp
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, tiff, webp
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage, how_to_install
 from imgproc_local.domain.image import Format
@@ -62,7 +62,7 @@ FORMATS: dict[Format, FormatRow] = {
         ("jpg", "jpeg", "jpe", "jfif"),
         jpeg,
         "jpegload",
-        jpeg_xmp.with_xmp,
+        jpeg.with_xmp,
         max_side_px=jpeg.MAX_SIDE_PX,
     ),
     Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
