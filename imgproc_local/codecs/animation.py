@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import structs
 from PIL import ExifTags, Image, ImageOps, features
 
-from imgproc_local.codecs.container import apng
+from imgproc_local.codecs.container import png
 from imgproc_local.codecs.picture.decode import open_upright, scaled
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
@@ -199,11 +199,11 @@ def _of_gif(source: Source) -> Iterator[Image.Image]:
 
 
 def _of_apng(source: Source) -> Iterator[Image.Image]:
-    frames, palette = apng.frames(source.data), apng.palette_chunks(source.data)
+    frames, palette = png.frames(source.data), png.palette_chunks(source.data)
     canvas = Image.new("RGBA", (source.info.width_px, source.info.height_px))
     for frame in frames:
         source.check_stop()
-        part = _rgba_of_png(apng.as_png(source.data, frame, palette))
+        part = _rgba_of_png(png.as_png(source.data, frame, palette))
         before = canvas.copy()
         area = (frame.left, frame.top, frame.left + frame.width, frame.top + frame.height)
         if frame.blend_over:
@@ -211,9 +211,9 @@ def _of_apng(source: Source) -> Iterator[Image.Image]:
         else:
             canvas.paste(part, area)
         yield canvas.copy()
-        if frame.disposal == apng.DISPOSE_PREVIOUS:
+        if frame.disposal == png.DISPOSE_PREVIOUS:
             canvas = before
-        elif frame.disposal == apng.DISPOSE_BACKGROUND:
+        elif frame.disposal == png.DISPOSE_BACKGROUND:
             canvas.paste((0, 0, 0, 0), area)
 
 

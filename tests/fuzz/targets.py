@@ -15,7 +15,7 @@ from typing import Any
 from litestar.datastructures import Headers
 
 from imgproc_local.api import uploads
-from imgproc_local.codecs.container import Blocks, apng, avif, jpeg, png, tiff, webp
+from imgproc_local.codecs.container import Blocks, avif, jpeg, png, tiff, webp
 from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, read_record
@@ -70,9 +70,9 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
         jpeg.size(data)
     elif file_format is Format.PNG:
         png.frame_count(data)
-        palette = apng.palette_chunks(data)
-        for frame in apng.frames(data)[:100]:
-            apng.as_png(data, frame, palette)
+        palette = png.palette_chunks(data)
+        for frame in png.frames(data)[:100]:
+            png.as_png(data, frame, palette)
     elif file_format is Format.WEBP:
         webp.is_lossless(data)
     elif file_format is Format.TIFF:
