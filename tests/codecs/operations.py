@@ -62,3 +62,14 @@ def frames_of(data: bytes) -> list[np.ndarray]:
             image.seek(number)
             found.append(np.asarray(image.convert("RGBA")))
     return found
+
+
+def delays_of(data: bytes) -> list[int]:
+    """The milliseconds for which each frame of an animation is displayed."""
+    delays = []
+    with Image.open(io.BytesIO(data)) as image:
+        for number in range(image.n_frames):
+            image.seek(number)
+            image.load()
+            delays.append(round(image.info["duration"]))
+    return delays

@@ -17,7 +17,7 @@ from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as container
 from tests.codecs import operations, pictures
-from tests.codecs.operations import CONVERT, converted, optimized
+from tests.codecs.operations import CONVERT, converted, delays_of, optimized
 
 WIDTH, HEIGHT = 64, 48
 WHOLE = (0, 0, WIDTH, HEIGHT)
@@ -31,16 +31,6 @@ def frames_of(data: bytes) -> list[np.ndarray]:
 def premultiplied(frame: np.ndarray) -> np.ndarray:
     alpha = frame[..., 3:].astype(float)
     return np.concatenate([frame[..., :3] * alpha / 255, alpha], axis=-1)
-
-
-def delays_of(data: bytes) -> list[int]:
-    delays = []
-    with Image.open(io.BytesIO(data)) as image:
-        for number in range(image.n_frames):
-            image.seek(number)
-            image.load()
-            delays.append(round(image.info["duration"]))
-    return delays
 
 
 def gif_frame(index: int, place: tuple[int, int, int, int], disposal: int, delay: int) -> bytes:
