@@ -23,9 +23,8 @@ TLS = "distributed.comm.tls"
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "CONNECT_S", 1.0)
-    monkeypatch.setattr(cluster, "TRY_S", 1.0)
 
 
 def refusal(address: str) -> str:
