@@ -29,6 +29,7 @@ from tests.support.reading import reader_here
 
 KEY = "west wing/red bicycle.JPG"
 JPEG = pictures.jpeg(64, 48)
+PENDING = PendingPicture(SourceObject(KEY, len(JPEG), "1"))
 REQUEST = BatchRequest((Plan(Operation.PROCESS),), ("en",), "one", archive_names=True)
 
 
@@ -89,107 +90,69 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-@pytest.fixture
-def name(bench: Bench) -> str:
-    """The path of the results, without extension."""
-    row = bench.process()
-    assert row.optimized is not None
-    for file in row.files:
-        (bench.target / file.path).unlink()
-    return row.optimized.path.removesuffix(".jpg")
-
-
-def test_a_task_that_is_repeated_accepts_its_own_results(bench: Bench, name: str) -> None:
+def test_results_are_written_once_and_files_of_the_user_are_never_replaced(bench: Bench) -> None:
     first = bench.process()
-    again = bench.process()
-    assert [again.outcome, again.files] == [first.outcome, first.files]
+    assert first.optimized is not None
+    name = first.optimized.path.removesuffix(".jpg")
+    assert bench.files() == {f"{name}.jpg": JPEG, f"{name}.webp": b"converted"}
+    assert (first.outcome, bench.process().files) == ("done", first.files), "a repeated task accepts its own results"
 
-
-def test_a_file_of_the_user_is_not_replaced(bench: Bench, name: str) -> None:
-    bench.write(bench.target / f"{name}.webp", b"mine")
-    row = bench.process()
-    assert bench.files() == {f"{name}.jpg": JPEG, f"{name}.webp": b"mine"}
-    assert (row.outcome, row.failure, row.converted) == ("failed", "target", None)
-    assert f"{name}.webp exists" in row.problems[0].message
-
-
-def test_earlier_results_are_replaced_unless_the_user_changed_them(bench: Bench, name: str) -> None:
-    earlier = bench.process()
     bench.write(bench.target / f"{name}.webp", b"edited")
     bench.slug = "blue-bicycle"
-    row = bench.process(earlier=earlier)
-    assert sorted(bench.files()) == sorted([f"{name}.webp", *(file.path for file in row.files)])
-    assert row.outcome == "done"
+    renamed = bench.process(earlier=first)
+    assert bench.files().keys() == {f"{name}.webp", *(file.path for file in renamed.files)}, "edited ones remain"
+    bench.slug = "red-bicycle"
+    row = bench.process(earlier=renamed)
+    assert bench.files() == {f"{name}.jpg": JPEG, f"{name}.webp": b"edited"}
+    assert (row.outcome, row.failure, row.converted) == ("failed", "target", None)
+    assert f"{name}.webp exists" in row.problems[0].message
+    with pytest.raises(StorageFailed):
+        process_picture(structs.replace(bench.tools, target=LocalStore(bench.source / KEY)), PENDING)
 
 
-@pytest.mark.parametrize("damaged", [True, False])
-def test_a_picture_that_fails_retains_its_earlier_results(bench: Bench, name: str, damaged: bool) -> None:
+def test_a_picture_that_fails_retains_its_earlier_results(bench: Bench) -> None:
     earlier = bench.process()
-    if damaged:
-        bench.write(bench.source / KEY, JPEG[:20])
-    else:
-        (bench.source / KEY).unlink()
-    row = bench.process(earlier=earlier)
-    assert [row.outcome, row.failure] == ["failed", "picture" if damaged else "source"]
-    assert row.files == earlier.files
-    assert sorted(bench.files()) == [f"{name}.jpg", f"{name}.webp"]
+    before = bench.files()
+    bench.write(bench.source / KEY, JPEG[:20])
+    damaged = bench.process(earlier=earlier)
+    (bench.source / KEY).unlink()
+    missing = bench.process(earlier=earlier)
+    assert [(row.outcome, row.failure) for row in (damaged, missing)] == [("failed", "picture"), ("failed", "source")]
+    assert damaged.files == missing.files == earlier.files
+    assert bench.files() == before
+
+    (bench.target / earlier.files[1].path).unlink()
+    pending = structs.replace(PENDING, earlier=earlier)
+    row = failed_row(pending, "two", bench.tools.target, "worker", "Every worker ended.")
+    assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "1", "two")
+    assert (row.optimized, row.converted) == (earlier.optimized, None), "it names those that are still there"
+    assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
 
 
-def test_results_of_the_same_content_remain_where_nothing_takes_their_place(bench: Bench, name: str) -> None:
-    earlier = bench.process()
-    bench.converted = StageFailed("It is too large.")
-    row = bench.process(earlier=earlier)
-    assert (row.outcome, row.converted) == ("failed", earlier.converted)
-    assert sorted(bench.files()) == [f"{name}.jpg", f"{name}.webp"]
-    bench.write(bench.source / KEY, pictures.jpeg(64, 48, seed=7))
-    assert bench.process(earlier=row).converted is None
-    assert sorted(bench.files()) == [f"{name}.jpg"]
-
-
-def test_files_are_named_after_earlier_texts_of_the_same_content(bench: Bench) -> None:
-    bench.slug = "harbour"
+def test_results_and_texts_of_the_same_content_remain_where_nothing_takes_their_place(bench: Bench) -> None:
     earlier = structs.replace(bench.process(), removed=(Removed.GPS,))
+    before = bench.files()
     bench.slug = ""
     row = bench.process(earlier=earlier)
-    assert (row.translations, row.files) == (earlier.translations, earlier.files)
-    assert len(bench.files()) == 2
+    assert (row.translations, row.files) == (earlier.translations, earlier.files), "named after the earlier texts"
     bench.converted = StageFailed("It is too large.")
-    assert bench.process(earlier=earlier).removed == (Removed.GPS,), "the earlier converted file remains"
+    row = bench.process(earlier=earlier)
+    assert (row.outcome, row.converted, row.removed) == ("failed", earlier.converted, (Removed.GPS,))
+    assert bench.files() == before
+    bench.slug = "red-bicycle"
+    bench.write(bench.source / KEY, pictures.jpeg(64, 48, seed=7))
+    assert bench.process(earlier=row).converted is None
+    assert [Path(name).suffix for name in bench.files()] == [".jpg"], "results of another content are removed"
 
 
-@pytest.mark.parametrize(
-    ("content", "outcome", "message"),
-    [
+def test_what_is_not_processed_has_a_row_that_says_why(bench: Bench) -> None:
+    for content, outcome, message in (
         (b"", "skipped", "is empty"),
         (b"%PDF-1.7", "skipped", "a PDF"),
         (pictures.jpeg(128, 96), "failed", "at most 10,000 pixels"),
         (JPEG + bytes(100_000), "failed", "at most 100,000 bytes"),
-    ],
-    ids=["empty", "PDF", "pixels", "bytes"],
-)
-def test_what_is_not_processed_has_a_row_that_says_why(
-    bench: Bench, content: bytes, outcome: str, message: str
-) -> None:
-    bench.write(bench.source / "one.jpg", content)
-    row = bench.process("one.jpg")
-    assert row.outcome == outcome
-    assert message in row.problems[0].message
+    ):
+        bench.write(bench.source / "one.jpg", content)
+        row = bench.process("one.jpg")
+        assert (row.outcome, message in row.problems[0].message) == (outcome, True), row
     assert bench.files() == {}
-
-
-def test_a_target_that_can_not_be_written_fails_the_task(bench: Bench) -> None:
-    bench.target.write_bytes(b"no folder")
-    with pytest.raises(StorageFailed):
-        bench.process()
-
-
-def test_the_row_of_a_picture_that_kills_its_workers_names_the_results_that_are_still_there(
-    bench: Bench, name: str
-) -> None:
-    earlier = bench.process()
-    (bench.target / f"{name}.webp").unlink()
-    pending = PendingPicture(SourceObject(KEY, 1, "2"), earlier)
-    row = failed_row(pending, "two", bench.tools.target, "worker", "Every worker ended.")
-    assert (row.outcome, row.failure, row.version, row.options) == ("failed", "worker", "2", "two")
-    assert (row.optimized, row.converted) == (earlier.optimized, None)
-    assert (row.translations, row.format) == (earlier.translations, Format.JPEG)
