@@ -105,37 +105,29 @@ def run(cluster: Cluster, folder: Path, model: str = "") -> dict[str, Row]:
     return {row.source: row for row in rows}
 
 
-def killed() -> Exception:
-    return KilledWorker("task", cast(Any, None), 1)
-
-
-def test_a_bounded_number_of_tasks_is_submitted_and_each_picture_has_a_row(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_bounded_number_of_tasks_is_submitted_and_errors_that_are_no_pictures_end_the_run(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     assert {row.version for row in run(cluster, tmp_path).values()} == {"by itself"}
     assert cluster.most_waiting == 6
+    full = StorageFailed("The target is full.")
+    for error, message in ((full, "The target is full"), (KeyError("x"), "can't process a task .KeyError")):
+        cluster.process = lambda _, error=error: error  # type: ignore[misc]
+        with pytest.raises(ServiceError, match=message):
+            run(cluster, tmp_path)
+        cluster.waiting.clear()
 
 
 def test_pictures_are_described_by_the_workers_that_have_the_model(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="none has the resource VISION"):
         run(cluster, tmp_path, "tiny")
     cluster.resources[0]["VISION"] = 1
+    killed = KilledWorker("task", cast(Any, None), 1)
+    cluster.describe = lambda source: killed if source == "07.jpg" else None
     rows = run(cluster, tmp_path, "tiny")
-    assert all(row.version == f"described {source}" for source, row in rows.items())
     assert cluster.most_described == 1
-    cluster.describe = lambda source: killed() if source == "07.jpg" else None
-    assert run(cluster, tmp_path, "tiny")["07.jpg"].version == KILLED, "it is processed without a description"
-
-
-@pytest.mark.parametrize(
-    ("error", "message"),
-    [
-        (StorageFailed("The target is full."), "The target is full"),
-        (KeyError("x"), "can't process a task .KeyError"),
-    ],
-)
-def test_other_errors_end_the_run(cluster: Cluster, tmp_path: Path, error: Exception, message: str) -> None:
-    cluster.process = lambda _: error
-    with pytest.raises(ServiceError, match=message):
-        run(cluster, tmp_path)
+    assert rows.pop("07.jpg").version == KILLED, "it is processed without a description"
+    assert all(row.version == f"described {source}" for source, row in rows.items())
 
 
 def test_a_run_continues_on_another_cluster_unless_that_is_lost_too(
