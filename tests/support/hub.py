@@ -47,7 +47,7 @@ class Hub:
 
     `files` are contents by name. `refusal` is a status for all requests. `cut_after` is a list: for each of the next
     downloads, the bytes after which it is interrupted. `sent` has other contents by name, which are sent in place of
-    `files`. `is_mirror` is whether it sends the files itself, without a redirect. `pages` are other pages by path.
+    `files`. `pages` are other pages by path.
     """
 
     def __init__(self, files: dict[str, bytes], pages: dict[str, bytes]) -> None:
@@ -56,9 +56,7 @@ class Hub:
         self.url = self.store_url = ""
         self.refusal: int | None = None
         self.cut_after: list[int] = []
-        self.knows_ranges = True
         self.sent: dict[str, bytes] = {}
-        self.is_mirror = False
         self.requests: list[tuple[str, dict[str, str]]] = []
 
     def ranges(self) -> list[str]:
@@ -84,7 +82,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._end(200, {"Content-Length": str(len(page))}, page)
         elif name not in hub.files:
             self._end(404, {}, b"")
-        elif self.path.startswith("/store/") or hub.is_mirror:
+        elif self.path.startswith("/store/"):
             self._send(hub.sent.get(name, hub.files[name]), headers.get("range"))
         elif self.path == f"/{REPOSITORY}/resolve/{COMMIT}/{name}":
             self._end(302, {"Location": f"{hub.store_url}/store/{name}"}, b"")
@@ -92,7 +90,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._end(404, {}, b"")
 
     def _send(self, content: bytes, range_header: str | None) -> None:
-        start = int(range_header.removeprefix("bytes=").rstrip("-")) if range_header and self.hub.knows_ranges else 0
+        start = int(range_header.removeprefix("bytes=").rstrip("-")) if range_header else 0
         body = content[start:]
         headers = {"Content-Length": str(len(body))}
         if self.hub.cut_after:

@@ -1,21 +1,13 @@
-"""The catalogue of models, names of models, and the settings for models."""
+"""The catalogue of models, and names of models and of models in other programs."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from imgproc_local import config
-from imgproc_local.config import load
-from imgproc_local.domain.errors import ModelUnusable, SettingInvalid
+from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.models.model import QUESTION_PLACEHOLDER, loopback_model, read_catalogue, require_name
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "default_config_path", lambda: tmp_path / "config.toml")
 
 
 def test_every_entry_is_complete_and_pinned() -> None:
@@ -45,18 +37,3 @@ def test_names_of_models_in_other_programs() -> None:
     assert (model.program, model.name_in_program) == ("ollama", "hf.co/ggml-org/SmolVLM-500M-Instruct-GGUF:Q8_0")
     for name in ("ollama", "ollama:", "openai:gpt", "tiny", "ollama:a b", "ollama:a\nb", "ollama:" + "x" * 201):
         assert loopback_model(name) is None
-
-
-def test_the_models_folder_is_in_the_data_folder_or_at_the_setting_models_dir(tmp_path: Path) -> None:
-    assert load({"data_dir": str(tmp_path)}, {}).config.models_folder == tmp_path / "models"
-    assert load({}, {"IMGPROC_MODELS_DIR": "~/x"}).config.models_folder == Path("~/x").expanduser()
-
-
-@pytest.mark.parametrize("value", ["auto", 0, 20, -1, "all", ""])
-def test_layers_on_the_gpu_are_a_number_or_auto(value: object) -> None:
-    environment = {"IMGPROC_MODEL_GPU_LAYERS": str(value)}
-    if value in ("auto", 0, 20):
-        assert load({}, environment).config.model_gpu_layers == value
-        return
-    with pytest.raises(SettingInvalid, match="model_gpu_layers"):
-        load({}, environment)

@@ -20,7 +20,6 @@ from tests.support.installed import check_folder, ignore_progress, skip_self_tes
 
 TEXT = gguf({"general.architecture": "llama", "llama.embedding_length": 64}, (64, 20_000))  # 5 MB
 MMPROJ = projector()
-MEGABYTE = 1024 * 1024
 
 
 @pytest.fixture
@@ -41,15 +40,14 @@ def pull(models: ModelStore, progress: Any = ignore_progress) -> None:
     assert manifest is not None
     assert (model.text_path.read_bytes(), model.mmproj_path.read_bytes()) == (TEXT, MMPROJ)
     assert (manifest.origin, model.chat.image_tokens) == (f"{REPOSITORY}@{COMMIT}", 33)
-    assert models.selected() == "a"
     assert list(models.partial("a").parent.iterdir()) == []
     check_folder(models, ["a"])
 
 
-def failure(models: ModelStore) -> str:
+def failure(models: ModelStore, self_test: Any = skip_self_test) -> str:
     """The message of a pull that fails and installs nothing."""
     with pytest.raises(ModelUnusable) as caught:
-        install_model(models, "a", skip_self_test, ignore_progress)
+        install_model(models, "a", self_test, ignore_progress)
     check_folder(models, [])
     return caught.value.message
 
@@ -62,125 +60,72 @@ def test_a_pulled_model_is_complete_and_the_token_was_sent_to_the_hub_only(hub: 
     assert len(downloaded) > 4, "the progress is reported while downloading"
     root = f"/{REPOSITORY}/resolve/{COMMIT}"
     assert [path for path, _ in hub.requests] == [
-        f"{root}/T.gguf",
-        "/store/T.gguf",
-        f"{root}/M.gguf",
-        "/store/M.gguf",
+        f"{folder}/{name}" for name in ("T.gguf", "M.gguf") for folder in (root, "/store")
     ]
     for path, headers in hub.requests:
         assert (TOKEN in headers.get("authorization", "")) == (not path.startswith("/store/")), path
-    hub.requests.clear()
-    with pytest.raises(ModelUnusable, match="installed already"):
-        pull(models)
-    assert hub.requests == []
 
 
-def test_an_unfinished_pull_is_resumed_by_the_next_one(hub: Hub, models: ModelStore) -> None:
-    hub.cut_after = [2 * MEGABYTE, *[0] * 20]
+def test_an_unfinished_pull_is_resumed_and_what_is_there_is_not_downloaded_again(hub: Hub, models: ModelStore) -> None:
+    hub.cut_after = [2_000_000, *[0] * 20]
     assert "to resume" in failure(models)
     hub.cut_after = []
     hub.requests.clear()
-    pull(models)
-    assert hub.ranges() == [f"bytes={2 * MEGABYTE}-", ""]
 
-
-@pytest.mark.parametrize(("cuts", "ends"), [([2], True), ([3, *[1, 2] * 20], False)])
-def test_without_range_requests_the_whole_file_is_sent_again_unless_it_gets_no_further(
-    hub: Hub, models: ModelStore, cuts: list[int], ends: bool
-) -> None:
-    hub.knows_ranges = False
-    hub.cut_after = [cut * MEGABYTE for cut in cuts]
-    if ends:
-        pull(models)
-        return
-    assert "to resume" in failure(models)
-    assert len(hub.ranges()) == 2
-
-
-@pytest.mark.parametrize(
-    ("sent", "message"),
-    [
-        (TEXT[:-1] + b"\x01", "T.gguf is not the expected file"),
-        (TEXT[:-1], "sent fewer bytes of T.gguf"),
-        (TEXT + b"more", "sent more bytes of T.gguf"),
-    ],
-)
-def test_a_download_that_differs_from_the_catalogue_is_discarded(
-    hub: Hub, models: ModelStore, sent: bytes, message: str
-) -> None:
-    hub.sent = {"T.gguf": sent}
-    assert message in failure(models)
-    hub.sent = {}
-    pull(models)
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        (401, "Set HF_TOKEN to a token with access; that of `hf auth login` is not read"),
-        (404, "no T.gguf or no M.gguf of someone/Some-Model-GGUF"),
-        (429, "too many requests"),
-        (500, "answered with 500"),
-    ],
-)
-def test_an_error_of_the_hub_is_explained(hub: Hub, models: ModelStore, status: int, expected: str) -> None:
-    hub.refusal = status
-    message = failure(models)
-    assert expected in message
-    assert TOKEN not in message
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "words"),
-    [
-        ("HF_ENDPOINT", "http://user:secret@127.0.0.1:9", ("127.0.0.1:9 can't be reached", "--to DIR")),
-        ("HF_ENDPOINT", "nonsense", ("HF_ENDPOINT",)),
-        ("HF_HUB_OFFLINE", "1", ("HF_HUB_OFFLINE is set: nothing is downloaded",)),
-        ("HTTP_PROXY", "http://127.0.0.1:9", ("can't be reached",)),
-    ],
-)
-def test_the_environment_decides_where_and_whether_to_download(
-    hub: Hub,
-    models: ModelStore,
-    monkeypatch: pytest.MonkeyPatch,
-    variable: str,
-    value: str,
-    words: tuple[str, ...],
-) -> None:
-    monkeypatch.setenv("NO_PROXY", "")
-    monkeypatch.setenv(variable, value)
-    message = failure(models)
-    assert all(each in message for each in words)
-    assert "secret" not in message
-    assert hub.requests == []
-
-
-def test_a_model_that_fails_its_self_test_is_not_installed_and_not_downloaded_again(
-    hub: Hub, models: ModelStore
-) -> None:
     def fail(_: object) -> None:
         raise ModelUnusable("It does not work.")
 
-    with pytest.raises(ModelUnusable, match="does not work"):
-        install_model(models, "a", fail, ignore_progress)
-    check_folder(models, [])
+    assert "does not work" in failure(models, fail)
+    assert hub.ranges() == ["bytes=2000000-", ""]
     hub.requests.clear()
     pull(models)
     assert hub.requests == []
 
 
-def test_a_model_larger_than_the_free_space_is_not_downloaded(
+@pytest.mark.parametrize(
+    ("hub_state", "environment", "words"),
+    [
+        ({"sent": {"T.gguf": TEXT[:-1] + b"\x01"}}, {}, "T.gguf is not the expected file"),
+        ({"sent": {"T.gguf": TEXT[:-1]}}, {}, "sent fewer bytes of T.gguf"),
+        ({"sent": {"T.gguf": TEXT + b"more"}}, {}, "sent more bytes of T.gguf"),
+        ({"refusal": 401}, {}, "Set HF_TOKEN to a token with access; that of `hf auth login` is not read"),
+        ({"refusal": 404}, {}, "no T.gguf or no M.gguf of someone/Some-Model-GGUF"),
+        ({"refusal": 429}, {}, "too many requests"),
+        ({"refusal": 500}, {}, "answered with 500"),
+        ({}, {"HF_ENDPOINT": "http://user:secret@127.0.0.1:9"}, "127.0.0.1:9 can't be reached"),
+        ({}, {"HF_ENDPOINT": "nonsense"}, "HF_ENDPOINT"),
+        ({}, {"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set: nothing is downloaded"),
+        ({}, {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": ""}, "can't be reached"),
+    ],
+)
+def test_a_failed_pull_installs_nothing_says_why_and_can_be_repeated(
+    hub: Hub,
+    models: ModelStore,
+    monkeypatch: pytest.MonkeyPatch,
+    hub_state: dict[str, Any],
+    environment: dict[str, str],
+    words: str,
+) -> None:
+    with monkeypatch.context() as changed:
+        for name, value in hub_state.items():
+            changed.setattr(hub, name, value)
+        for name, value in environment.items():
+            changed.setenv(name, value)
+        message = failure(models)
+    assert words in message
+    assert not any(secret in message for secret in (TOKEN, "user:secret"))
+    assert bool(hub.requests) == bool(hub_state)
+    pull(models)
+
+
+def test_nothing_is_requested_without_free_space_or_into_a_folder_with_other_files(
     hub: Hub, models: ModelStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=len(TEXT))
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(StorageFailed, match="are needed"):
         pull(models)
-    assert hub.requests == []
     check_folder(models, [])
-
-
-def test_a_folder_with_other_files_is_rejected(hub: Hub, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(ModelUnusable, match="is not empty"):
         pull_to(tmp_path, "a", ignore_progress)
