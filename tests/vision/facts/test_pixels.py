@@ -25,7 +25,7 @@ def measure_picture(
 ) -> PixelFacts:
     """The measurements of `picture`; `alpha` is its mean opacity (0 to 1)."""
     width, height = picture.size
-    info = ImageInfo(format_, width, height, frames=frames, has_alpha=alpha < 1, duration_ms=900)
+    info = ImageInfo(format_, width, height, frames=frames, has_alpha=alpha < 1)
     embedded = EmbeddedMetadata(camera="C" if camera else None)
     name = "Screenshot (1).png" if screenshot else "harbour.png"
     return pixel_facts(Pixels(width, height, picture.tobytes(), alpha), info, embedded, name)

@@ -176,9 +176,8 @@ def test_a_language_that_fails_leaves_the_answers_in_the_others(
 
 
 def test_a_slow_model_is_given_up_before_the_stage_times_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, double: ModelServerDouble
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, double: ModelServerDouble
 ) -> None:
-    monkeypatch.setattr(compose, "PICTURE_SHARE_OF_STAGE", 0.3)
     double.chats.append(hangs)
     start = time.monotonic()
     assert describe(compose.describer(config(tmp_path, double, stage_timeout_s=1)), "en de") == facts("en de")
