@@ -36,17 +36,14 @@ class Store:
         self.account_id = await keys.account_id("own", create=True)
         self.other_account_id = await keys.account_id("other", create=True)
 
-    async def submit(self, operation: Operation = Operation.OPTIMIZE, **fields: Any) -> Job:
-        return (await self.submit_or_repeat(operation, **fields))[0]
-
-    async def submit_or_repeat(
+    async def submit(
         self,
         operation: Operation = Operation.OPTIMIZE,
         *,
         sha256: str = "a" * 64,
         plan: Plan | None = None,
         **fields: Any,
-    ) -> tuple[Job, bool]:
+    ) -> Job:
         submission: dict[str, Any] = {
             "account_id": self.account_id,
             "plan": plan or Plan(operation),
@@ -57,7 +54,7 @@ class Store:
             "prices": {stage: PRICES[stage] for stage in STAGES[operation]},
             "lanes": LANES,
         }
-        return await self.jobs.submit(Submission(**submission | fields))
+        return (await self.jobs.submit(Submission(**submission | fields)))[0]
 
     async def balance(self) -> int:
         return await self.credits.balance(self.account_id)

@@ -44,21 +44,6 @@ def blobs(tmp_path: Path, references: References) -> Blobs:
     return Blobs(tmp_path, references)
 
 
-async def test_identical_content_is_stored_once(blobs: Blobs, references: References) -> None:
-    for _ in range(2):
-        async with put(blobs, b"content") as blob:
-            references.digests.add(blob.sha256)
-    assert [file.read_bytes() for file in blobs.on_disk()] == [b"content"]
-    assert list(blobs.incoming_folder.iterdir()) == []
-
-
-async def test_an_unreferenced_blob_is_deleted_when_its_block_raises(blobs: Blobs) -> None:
-    with pytest.raises(RuntimeError):
-        async with put(blobs, b"content"):
-            raise RuntimeError
-    assert blobs.on_disk() == []
-
-
 async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs: Blobs, references: References) -> None:
     async def upload() -> str:
         async with put(blobs, b"shared") as blob:
@@ -92,14 +77,6 @@ async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(
     assert [file.name for file in blobs.on_disk()] == [referenced.sha256]
 
 
-async def test_sweep_leaves_what_a_person_put_beside_the_thumbnails_of_0_1_0(blobs: Blobs, tmp_path: Path) -> None:
-    photo = tmp_path / "thumbnails" / "mine" / "photo.txt"
-    photo.parent.mkdir(parents=True)
-    photo.write_text("holiday", encoding="utf-8")
-    blobs.sweep(set())
-    assert photo.exists()
-
-
 async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
     blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,14 +90,6 @@ async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
     with pytest.raises(StorageFailed, match="Input/output error"):
         async with put(blobs, b"content"):
             pass
-
-
-async def test_an_unchanged_file_is_read_once(blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with put(blobs, b"content") as blob:
-        restarted = Blobs(tmp_path, References())
-        assert await restarted.damage(blob.sha256, blob.size_bytes) is None
-        monkeypatch.setattr("imgproc_local.storage.blobs.hash_file", lambda _: pytest.fail("the file was read again"))
-        assert await restarted.damage(blob.sha256, blob.size_bytes) is None
 
 
 @pytest.mark.parametrize("is_stored_again", [False, True])

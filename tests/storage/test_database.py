@@ -7,20 +7,13 @@ import os
 import re
 import sqlite3
 import stat
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from imgproc_local import storage
 from imgproc_local.storage.database import QUERIES, Database, open_database
 
 AT = "2026-11-01T00:00:00.000Z"
-
-
-def test_no_two_statements_have_one_name() -> None:
-    text = resources.files(storage).joinpath("queries.sql").read_text(encoding="utf-8")
-    assert len(QUERIES) == text.count("-- name: ")
 
 
 async def count_accounts(database: Database) -> int:
@@ -50,24 +43,6 @@ async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(tmp_path
                 await tx.run("insert_account", {"id": f"n{turns}", "name": f"n{turns}", "at": AT})
             after = await count_accounts(database)
             assert after - before in (1, 2), "the cancelled write is whole or absent, the next one succeeds"
-    finally:
-        await database.close()
-
-
-async def test_transactions_of_different_tasks_do_not_mix(tmp_path: Path) -> None:
-    database = await open_database(tmp_path / "d.db")
-
-    async def write(name: str, fail: bool) -> None:
-        async with database.transaction() as tx:
-            await tx.run("insert_account", {"id": name, "name": name, "at": AT})
-            await asyncio.sleep(0)
-            if fail:
-                raise RuntimeError
-
-    try:
-        tasks = [write(f"t{number}", fail=number % 2 == 0) for number in range(20)]
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert await count_accounts(database) == 10
     finally:
         await database.close()
 

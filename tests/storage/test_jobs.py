@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-import pytest
-
-from imgproc_local.domain.errors import NotFound, QueueFull
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, Status, StoredFile
+from imgproc_local.domain.errors import QueueFull
+from imgproc_local.domain.job import Job, Status
 from imgproc_local.domain.plan import Operation
-from imgproc_local.storage.jobs import MaxAge, Retention
 from imgproc_local.storage.stages import MAX_ATTEMPTS
-from tests.storage.store import BALANCE, QUEUE_LIMIT, Store, texts
-
-# ---- submitting ----
+from tests.storage.store import BALANCE, QUEUE_LIMIT, Store
 
 
-async def test_concurrent_submissions_do_not_exceed_the_queue_limit(store: Store) -> None:
+async def test_concurrent_submissions_keep_the_queue_limit_and_concurrent_claims_share_no_stage(store: Store) -> None:
     outcomes = await asyncio.gather(*(store.submit() for _ in range(2 * QUEUE_LIMIT)), return_exceptions=True)
     assert sum(isinstance(outcome, Job) for outcome in outcomes) == QUEUE_LIMIT
     assert sum(isinstance(outcome, QueueFull) for outcome in outcomes) == QUEUE_LIMIT
-
-
-# ---- credits ----
-
-
-# ---- claiming and recording ----
-
-
-async def test_concurrent_claims_never_share_a_stage(store: Store) -> None:
-    for _ in range(QUEUE_LIMIT):
-        await store.submit()
     claimed = await asyncio.gather(*(store.stages.claim("codecs") for _ in range(2 * QUEUE_LIMIT)))
     ids = [work.job.id for work in claimed if work]
     assert len(ids) == len(set(ids)) == QUEUE_LIMIT
@@ -86,32 +69,6 @@ async def test_a_stage_of_a_killed_process_is_requeued_twice_and_then_fails(stor
     assert await store.balance() == BALANCE
 
 
-async def test_stages_that_ran_when_the_process_ended_are_claimed_last_and_alone(store: Store) -> None:
-    interrupted = [await store.submit() for _ in range(2)]
-    for _ in interrupted:
-        await store.stages.claim("codecs")
-    assert await store.stages.recover() == (2, 0)
-    new = [await store.submit() for _ in range(2)]
-    order = []
-    for expected in (*new, *interrupted):
-        claimed = await store.stages.claim("codecs")
-        assert claimed is not None
-        order.append(claimed.job.id)
-        if expected is new[0]:
-            first = claimed
-            continue
-        if expected is new[1]:
-            assert await store.stages.claim("codecs") is None, "other stages of the lane are running"
-            for each in (first, claimed):
-                await store.stages.record_done(each, each.job.original, ())
-            continue
-        later = await store.submit()
-        assert await store.stages.claim("codecs") is None, "nothing is claimed beside such a stage"
-        await store.jobs.delete(later.id, later.account_id)
-        await store.stages.record_done(claimed, claimed.job.original, ())
-    assert order == [job.id for job in (*new, *interrupted)]
-
-
 async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) -> None:
     fatal, innocent = await store.submit(), await store.submit()
     for _ in range(10):
@@ -128,32 +85,6 @@ async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) 
 # ---- reading, listing, deleting ----
 
 
-async def test_deleting_a_job_gives_back_what_has_not_started(store: Store) -> None:
-    job = await store.submit(Operation.PROCESS)
-    await store.finish(file=StoredFile("b" * 64, 500, Format.JPEG))
-    running = await store.stages.claim("vision")
-    assert running is not None
-    assert sorted(await store.jobs.delete(job.id, store.account_id)) == ["a" * 64, "b" * 64]
-    assert await store.balance() == BALANCE - 5, "convert had not started"
-    with pytest.raises(NotFound):
-        await store.jobs.get(job.id)
-    assert await store.stages.record_done(running, None, texts("name", "en")) is None
-    assert await store.stages.record_failed(running, "Cancelled.") is None
-    assert await store.balance() == BALANCE - 5
-    assert await store.jobs.referenced_files() == set()
-
-
-async def test_stored_bytes_exclude_files_removed_because_of_their_age(store: Store) -> None:
-    await store.submit()
-    await store.finish(file=StoredFile("b" * 64, 500, Format.JPEG))
-    assert await store.jobs.stored_bytes() == 1500
-    store.now += timedelta(days=2)
-    await Retention(store.database).remove(MaxAge(originals=timedelta(days=1)))
-    assert await store.jobs.stored_bytes() == 500
-    await Retention(store.database).remove(MaxAge(results=timedelta(days=1)))
-    assert await store.jobs.stored_bytes() == 0
-
-
 async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) -> None:
     store.now = datetime(2040, 1, 1, tzinfo=UTC)
     jobs = [await store.submit()]
@@ -161,17 +92,3 @@ async def test_jobs_list_newest_first_after_the_clock_went_back(store: Store) ->
     jobs += [await store.submit() for _ in range(3)]
     assert [job.id for job in await store.jobs.page(store.account_id, 10)] == [job.id for job in reversed(jobs)]
     assert jobs[-1].created_at.startswith("2026-")
-
-
-async def test_a_thumbnail_is_a_file_of_its_job_until_the_upload_is_removed(store: Store) -> None:
-    job = await store.submit(sha256="b" * 64)
-    await store.finish()
-    assert await store.jobs.record_thumbnail(job.id, "c" * 64, 7)
-    assert (await store.jobs.get(job.id)).thumbnail == StoredFile("c" * 64, 7, Format.WEBP)
-    assert "c" * 64 in await store.jobs.referenced_files()
-    retention, age = Retention(store.database), MaxAge(originals=timedelta(days=1))
-    store.now += timedelta(days=2)
-    assert (await retention.removable(age)).size_bytes == 7, "the result is the same file as the upload"
-    await retention.remove(age)
-    assert "c" * 64 not in await store.jobs.referenced_files()
-    assert not await store.jobs.record_thumbnail(job.id, "c" * 64, 7)

@@ -50,24 +50,3 @@ async def test_polls_do_not_wait_for_lists(database: Database) -> None:
             await lists.enter_async_context(database.listing())
         async with database.reading() as read:
             assert await read.value("count_keys_in_force") == 0
-
-
-async def test_readers_are_bounded_and_returned_when_a_task_is_cancelled(database: Database) -> None:
-    async def hold(entered: asyncio.Event) -> None:
-        async with database.listing():
-            entered.set()
-            await asyncio.Event().wait()
-
-    async with asyncio.timeout(10):
-        for _ in range(3):
-            tasks = []
-            for _ in range(LIST_READERS):
-                entered = asyncio.Event()
-                tasks.append(asyncio.create_task(hold(entered)))
-                await entered.wait()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05), database.listing():
-                    pass
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)

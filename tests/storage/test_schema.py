@@ -12,9 +12,8 @@ import pytest
 
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import StorageFailed, Unauthenticated
+from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.domain.job import Status
-from imgproc_local.storage.accounts import Keys, Sessions
 from imgproc_local.storage.database import SCHEMA, STEPS, open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
@@ -103,30 +102,6 @@ async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: P
     await (await open_database(tmp_path / "new.db")).close()
     assert parts(old) - parts(tmp_path / "new.db") == {"stages.batch"}
     assert parts(tmp_path / "new.db") - parts(old) == set()
-
-
-async def test_a_session_of_schema_8_stays_and_the_key_of_its_page_is_revoked(tmp_path: Path) -> None:
-    path = tmp_path / DATABASE_FILE
-    database = await open_database(path)
-    _, secret = await Keys(database, 0).create("Local page")
-    sessions = Sessions(database, Keys(database, 0))
-    opened = await sessions.sign_in(await sessions.new_link(), "a browser")
-    assert opened is not None
-    await database.close()
-    with closing(sqlite3.connect(path)) as rows:
-        rows.executescript(
-            "ALTER TABLE page_sessions ADD COLUMN key_id TEXT REFERENCES keys (id);"
-            "UPDATE page_sessions SET key_id = (SELECT id FROM keys); DROP TABLE records; PRAGMA user_version = 8;"
-        )
-    database = await open_database(path)
-    try:
-        keys = Keys(database, 0)
-        assert (await keys.authenticate(opened[1])).id == opened[0].id
-        assert "CREATE TABLE records" in "".join(dump(path))
-        with pytest.raises(Unauthenticated):
-            await keys.authenticate(secret)
-    finally:
-        await database.close()
 
 
 @pytest.mark.parametrize("found", [1, min(STEPS) - 1, SCHEMA + 1, 999])

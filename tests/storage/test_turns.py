@@ -9,7 +9,6 @@ import pytest
 
 from imgproc_local.domain.errors import QueueFull
 from imgproc_local.domain.job import Job
-from imgproc_local.domain.plan import Operation
 from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.database import QUERIES
 from imgproc_local.storage.jobs import Jobs
@@ -41,14 +40,6 @@ async def test_accounts_take_turns(store: Store) -> None:
     second, third = await submit(store, "second", 2), await submit(store, "third", 1)
     expected = [second[0], third[0], first[2], second[1], first[3], first[4]]
     assert await claimed(store, 6) == [job.id for job in expected]
-
-
-async def test_both_stages_of_a_job_take_turns_with_the_other_account(store: Store) -> None:
-    many = await submit(store, "many", 10)
-    await claimed(store, 1)
-    account_id = await Keys(store.database, 1000).account_id("few", create=True)
-    single = await store.submit(Operation.PROCESS, account_id=account_id)
-    assert await claimed(store, 3) == [single.id, many[1].id, single.id]
 
 
 async def test_a_full_queue_still_accepts_one_job_of_each_other_account(store: Store) -> None:

@@ -85,22 +85,3 @@ async def test_only_time_that_has_passed_makes_jobs_old(
         "data.prune jobs=1 files=1 by=retention retention_jobs_days=90",
     ]
     assert [message in logged for message in expected] == [remaining == 0] * 2
-
-
-async def test_a_clock_that_is_ahead_at_the_start_and_corrected_soon_removes_nothing(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upkeep, "DELETE_FILES_EVERY_S", 0)
-    await store.submit()
-    await store.finish()
-    start = store.now
-    store.now = start + timedelta(days=400)
-
-    def elapsed(call: int) -> float:
-        if call <= 8:  # a round asks once, or several times if it removes something
-            return 0.0 if call == 1 else 599.0
-        store.now = start + timedelta(minutes=10)
-        return 601.0
-
-    assert await rounds_of_upkeep(store, tmp_path, elapsed) == []
-    assert len(await store.jobs.page(store.account_id, 10)) == 1
