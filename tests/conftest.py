@@ -25,7 +25,6 @@ SLOW = (
     "codecs/png/test_posterize.py",
     "codecs/quality/",
     "codecs/test_avif_alpha.py",
-    "engine/test_quality_target.py::test_more_effort",
     "faults/test_connections.py",
     "faults/test_disk.py",
     "faults/test_floods.py",

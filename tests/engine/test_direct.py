@@ -73,11 +73,6 @@ def test_stages_run_at_once_within_the_limit_on_pixels(recorder: Recorder, pictu
     assert (recorder.at_once, recorder.pixels_at_once <= PIXELS) == (2, True)
 
 
-def test_a_picture_above_the_limit_runs_alone(recorder: Recorder, picture: Path) -> None:
-    assert [result.error for result in recorder.run(picture, 5 * PIXELS)] == ["", ""]
-    assert recorder.at_once == 1
-
-
 def test_a_large_picture_is_not_overtaken_for_ever() -> None:
     lanes, order, threads = Lanes({}, 10), [], []
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support import pictures
 from tests.support.service import running
 
@@ -22,15 +20,3 @@ def test_the_target_reaches_both_the_optimized_and_the_converted_file(tmp_path: 
         found = [each[operation] for each in sizes.values()]
         assert found == sorted(found, reverse=True)
         assert len(set(found)) == 3
-
-
-@pytest.mark.parametrize("format", ["webp", "avif"])
-def test_more_effort_makes_smaller_files(tmp_path: Path, format: str) -> None:
-    picture = pictures.jpeg(640, 480, quality=97)
-    sizes = []
-    for effort in ("fast", "best"):
-        with running(tmp_path / effort, effort=effort) as service:
-            job = service.process("process", picture, format=format)
-            assert job["status"] == "completed", job
-            sizes.append(job["image"]["converted_size"])
-    assert sizes[1] < sizes[0]

@@ -6,8 +6,6 @@ This is one long file because its tests share the engine that `harness` makes.
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -217,47 +215,3 @@ async def test_a_job_deleted_while_it_runs_leaves_no_file(tmp_path: Path) -> Non
 
 
 # ---- following ----
-
-
-async def test_following_ends_at_the_timeout_at_the_deletion_and_at_the_stop(tmp_path: Path) -> None:
-    def wait(work: WorkItem, check_stop: CheckStop) -> Output:
-        while True:
-            check_stop()
-            time.sleep(0.005)
-
-    async def last_status(service: Harness, job_id: str) -> list[Status | None]:
-        return [job.status if job else None async for job in service.engine.follow(job_id)]
-
-    async with harness(tmp_path, wait, stage_s=PATIENT_S) as service:
-        job = await service.accept()
-        began = time.monotonic()
-        assert (await service.engine.wait(job.id, 0.1)).status in (Status.PENDING, Status.OPTIMIZING)
-        assert time.monotonic() - began < 5
-        for end in (lambda job: service.engine.delete(job.id, job.account_id), lambda _: service.engine.stop()):
-            job = await service.accept()
-            following = asyncio.create_task(last_status(service, job.id))
-            await asyncio.sleep(0.05)
-            await end(job)
-            async with asyncio.timeout(5):
-                states = await following
-            assert Status.COMPLETED not in states
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="on other systems niceness belongs to the whole process")
-def test_the_niceness_of_the_process_is_never_lowered() -> None:
-    script = """
-import os, threading
-from concurrent.futures import ThreadPoolExecutor
-from imgproc_local.engine.direct import _lower_priority
-
-def niceness():
-    with ThreadPoolExecutor(1, initializer=_lower_priority) as pool:
-        return pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
-
-before = os.nice(0)
-print(niceness() - max(before, 5), end=" ")
-os.nice(12)
-print(niceness() - os.nice(0))
-"""
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert shown.stdout.split() == ["0", "0"]

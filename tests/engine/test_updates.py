@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -39,19 +37,3 @@ def test_a_subscriber_that_takes_nothing_has_to_read_the_list_again(monkeypatch:
         taken = changes.take(10)
         assert (taken.is_complete, taken.changed) == (False, ("j7",))
         assert changes.take(10).is_complete
-
-
-async def test_a_wait_ends_at_a_change_and_when_the_service_stops() -> None:
-    every = Updates()
-    with every.subscribed(account_id="a") as changes:
-        async with asyncio.timeout(5):
-            asyncio.get_running_loop().call_later(0.01, every.publish, job(1))
-            await changes.wait(60)
-            changes.take(10)
-            asyncio.get_running_loop().call_later(0.01, every.close)
-            await changes.wait(60)
-        assert changes.is_closed
-    with every.subscribed(account_id="a") as late:
-        assert late.is_closed
-    every.publish(job(2))
-    assert late.take(10).changed == (), "the subscription has ended with its block"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import socket
@@ -20,7 +19,6 @@ from imgproc_local.domain.errors import (
     StageCancelled,
     StageFailed,
     StageTimedOut,
-    StorageFailed,
 )
 from imgproc_local.engine import workers as workers_module
 from imgproc_local.engine.stage import Output, WorkItem
@@ -51,19 +49,6 @@ def test_errors_of_the_function_are_raised_to_the_caller(workers: Workers, work:
     with pytest.raises(WorkerError, match=r"raise_value_error(.|\n)*an error in the program"):
         run(workers, functions.raise_value_error, work)
     assert len(workers.pids) == 1, "an error does not end the worker"
-
-
-def test_what_the_function_logs_is_in_the_log_of_the_service(
-    workers: Workers, work: WorkItem, caplog: pytest.LogCaptureFixture
-) -> None:
-    run(workers, functions.log_a_warning, work)
-    expected = ("imgproc_local.codecs.test", logging.WARNING, "this instead of that")
-    assert expected in caplog.record_tuples
-
-
-def test_output_on_standard_output_does_not_disturb_the_protocol(workers: Workers, work: WorkItem) -> None:
-    assert run(workers, functions.write_noise_to_standard_output, work) == Output(keeps_original=True)
-    assert run(workers, functions.keep_original, work) == Output(keeps_original=True)
 
 
 def test_a_crash_fails_its_own_stage_only(workers: Workers, work: WorkItem) -> None:
@@ -146,11 +131,6 @@ def test_a_result_that_is_no_file_is_refused(
         run(workers, function, work)
     assert not list((tmp_path / "results").iterdir())
     assert work.original.is_file()
-
-
-def test_a_result_without_room_on_the_disk_is_a_storage_error(workers: Workers, work: WorkItem) -> None:
-    with pytest.raises(StorageFailed, match="No space left"):
-        run(workers, functions.find_the_disk_full, work)
 
 
 def test_idle_workers_are_ended(tmp_path: Path, work: WorkItem) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import itertools
-import logging
 import mmap
 import os
 import socket
@@ -49,11 +47,6 @@ def start_a_process_and_hang(work: WorkItem, check_stop: CheckStop) -> Output:
     return hang_with_the_interpreter_lock(work, check_stop)
 
 
-def log_a_warning(work: WorkItem, check_stop: CheckStop) -> Output:
-    logging.getLogger("imgproc_local.codecs.test").warning("%s instead of %s", "this", "that")
-    return Output(keeps_original=True)
-
-
 def hang_with_the_interpreter_lock(work: WorkItem, check_stop: CheckStop) -> Output:
     ctypes.PyDLL(None).sleep(1000)
     return Output()
@@ -78,13 +71,6 @@ def map_memory_without_end(work: WorkItem, check_stop: CheckStop) -> Output:
 def fail_after_using_most_of_its_memory(work: WorkItem, check_stop: CheckStop) -> Output:
     held = b"\1" * (memory_limit_bytes(work.info) * 7 // 10)
     raise BrokenImage(f"The picture is damaged ({len(held)}).")
-
-
-def write_noise_to_standard_output(work: WorkItem, check_stop: CheckStop) -> Output:
-    print("noise on standard output" * 1000, flush=True)
-    os.write(1, b"\xff" * 10_000)
-    subprocess.run(["echo", "noise of a program"], check=True)
-    return Output(keeps_original=True)
 
 
 def raise_domain_error(work: WorkItem, check_stop: CheckStop) -> Output:
@@ -136,14 +122,6 @@ def answer_with_a_folder(work: WorkItem, check_stop: CheckStop) -> Output:
         (path / "file").touch()
 
     Path.write_bytes = make_folder  # type: ignore[method-assign,assignment]
-    return Output(data=b"", format=work.info.format)
-
-
-def find_the_disk_full(work: WorkItem, check_stop: CheckStop) -> Output:
-    def refuse(path: Path, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    Path.write_bytes = refuse  # type: ignore[method-assign,assignment]
     return Output(data=b"", format=work.info.format)
 
 
