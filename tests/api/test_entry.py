@@ -32,15 +32,10 @@ def test_every_answer_has_a_request_id_of_its_own_and_no_sniffed_type(service: R
     assert {answer.headers["x-content-type-options"] for answer in answers} == {"nosniff"}
 
 
-@pytest.mark.parametrize("sent", ["a", "shop-42_x.Y", "0" * 64])
-def test_a_well_formed_request_id_of_a_client_is_returned(service: Running, sent: str) -> None:
-    assert httpx.get(f"{service.url}/languages", headers={"X-Request-Id": sent}).headers["x-request-id"] == sent
-
-
-@pytest.mark.parametrize("sent", [[""], ["0" * 65], ["a b"], ["é"], ["a=1"], ["a,b"], ["a", "b"]])
-def test_any_other_is_replaced(service: Running, sent: list[str]) -> None:
-    answer = httpx.get(f"{service.url}/languages", headers=[(b"X-Request-Id", each.encode()) for each in sent])
-    assert GENERATED.fullmatch(answer.headers["x-request-id"])
+@pytest.mark.parametrize("sent", ["a", "shop-42_x.Y", "0" * 64, "", "0" * 65, "a b", "é", "a=1", "a,b"])
+def test_a_well_formed_request_id_of_a_client_is_returned_and_any_other_replaced(service: Running, sent: str) -> None:
+    received = httpx.get(f"{service.url}/languages", headers=[(b"X-Request-Id", sent.encode())]).headers["x-request-id"]
+    assert received == sent if re.fullmatch(r"[\w.-]{1,64}", sent, re.ASCII) else GENERATED.fullmatch(received)
 
 
 def test_the_log_names_the_request_of_an_unexpected_error(tmp_path: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,12 +16,14 @@ from PIL import Image
 
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.exports import Export, ExportBroken
 from imgproc_local.server import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
 from tests.support.finished import Result
 from tests.support.service import Running, running
+from tests.support.worker_pool import wait_until
+
+WAIT_S = 20
 
 LARGE = 9_000_000
 """More bytes than the buffers of a connection hold, and than an export holds in memory."""
@@ -68,13 +68,6 @@ def running_exports(service: Running) -> int:
     return len(service.services.exporter._exports)
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def add_large(service: Running, count: int = 3) -> list[Job]:
     return [
         add(service, label, optimized=Result(content(label, LARGE), Format.JPEG))
@@ -86,7 +79,7 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
     add_large(fresh)
     with begin_export(fresh):
         assert running_exports(fresh) == 1
-    wait_until(lambda: running_exports(fresh) == 0)
+    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
     assert "The client has closed the connection" in caplog.text
     assert len(archive(post(fresh, variants=["optimized"]))) == 5
 
@@ -102,7 +95,7 @@ def test_an_account_runs_two_exports_at_once(service: Running) -> None:
         assert post(service, dry_run=True).status_code == 200
         with service.client_for(service.make_key("another")) as other:
             assert other.post("/exports", json={}).status_code == 200
-    wait_until(lambda: running_exports(service) == 0)
+    assert wait_until(lambda: running_exports(service) == 0, WAIT_S)
     assert post(service).status_code == 200
 
 
@@ -116,22 +109,6 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
         assert rest(connection) < 3 * LARGE
 
 
-async def test_the_service_stops_while_the_export_of_a_lost_client_ends(tmp_path: Path) -> None:
-    unused: Any = None
-    blobs: Any = SimpleNamespace(incoming_folder=tmp_path)
-    export = Export(blobs, unused)
-
-    async def send_until_stopped(piece: bytes) -> None:
-        export.stop("The client has closed the connection.")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            export.stop("The service is stopping.")
-
-    with pytest.raises(ExportBroken, match="The client has closed"):
-        await export.write(send_until_stopped)
-
-
 def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:
     jobs = add_large(fresh)
     stored = [fresh.services.blobs.path(job.optimized.sha256) for job in jobs if job.optimized]
@@ -140,7 +117,7 @@ def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> 
             assert fresh.client.delete(f"/jobs/{job.id}").status_code == 204
         assert all(path.exists() for path in stored)
         assert rest(connection) > 3 * LARGE - 1000
-    wait_until(lambda: running_exports(fresh) == 0)
+    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
     assert not any(path.exists() for path in stored)
 
 
@@ -158,7 +135,7 @@ def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
             path.write_bytes(bytes(LARGE))
         assert rest(connection) < 2 * LARGE + 1000, "nothing of the damaged file is sent"
     assert "broken off" in caplog.text
-    wait_until(lambda: running_exports(fresh) == 0)
+    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
 
 
 def test_a_broken_off_export_leaves_no_temporary_file(fresh: Running) -> None:
@@ -167,5 +144,5 @@ def test_a_broken_off_export_leaves_no_temporary_file(fresh: Running) -> None:
         add(fresh, f"a-{number}", optimized=Result(large, Format.JPEG))
     with begin_export(fresh, write_texts=True):
         pass
-    wait_until(lambda: running_exports(fresh) == 0)
+    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
     assert list(fresh.services.blobs.incoming_folder.iterdir()) == []

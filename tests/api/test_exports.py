@@ -70,15 +70,13 @@ def test_the_same_request_gives_the_same_bytes_also_after_it_was_broken_off(many
     assert service.client.post("/exports", json=body).content == complete
 
 
-def test_listed_images_are_exported_in_their_order(many: tuple[Running, list[Job]]) -> None:
+def test_listed_images_keep_their_order_a_dry_run_counts_and_a_request_without_a_body_exports_everything(
+    many: tuple[Running, list[Job]],
+) -> None:
     service, jobs = many
     wanted = [jobs[7].image_id, jobs[3].image_id.upper(), jobs[7].image_id]
     files = archive(post(service, images=wanted, variants=["optimized"]))
     assert list(files) == ["picture-7.jpg", "picture-3.jpg", "alt.csv", "alt.json"]
-
-
-def test_a_dry_run_counts_and_a_request_without_a_body_exports_everything(many: tuple[Running, list[Job]]) -> None:
-    service, _ = many
     counted = {"images": COUNT, "files": 2 * COUNT, "bytes": 2 * COUNT * 2000, "needs_text": [], "missing": []}
     assert post(service, dry_run=True).json() == {"data": counted}
     assert archive(service.client.post("/exports")) == archive(service.client.post("/exports", json={}))
@@ -133,15 +131,6 @@ def test_images_that_need_a_text_are_listed_before_the_export_starts(fresh: Runn
     assert "photo-in-blue.jpg" in files
     assert b"photo in blue." not in files["alt.csv"] + files["alt.json"]
     assert b'"needs_text":true' in files["alt.json"]
-
-
-def test_an_image_without_files_to_export_needs_no_text(fresh: Running) -> None:
-    errors = dict.fromkeys(StageName, "no")
-    job = add(fresh, "failed", texts=[], languages=["en"], optimized=None, converted=None, errors=errors)
-    planned = post(fresh, dry_run=True, variants=["optimized"]).json()["data"]
-    assert planned["needs_text"] == []
-    assert [(each["image_id"], each["reason"]) for each in planned["missing"]] == [(job.image_id, "failed")]
-    assert post(fresh, dry_run=True, variants=["original"]).json()["data"]["needs_text"] != []
 
 
 def test_missing_files_are_listed_with_their_reason(fresh: Running) -> None:

@@ -193,36 +193,6 @@ def test_a_cancelled_installation_is_paused_and_resumed(
     assert hub.requests == [], "no byte is downloaded again"
 
 
-def test_a_list_read_while_a_task_ends_still_names_the_task(
-    page: httpx.Client, service: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    may_end = threading.Event()
-    read_list = ModelList.own
-
-    def wait(*_: Any, **__: Any) -> None:
-        assert may_end.wait(TIMEOUT_S)
-
-    def read_before_the_end(*arguments: Any) -> Any:
-        models = read_list(*arguments)
-        may_end.set()
-        deadline = time.monotonic() + TIMEOUT_S
-        while service.services.models.progress is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        return models
-
-    monkeypatch.setattr(selftest, "require_self_test", wait)
-    page.post("/local/models/known/install")
-    until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
-    with monkeypatch.context() as patch:
-        patch.setattr(ModelList, "own", read_before_the_end)
-        data = read(page)
-    assert data["task"] is not None, "the page does not read the list again without a task"
-    assert not any(each["in_use"] for each in data["models"])
-    ended(page)
-    assert model(page)["in_use"]
-
-
 def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhile(
     page: httpx.Client, service: Running, describer: GatedDescriber, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,13 +218,6 @@ def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhi
     assert ended(page)["failures"]["known"] == "it is blind."
     assert model(page)["state"] == "failed"
     assert store.names() == ["first", "second"]
-
-
-@pytest.mark.parametrize("name", ["absent", "..", "A%20B"])
-def test_what_is_not_installed_is_neither_used_nor_removed(page: httpx.Client, name: str) -> None:
-    assert page.post(f"/local/models/{name}/use").status_code in (404, 409)
-    assert page.delete(f"/local/models/{name}").status_code in (404, 405, 409)
-    assert page.post(f"/local/models/{name}/install").status_code in (404, 405, 409)
 
 
 def test_a_model_in_another_program_is_listed_and_used(
@@ -288,15 +251,6 @@ def page_of(folder: Path, **settings: Any) -> Iterator[tuple[Running, httpx.Clie
 
 def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["message"]
-
-
-def test_a_service_that_is_stopping_begins_no_installation(page: httpx.Client, tmp_path: Path, hub: Hub) -> None:
-    with page_of(tmp_path / "data") as (service, other):
-        service.services.models.close()
-        status, message = refusal(other.post("/local/models/known/install"))
-        assert (status, "is stopping" in message) == (503, True)
-        assert service.services.models.progress is None
-    assert hub.requests == []
 
 
 def test_settings_and_a_missing_folder_are_reported(tmp_path: Path) -> None:

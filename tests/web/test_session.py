@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,6 @@ import httpx
 import pytest
 
 from imgproc_local.storage.accounts import LINK_VALID_S, SESSION_VALID_S
-from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.web.local import is_own_host
 from tests.support.service import Running, running
 
@@ -53,61 +49,36 @@ def test_a_link_is_exchanged_for_a_secret_that_is_no_cookie(service: Running) ->
     assert status_of(service, {"Cookie": f"{name}={secret}; session={secret}; Authorization=Bearer {secret}"}) == 401
 
 
-def test_a_link_works_once_and_only_when_the_page_uses_it(service: Running) -> None:
+def test_a_link_works_once_when_the_page_of_a_browser_without_a_session_uses_it(service: Running) -> None:
     token = service.page_token()
     assert httpx.get(service.root, params={"token": token}).status_code == 200
+    answer = sign_in(service, token, **service.page_session())
+    assert (answer.status_code, answer.json()) == (200, {"data": {"secret": None}})
     assert [sign_in(service, token).status_code for _ in range(2)] == [200, 401]
 
 
-def test_a_browser_that_is_signed_in_does_not_use_a_link_up(service: Running) -> None:
-    token = service.page_token()
-    answer = sign_in(service, token, **service.page_session())
-    assert (answer.status_code, answer.json()) == (200, {"data": {"secret": None}})
-    assert sign_in(service, token).status_code == 200
-
-
-@pytest.fixture
-def moved_clock() -> tuple[Callable[[], datetime], Callable[[int], None]]:
-    """A clock, and a function that moves it by seconds."""
+def test_links_and_sessions_expire(tmp_path: Path) -> None:
     now = [datetime(2026, 11, 1, tzinfo=UTC)]
-
-    def move(seconds: int) -> None:
-        now[0] += timedelta(seconds=seconds)
-
-    return lambda: now[0], move
-
-
-def test_links_and_sessions_expire(
-    tmp_path: Path, moved_clock: tuple[Callable[[], datetime], Callable[[int], None]]
-) -> None:
-    clock, move = moved_clock
-    with running(tmp_path, clock=clock) as service:
+    with running(tmp_path, clock=lambda: now[0]) as service:
         late, in_time = service.page_token(), service.page_token()
-        move(LINK_VALID_S - 1)
+        now[0] += timedelta(seconds=LINK_VALID_S - 1)
         assert sign_in(service, in_time).status_code == 200
-        move(1)
+        now[0] += timedelta(seconds=1)
         assert sign_in(service, late).status_code == 401
         session = service.page_session()
-        move(SESSION_VALID_S - 1)
-        assert status_of(service, session) == 200
-        move(1)
-        assert status_of(service, session) == 401
+        now[0] += timedelta(seconds=SESSION_VALID_S - 1)
+        assert (status_of(service, session), balance_status(service, session)) == (200, 200)
+        now[0] += timedelta(seconds=1)
+        assert (status_of(service, session), balance_status(service, session)) == (401, 401)
 
 
-def test_the_data_folder_holds_no_secret(tmp_path: Path) -> None:
+def test_the_data_folder_holds_no_secret_and_a_session_is_valid_after_a_restart(tmp_path: Path) -> None:
     with running(tmp_path) as service:
-        token = service.page_token()
-        secret = service.page_session()["Authorization"].removeprefix("Bearer ")
+        token, session = service.page_token(), service.page_session()
+    secret = session["Authorization"].removeprefix("Bearer ")
     for file in tmp_path.rglob("*"):
         if file.is_file():
-            content = file.read_bytes()
-            assert token.encode() not in content
-            assert secret.encode() not in content
-
-
-def test_a_session_is_valid_after_a_restart(tmp_path: Path) -> None:
-    with running(tmp_path) as first:
-        session = first.page_session()
+            assert not [word for word in (token, secret) if word.encode() in file.read_bytes()]
     with running(tmp_path) as second:
         assert status_of(second, session) == 200
 
@@ -154,20 +125,6 @@ def test_the_secret_is_a_key_without_a_rate_limit_until_the_sign_out(tmp_path: P
         assert httpx.post(f"{service.root}/local/sign-out", headers=session).status_code == 204
         assert (balance_status(service, session), status_of(service, session)) == (401, 401)
         assert balance_status(service, key) == 200
-
-
-def test_expired_sessions_are_refused_and_deleted(
-    tmp_path: Path, moved_clock: tuple[Callable[[], datetime], Callable[[int], None]]
-) -> None:
-    clock, move = moved_clock
-    with running(tmp_path, clock=clock) as service:
-        session = service.page_session()
-        assert balance_status(service, session) == 200
-        move(SESSION_VALID_S)
-        assert balance_status(service, session) == 401
-        service.page_token()
-    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as rows:
-        assert rows.execute("SELECT count(*) FROM page_sessions").fetchone() == (0,)
 
 
 # ---- the host name ----
