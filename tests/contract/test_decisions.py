@@ -17,13 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-import msgspec
 import pytest
 from PIL import Image
 
-from imgproc_local.config import Config
-from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.job import Job, StageName, StageRecord, StageState
 from tests.support import pictures
 from tests.support.events import END, event_stream
 from tests.support.service import GatedDescriber, Running, running
@@ -98,14 +94,6 @@ def at_once(work: Callable[[int], T], count: int) -> list[T]:
         return list(pool.map(work, range(count)))
 
 
-# ---- Identity and addresses ----
-
-
-def test_the_defaults_of_settings() -> None:
-    config = Config()
-    assert (config.host, config.port, config.max_upload_bytes) == ("127.0.0.1", 8484, 25 * 1024 * 1024)
-
-
 # ---- Status ----
 
 
@@ -121,21 +109,6 @@ def test_status_set_b_is_a_setting_mapped_at_the_wire(tmp_path: Path, describer:
         assert job["status"] == job["image"]["status"] == "done"
 
 
-def test_a_file_that_is_not_ready_names_the_status_in_set_b(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def running_job(*_: object) -> Job:
-        return msgspec.structs.replace(
-            job, stages=(StageRecord(StageName.OPTIMIZE, StageState.RUNNING, started_seq=1),)
-        )
-
-    with running(tmp_path, status_set="B") as service:
-        job_id = service.process("optimize", pictures.jpeg())["job_id"]
-        job = service.run(service.services.jobs.get(job_id))
-        monkeypatch.setattr(service.services.jobs, "by_image", running_job)
-        answer = service.client.get(f"/images/{job.image_id}/optimized")
-        assert answer.status_code == 404
-        assert answer.json()["error"].endswith("The job's status is processing.")
-
-
 def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer: GatedDescriber) -> None:
     describer.open.clear()
     job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
@@ -144,30 +117,26 @@ def test_status_is_the_verb_of_the_stage_started_last(gated: Running, describer:
     assert gated.job(second)["status"] == "pending"
 
 
-def test_one_failing_stage_lets_the_others_finish_and_its_reason_is_reported(
+def test_one_failing_stage_lets_the_others_finish_and_its_reason_is_reported_without_a_path(
     gated: Running, describer: GatedDescriber
 ) -> None:
     describer.error = RuntimeError("secret /home/somebody/file")
-    job = gated.process("process", pictures.jpeg())
-    assert job["status"] == job["image"]["status"] == "failed"
-    assert job["image"]["optimized_size"] is not None
-    assert job["image"]["converted_size"] is not None
-    assert job["image"]["translations"] == []
-    assert gated.client.get(f"/images/{job['image']['id']}/optimized").status_code == 200
-    (error,) = job["errors"]
-    assert error["stage"] == "analyze"
-    assert error["message"]
-    assert "/" not in error["message"]
-    assert "Traceback" not in error["message"]
-
-
-def test_a_damaged_picture_fails_with_a_reason_for_people(service: Running) -> None:
-    job = service.process("process", pictures.broken_jpeg())
-    assert job["status"] == "failed"
-    assert {error["stage"] for error in job["errors"]} == {"analyze", "optimize", "convert"}
-    for error in job["errors"]:
-        assert len(error["message"]) > 20
-        assert "Server Error" not in error["message"]
+    job = gated.process("process", pictures.jpeg(), languages=["en", "de"])
+    image = job["image"]
+    assert job["status"] == image["status"] == "failed"
+    assert image["optimized_size"] is not None
+    assert image["converted_size"] is not None
+    assert image["translations"] == []
+    assert gated.client.get(f"/images/{image['id']}/optimized").status_code == 200
+    assert [error["stage"] for error in job["errors"]] == ["analyze"]
+    assert balance(gated) == 1_000_000 - 2, "the part of the stage that failed is given back"
+    upload(gated, "process", b"words")
+    assert balance(gated) == 1_000_000 - 2, "a refused upload costs nothing"
+    damaged = gated.process("process", pictures.broken_jpeg())
+    assert {error["stage"] for error in damaged["errors"]} == {"analyze", "optimize", "convert"}
+    for error in job["errors"] + damaged["errors"]:
+        assert len(error["message"]) > 10
+        assert not re.search("/|Traceback", error["message"])
 
 
 def test_final_is_final_across_restarts(tmp_path: Path) -> None:
@@ -200,13 +169,6 @@ def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
 # ---- Results ----
 
 
-@pytest.mark.parametrize(
-    ("original", "optimized", "percent"), [(1000, 500, 50), (1000, 1000, 0), (1000, 1500, 0), (3, 2, 33), (0, 0, 0)]
-)
-def test_compression_percentage_formula(original: int, optimized: int, percent: int) -> None:
-    assert compression_percentage(original, optimized) == percent
-
-
 def test_a_result_that_is_not_smaller_is_discarded_for_the_original_bytes(service: Running) -> None:
     tiny = pictures.encoded(Image.new("RGB", (1, 1)), "PNG", optimize=True)
     image = service.process("optimize", tiny, "tiny.png")["image"]
@@ -223,20 +185,14 @@ def test_a_result_that_is_not_smaller_is_discarded_for_the_original_bytes(servic
     ("uploaded", "header"),
     [
         ("photo.JPEG", 'attachment; filename="photo-optimized.JPEG"'),
-        ("a.b.jpg", 'attachment; filename="a.b-optimized.jpg"'),
         (
             "Übung.jpg",
             "attachment; filename=\"Ubung-optimized.jpg\"; filename*=UTF-8''%C3%9Cbung-optimized.jpg",
         ),
         ("写真.jpg", "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E5%86%99%E7%9C%9F-optimized.jpg"),
-        (
-            "‥／ﾊ＂.jpg",
-            "attachment; filename=\"image-optimized.jpg\"; filename*=UTF-8''%E2%80%A5_%EF%BE%8A_-optimized.jpg",
-        ),
         ("con.a.jpg:stream", 'attachment; filename="_con.a-optimized.jpg"'),
         ("wrong.png", 'attachment; filename="wrong-optimized.png"'),
         ("invoice.html", 'attachment; filename="invoice-optimized.jpg"'),
-        ("invoice.html.", 'attachment; filename="invoice.html.-optimized.jpg"'),
         ("invoice", 'attachment; filename="invoice-optimized"'),
     ],
 )
@@ -257,13 +213,6 @@ def test_a_download_does_not_tell_that_another_account_has_the_same_file(service
     for variant in ("original", "optimized", "converted"):
         answer = service.client.get(f"/images/{job['image']['id']}/{variant}")
         assert parsedate_to_datetime(answer.headers["last-modified"]) == uploaded_at
-
-
-def test_seo_filename_is_slugged_and_bounded(service: Running) -> None:
-    image = service.process("analyze", pictures.jpeg(), "IMG_1234.jpg", languages=["en", "de", "ja", "ar"])["image"]
-    for translation in image["translations"]:
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,7}", translation["seo_filename"])
-        assert len(translation["seo_filename"]) <= 80
 
 
 def test_seo_filename_is_unique_in_its_project_and_language(gated: Running, describer: GatedDescriber) -> None:
@@ -290,18 +239,6 @@ def test_more_bytes_than_allowed_are_413_and_the_bound_itself_is_not(tmp_path: P
         assert set(answer.json()) == {"message"}
         assert balance(service) == 999_999
         assert list((tmp_path / "incoming").iterdir()) == []
-
-
-def test_a_chunked_upload_is_bounded_too(tmp_path: Path) -> None:
-    with running(tmp_path, max_upload_bytes=100_000) as service:
-
-        def body() -> Iterator[bytes]:
-            yield b'--b\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n'
-            for _ in range(20):
-                yield b"x" * 10_000
-
-        headers = {"Content-Type": "multipart/form-data; boundary=b"}
-        assert service.client.post("/images/optimize", content=body(), headers=headers).status_code == 413
 
 
 def test_more_pixels_than_allowed_are_422_every_frame_counted(tmp_path: Path) -> None:
@@ -336,29 +273,21 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("operation", list(ACCEPTED))
-@pytest.mark.parametrize("kind", list(PICTURES))
-def test_which_types_each_operation_accepts(service: Running, operation: str, kind: str) -> None:
-    answer = upload(service, operation, PICTURES[kind]())
-    if kind in ACCEPTED[operation]:
-        assert answer.status_code == 202
-        assert service.final(answer.json()["data"]["job_id"])["status"] == "completed"
-    else:
-        assert list(problems(answer)) == ["image"]
-
-
-def test_optimize_preserves_the_animation(service: Running) -> None:
-    image = service.process("optimize", pictures.gif(frames=4), "a.gif")["image"]
-    with Image.open(io.BytesIO(service.client.get(f"/images/{image['id']}/optimized").content)) as animation:
-        assert getattr(animation, "n_frames", 1) == 4
-
-
-@pytest.mark.parametrize("target", ["webp", "avif"])
-@pytest.mark.parametrize("kind", ["gif", "webp"])
-def test_process_on_gif_and_webp_runs_all_three_stages(service: Running, kind: str, target: str) -> None:
-    image = service.process("process", PICTURES[kind](), f"a.{kind}", format=target)["image"]
-    assert image["optimized_size"]
-    assert image["converted_format"] == target
-    assert image["translations"]
+def test_which_types_each_operation_accepts_and_that_animations_are_kept(service: Running, operation: str) -> None:
+    for kind, make in PICTURES.items():
+        answer = upload(service, operation, make())
+        if kind not in ACCEPTED[operation]:
+            assert list(problems(answer)) == ["image"]
+            continue
+        image = service.final(answer.json()["data"]["job_id"])["image"]
+        assert image["status"] == "completed"
+        if kind == "gif" and operation == "optimize":
+            with Image.open(io.BytesIO(service.client.get(f"/images/{image['id']}/optimized").content)) as animation:
+                assert getattr(animation, "n_frames", 1) == Image.open(io.BytesIO(make())).n_frames > 1
+        if operation == "process":
+            assert image["converted_format"] == "webp"
+            assert image["optimized_size"]
+            assert image["translations"]
 
 
 @pytest.mark.parametrize(
@@ -465,11 +394,6 @@ def test_a_project_is_that_of_its_id_or_else_of_its_name_which_is_created_once(g
 # ---- Keys, credits, limits ----
 
 
-def test_authorization_wins_when_both_headers_are_sent(service: Running) -> None:
-    both = {"Authorization": f"Bearer {service.key}", "X-API-Key": "wrong"}
-    assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 200
-
-
 @pytest.mark.parametrize("key", [{}, {"X-API-Key": "wrong"}, {"X-API-Key": "right"}])
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Bearer", "Basic abc"])
 def test_a_missing_or_wrong_key_is_401(service: Running, key: dict[str, str], authorization: str | None) -> None:
@@ -478,6 +402,8 @@ def test_a_missing_or_wrong_key_is_401(service: Running, key: dict[str, str], au
     headers |= {"Authorization": authorization} if authorization else {}
     answer = httpx.get(f"{service.url}/credits/balance", headers=headers)
     assert answer.status_code == 401
+    both = {"Authorization": f"Bearer {service.key}", **key}
+    assert httpx.get(f"{service.url}/credits/balance", headers=both).status_code == 200
     assert answer.json() == {"message": "Unauthenticated."}
     assert answer.headers["www-authenticate"] == "Bearer"
 
@@ -491,16 +417,6 @@ def test_a_bad_key_is_refused_before_the_body_is_read(service: Running) -> None:
         assert b"401" in connection.recv(1024)
 
 
-def test_keys_are_stored_only_as_a_hash_and_revoked_at_once(gated: Running) -> None:
-    key, secret = gated.run(gated.services.store.keys.create("shop"))
-    for file in gated.services.config.data_dir.glob("imgproc.db*"):
-        assert secret.encode() not in file.read_bytes()
-    with gated.client_for(secret) as client:
-        assert client.get("/credits/balance").status_code == 200
-        gated.run(gated.services.store.keys.revoke(key.id))
-        assert client.get("/credits/balance").status_code == 401
-
-
 def test_another_account_sees_nothing(service: Running) -> None:
     job = service.process("process", pictures.jpeg())
     with service.client_for(service.make_key("neighbour")) as neighbour:
@@ -511,15 +427,6 @@ def test_another_account_sees_nothing(service: Running) -> None:
         assert neighbour.get("/jobs").json()["data"] == []
     with service.client_for(service.make_key()) as same_account:
         assert same_account.get(f"/jobs/{job['job_id']}").status_code == 200
-
-
-def test_validation_failure_tells_the_first_problem_and_counts_the_rest(service: Running) -> None:
-    answer = service.client.post("/images/process", files={"x": ("a", b"")}, data={"languages": "xx", "format": "bmp"})
-    errors = problems(answer)
-    assert set(errors) == {"languages", "format", "image"}
-    assert answer.json()["message"].endswith("(and 2 more errors)")
-    answer = service.client.post("/images/optimize", files={"x": ("a", b"")})
-    assert answer.json()["message"] == problems(answer)["image"][0]
 
 
 def test_the_window_rolls_and_its_headers_count(timed: Running, clock: ManualClock) -> None:
@@ -542,26 +449,20 @@ def test_the_window_rolls_and_its_headers_count(timed: Running, clock: ManualClo
 def test_the_window_is_exact_under_parallel_requests(service: Running) -> None:
     paths = ["/credits/balance", "/jobs", "/credits/afford?images=1", f"/jobs/{UNKNOWN_ID}"] * 5
     key = {"X-API-Key": service.make_key(rate_limit=10)}
-    codes = at_once(lambda number: httpx.get(service.url + paths[number], headers=key).status_code, len(paths))
-    assert codes.count(429) == 10
+    answers = at_once(lambda number: httpx.get(service.url + paths[number], headers=key), len(paths))
+    assert [answer.status_code for answer in answers].count(429) == 10
+    assert {answer.headers["x-ratelimit-limit"] for answer in answers} == {"10"}, "whatever is answered"
 
 
-@pytest.mark.parametrize(
-    "path", ["/credits/balance", f"/jobs/{UNKNOWN_ID}", "/credits/afford", f"/images/{UNKNOWN_ID}/optimized"]
-)
-def test_every_authenticated_answer_carries_the_rate_headers(service: Running, path: str) -> None:
-    with service.client_for(service.make_key(rate_limit=5)) as client:
-        answer = client.get(path)
-    assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("5", "4")
-
-
-@pytest.mark.parametrize(("operation", "cost"), [("analyze", 3), ("optimize", 1), ("convert", 1), ("process", 5)])
-def test_cost_per_operation_and_a_grant_adds(gated: Running, operation: str, cost: int) -> None:
-    gated.process(operation, pictures.jpeg(), languages=["en", "de", "fr"])
-    assert balance(gated) == 1_000_000 - cost
+def test_cost_per_operation_and_a_grant_adds(gated: Running) -> None:
+    expected = 1_000_000
+    for operation, cost in (("analyze", 3), ("optimize", 1), ("convert", 1), ("process", 5)):
+        gated.process(operation, pictures.jpeg(), languages=["en", "de", "fr"])
+        expected -= cost
+        assert balance(gated) == expected
     account_id = gated.run(gated.services.store.keys.account_id())
     gated.run(gated.services.store.credits.grant(account_id, 500))
-    assert balance(gated) == 1_000_500 - cost
+    assert balance(gated) == expected + 500
 
 
 def test_prices_are_a_setting_and_afford_uses_them(tmp_path: Path) -> None:
@@ -570,16 +471,6 @@ def test_prices_are_a_setting_and_afford_uses_them(tmp_path: Path) -> None:
         assert answer.json()["data"]["required"] == 4 * (3 * 2 + 3 + 5)
         service.process("process", pictures.jpeg(), languages=["en", "de", "fr"])
         assert balance(service) == 1_000_000 - 14
-
-
-def test_a_failing_stage_gives_its_part_back_and_a_refused_upload_costs_nothing(
-    gated: Running, describer: GatedDescriber
-) -> None:
-    describer.error = RuntimeError("no")
-    gated.process("process", pictures.jpeg(), languages=["en", "de"])
-    assert balance(gated) == 1_000_000 - 2
-    upload(gated, "process", b"words")
-    assert balance(gated) == 1_000_000 - 2
 
 
 def test_not_enough_credits_are_402_and_nothing_is_taken(tmp_path: Path) -> None:
@@ -602,7 +493,10 @@ def test_at_least_thirty_languages_and_every_one_can_be_written(service: Running
         batch = codes[start : start + 10]
         image = service.process("analyze", pictures.jpeg(), languages=batch)["image"]
         assert languages_of(image) == batch
-        assert all(translation["seo_alt_text"] for translation in image["translations"])
+        for text in image["translations"]:
+            assert 0 < len(text["seo_alt_text"]) <= 250
+            assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){0,7}", text["seo_filename"])
+            assert len(text["seo_filename"]) <= 80
 
 
 # ---- Local additions ----
@@ -612,10 +506,8 @@ def test_converted_is_downloaded_under_its_new_extension(service: Running) -> No
     image = service.process("convert", pictures.jpeg(), "Meer.jpg", format="avif")["image"]
     answer = service.client.get(f"/images/{image['id']}/converted")
     assert answer.headers["content-disposition"] == 'attachment; filename="Meer.avif"'
-    with Image.open(io.BytesIO(answer.content)) as picture:
-        assert picture.format == "AVIF"
-    answer = service.client.get(f"/images/{image['id']}/optimized")
-    assert "convert only" in answer.json()["error"]
+    assert Image.open(io.BytesIO(answer.content)).format == "AVIF"
+    assert "convert only" in service.client.get(f"/images/{image['id']}/optimized").json()["error"]
 
 
 def test_prefer_wait_is_read_from_every_line_and_holds_a_dispatch_until_it_is_final(service: Running) -> None:
@@ -696,12 +588,6 @@ def test_delete_cancels_what_has_not_started_and_removes_the_files(gated: Runnin
     assert gated.client.delete(f"/jobs/{done['job_id']}").status_code == 404
 
 
-def test_deleting_one_of_two_jobs_with_the_same_picture_preserves_the_other(gated: Running) -> None:
-    first, second = (gated.process("optimize", pictures.png()) for _ in range(2))
-    gated.client.delete(f"/jobs/{first['job_id']}")
-    assert gated.client.get(f"/images/{second['image']['id']}/optimized").status_code == 200
-
-
 def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, clock: ManualClock) -> None:
     picture = pictures.jpeg()
 
@@ -726,34 +612,7 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     clock.now_s += 2
     assert dispatch("k1").json()["data"]["job_id"] != first
     assert list(problems(dispatch("k" * 256))) == ["Idempotency-Key"]
-
-
-def test_idempotent_requests_at_once_make_one_job(gated: Running) -> None:
-    headers = {"X-API-Key": gated.key, "Idempotency-Key": "once"}
-    files = {"image": ("a.jpg", pictures.jpeg())}
-
-    def dispatch(_: int) -> str:
-        answer = httpx.post(f"{gated.url}/images/optimize", files=files, headers=headers, timeout=30)
-        return str(answer.json()["data"]["job_id"])
-
-    assert len(set(at_once(dispatch, 6))) == 1
-
-
-def test_a_repeated_request_is_answered_with_its_job_also_when_the_queue_is_full(
-    tmp_path: Path, describer: GatedDescriber
-) -> None:
-    with running(tmp_path, lambda: describer, queue_limit=1) as service:
-        describer.open.clear()
-        picture = pictures.jpeg()
-        answers = [
-            service.client.post(
-                "/images/analyze", files={"image": ("a.jpg", picture)}, headers={"Idempotency-Key": "once"}
-            )
-            for _ in range(2)
-        ]
-        describer.open.set()
-    assert [answer.status_code for answer in answers] == [202, 202]
-    assert answers[0].json()["data"]["job_id"] == answers[1].json()["data"]["job_id"]
+    assert len({answer.json()["data"]["job_id"] for answer in at_once(lambda _: dispatch("at once"), 6)}) == 1
 
 
 def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Running) -> None:

@@ -68,6 +68,9 @@ def test_every_operation_is_dispatched_polled_and_has_its_results(service: Runni
         assert ULID.fullmatch(image["id"])
         assert image["id"] != job["job_id"]
         assert (image["original_filename"], image["original_size"]) == ("Meer.jpg", len(picture))
+        if image["optimized_size"] is not None:
+            saved = round(100 * (1 - image["optimized_size"] / image["original_size"]))
+            assert image["compression_percentage"] == max(0, saved)
         assert {name for name in RESULTS["process"] if image[name] not in (None, [])} == results
 
         assert service.job(job["job_id"].upper()) == job, "identifiers are looked up in either case"

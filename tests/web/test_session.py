@@ -74,11 +74,11 @@ def test_links_and_sessions_expire(tmp_path: Path) -> None:
 
 def test_the_data_folder_holds_no_secret_and_a_session_is_valid_after_a_restart(tmp_path: Path) -> None:
     with running(tmp_path) as service:
-        token, session = service.page_token(), service.page_session()
+        key, token, session = service.key, service.page_token(), service.page_session()
     secret = session["Authorization"].removeprefix("Bearer ")
     for file in tmp_path.rglob("*"):
         if file.is_file():
-            assert not [word for word in (token, secret) if word.encode() in file.read_bytes()]
+            assert not [word for word in (key, token, secret) if word.encode() in file.read_bytes()]
     with running(tmp_path) as second:
         assert status_of(second, session) == 200
 
