@@ -43,35 +43,34 @@ def seeds(target: str) -> tuple[bytes, ...]:
     """The seeds of a target of `tests/fuzz/targets.py`."""
     if target in FORMATS:
         return _of_format(target)
-    return {**_parts(), "detect": tuple(seed for each in FORMATS for seed in _of_format(each))}[target]
+    return _parts()[target]
 
 
 def _of_format(name: str) -> tuple[bytes, ...]:
-    full = {
-        "jpeg": codec_pictures.jpeg_with_metadata,
-        "png": codec_pictures.png_with_metadata,
-        "gif": codec_pictures.gif_with_metadata,
-        "webp": codec_pictures.webp_with_metadata,
-        "avif": codec_pictures.avif_with_metadata,
-        "tiff": codec_pictures.tiff_with_metadata,
-        "heic": lambda: codec_pictures.as_heic(codec_pictures.avif_with_metadata()),
-    }[name]()
-    plain = {
-        "jpeg": lambda: small_pictures.jpeg(16, 16),
-        "png": lambda: small_pictures.png(8, 8),
-        "gif": lambda: small_pictures.gif(2, 8, 8),
-        "webp": lambda: small_pictures.webp(16, 16),
-        "avif": lambda: small_pictures.avif(16, 16),
-        "tiff": lambda: small_pictures.encoded(small_pictures.photo(16, 16), "TIFF"),
-        "heic": lambda: codec_pictures.as_heic(small_pictures.avif(16, 16)),
-    }[name]()
-    animated = [codec_pictures.animated(name.upper(), [100] * 3)] if name in ("png", "gif", "webp", "avif") else []
-    progressive = (
-        [small_pictures.encoded(small_pictures.photo(16, 16), "JPEG", progressive=True)] if name == "jpeg" else []
-    )
+    """A plain file of the format, one with metadata in all fields, animated and progressive ones, and hostile ones."""
+    full, plain = {
+        "jpeg": (codec_pictures.jpeg_with_metadata, small_pictures.jpeg),
+        "png": (codec_pictures.png_with_metadata, small_pictures.png),
+        "gif": (codec_pictures.gif_with_metadata, small_pictures.gif),
+        "webp": (codec_pictures.webp_with_metadata, small_pictures.webp),
+        "avif": (codec_pictures.avif_with_metadata, small_pictures.avif),
+        "tiff": (codec_pictures.tiff_with_metadata, lambda *size: _encoded("TIFF")),
+        "heic": (
+            lambda: codec_pictures.as_heic(codec_pictures.avif_with_metadata()),
+            lambda *size: codec_pictures.as_heic(small_pictures.avif(*size)),
+        ),
+    }[name]
+    more = [_encoded("JPEG", progressive=True)] if name == "jpeg" else []
+    if name in ("png", "gif", "webp", "avif"):
+        more.append(codec_pictures.animated(name.upper(), [100] * 3))
     suffix = "jpg" if name == "jpeg" else name
     hostile = [FLOODS[file]() for file in SMALL_FLOODS if file.endswith(suffix)]
-    return (plain, full, *animated, *progressive, *hostile)
+    small = plain(2, 8, 8) if name == "gif" else plain(16, 16)
+    return (small, full(), *more, *hostile)
+
+
+def _encoded(name: str, **options: object) -> bytes:
+    return small_pictures.encoded(small_pictures.photo(16, 16), name, **options)
 
 
 def _parts() -> Mapping[str, tuple[bytes, ...]]:
@@ -79,11 +78,7 @@ def _parts() -> Mapping[str, tuple[bytes, ...]]:
         "xmp": (codec_pictures.xmp_packet(),),
         "exif": (codec_pictures.tiff(),),
         "iptc": (codec_pictures.photoshop(codec_pictures.iptc_datasets()), codec_pictures.iptc_datasets()),
-        "icc": (_profile(), *PROFILES.values(), planted()),
+        "icc": (ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes(), *PROFILES.values(), planted()),
         "texts": tuple(text.encode() for text in TEXTS),
         "multipart": (FORM,),
     }
-
-
-def _profile() -> bytes:
-    return ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
