@@ -7,9 +7,18 @@ from typing import Any
 from litestar import Request, Response
 
 from imgproc_local.api import wire
-from imgproc_local.api.auth import caller
 from imgproc_local.api.openapi import PREFER, delete, get
-from imgproc_local.api.requests import FORMAT, Field, integer, preference_applied, read_query, read_wait_s, ulid, words
+from imgproc_local.api.requests import (
+    FORMAT,
+    Field,
+    caller,
+    integer,
+    preference_applied,
+    read_query,
+    read_wait_s,
+    ulid,
+    words,
+)
 from imgproc_local.domain.job import Status
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES
@@ -69,7 +78,7 @@ async def list_jobs(request: Request[Any, Any, Any]) -> Response[wire.JobsBody]:
     limit = parameters.read(LIMIT) or _DEFAULT_PAGE_SIZE
     wanted = parameters.words(_STATUS.name, wire.status_words(status_set))
     filters = JobFilters(
-        statuses=tuple(status for status in Status if wire.status_word(status, status_set) in wanted) or None,
+        statuses=tuple(status for status in Status if wire.STATUS_WORDS[status_set][status] in wanted) or None,
         project_id=parameters.read(_PROJECT_ID),
         needs_text=bool(parameters.read(_NEEDS_TEXT)),
         language_missing=parameters.read(_LANGUAGE_MISSING),

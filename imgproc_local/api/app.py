@@ -27,10 +27,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ControllerRouterHandler, HTTPScope, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from imgproc_local.api import account, errors, events, exports, images, service, translations
-from imgproc_local.api.auth import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
+from imgproc_local.api import account, errors, events, exports, images, service, translations, uploads
 from imgproc_local.api.openapi import build, get, json_content
-from imgproc_local.api.uploads import Uploads
+from imgproc_local.api.requests import RATE_HEADERS, TRUSTED_PROXY, RateLimiter, refuse_trailing_slash, services_of
 from imgproc_local.api.wire import ErrorBody, StatusSet
 from imgproc_local.compose import Services
 from imgproc_local.config import Config
@@ -61,6 +60,7 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 HANDLERS: Sequence[HTTPRouteHandler] = (
     service.languages,
+    *uploads.HANDLERS,
     *images.HANDLERS,
     *translations.HANDLERS,
     *account.HANDLERS,
@@ -91,14 +91,14 @@ def make_app(
                 "services": services,
                 "rate_limiter": RateLimiter(monotonic),
                 "heartbeat": service.Heartbeat(),
-                "uploads": Uploads(),
+                "uploads": uploads.Uploads(),
                 "open_streams": Counter(),
                 "request_counts": counts,
             }
         ),
         guards=[refuse_trailing_slash],
         exception_handlers=errors.HANDLERS,
-        before_send=[errors.complete_allow],
+        before_send=[_complete_allow],
         openapi_config=None,
         logging_config=None,
         request_max_body_size=None,  # `read_form` and `read_json` limit the bodies that they read
@@ -106,6 +106,18 @@ def make_app(
     )
     app.asgi_handler = Entry(app.asgi_handler, services.config, counts)
     return app
+
+
+async def _complete_allow(message: Message, scope: Scope) -> None:
+    """A `before_send` hook that lists every method in the `Allow` header of an answer to OPTIONS.
+
+    Litestar itself lists only the methods of the handler that was registered first for the path.
+    """
+    if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and "path_template" in scope:
+        routes = scope["litestar_app"].routes
+        methods = next(route.methods for route in routes if route.path_format == scope["path_template"])
+        headers = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
+        message["headers"] = [*headers, (b"allow", ", ".join(sorted(methods)).encode())]
 
 
 def end_requests(app: Litestar) -> None:
@@ -182,8 +194,9 @@ class Entry:
         self._counts[method, route, status] += 1
         key = scope.get("user")
         if isinstance(key, ApiKey):
-            # not as it is: a proxy may pass on any text as the client's address
-            address = parse_address(scope["client"][0]) if scope["client"] else None
+            address: Any = scope["client"][0] if scope["client"] else None
+            if address and scope["state"].get(TRUSTED_PROXY):
+                address = parse_address(address)  # a proxy may pass on any text as the client's address
             audit("key.use", key=key.id, account=key.account_id, method=scope["method"], route=route, status=status,
                   client=str(address) if address else None)  # fmt: skip
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from litestar.types import Message, Scope
 from msgspec import Struct
 
 from imgproc_local.api import wire
@@ -71,18 +70,6 @@ _HTTP_MESSAGES = {
     404: "There is nothing at this path; the API's paths begin with /api/v1 and are listed in /api/v1/openapi.json.",
     405: "This path does not support this method; /api/v1/openapi.json lists those that it supports.",
 }
-
-
-async def complete_allow(message: Message, scope: Scope) -> None:
-    """A `before_send` hook that lists every method in the `Allow` header of an answer to OPTIONS.
-
-    Litestar itself lists only the methods of the handler that was registered first for the path.
-    """
-    if message["type"] == "http.response.start" and scope.get("method") == "OPTIONS" and "path_template" in scope:
-        routes = scope["litestar_app"].routes
-        methods = next(route.methods for route in routes if route.path_format == scope["path_template"])
-        headers = [(name, value) for name, value in message["headers"] if name.lower() != b"allow"]
-        message["headers"] = [*headers, (b"allow", ", ".join(sorted(methods)).encode())]
 
 
 def _http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:

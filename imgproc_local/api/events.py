@@ -20,8 +20,8 @@ from litestar import Request
 from litestar.enums import HttpMethod
 from litestar.response import Stream
 
-from imgproc_local.api.auth import authenticated_key, caller, services_of
 from imgproc_local.api.openapi import Content, get
+from imgproc_local.api.requests import authenticated_key, caller, services_of
 from imgproc_local.api.wire import INCLUDE, job_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed, TooManyStreams

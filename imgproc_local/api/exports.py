@@ -12,10 +12,9 @@ from typing import Any
 from litestar import Request, Response
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-from imgproc_local.api.auth import caller
 from imgproc_local.api.images import content_disposition
 from imgproc_local.api.openapi import file_content, json_content, post
-from imgproc_local.api.requests import ULID, read_json
+from imgproc_local.api.requests import ULID, caller, read_json
 from imgproc_local.api.wire import ExportPreview, ExportPreviewBody
 from imgproc_local.domain.errors import ExportIncomplete, InvalidRequest, NotFound
 from imgproc_local.domain.export import MAX_IMAGES, ExportFields

@@ -1,4 +1,4 @@
-"""Dispatching jobs, and downloading their files."""
+"""Downloading the files of jobs, and their thumbnails."""
 
 from __future__ import annotations
 
@@ -16,22 +16,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.response import File
 
 from imgproc_local.api import wire
-from imgproc_local.api.auth import authenticated_key, caller, services_of
-from imgproc_local.api.openapi import IDEMPOTENCY_KEY, IF_NONE_MATCH, PREFER, file_content, get, post
-from imgproc_local.api.requests import (
-    ignored_fields,
-    preference_applied,
-    read_idempotency_key,
-    read_plan,
-    read_wait_s,
-)
-from imgproc_local.api.uploads import read_form
+from imgproc_local.api.openapi import IF_NONE_MATCH, file_content, get
+from imgproc_local.api.requests import caller
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import FileNotReady, InvalidRequest, NotFound
 from imgproc_local.domain.filename import ascii_download_name, download_name
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.job import Job, StageName, StageState, Status, StoredFile
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
+from imgproc_local.domain.job import Job, StageName, StageState, StoredFile
 
 log = logging.getLogger(__name__)
 
@@ -42,26 +33,6 @@ STAGES: dict[Variant, tuple[StageName, str]] = {
     "converted": (StageName.CONVERT, "conversion"),
 }
 """The stage that makes a file, and the name of its work in messages."""
-
-
-def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
-    """The handler of an operation's uploads."""
-
-    @post(
-        f"/images/{operation.value}",
-        "images",
-        wire.DispatchBody,
-        status=202,
-        headers=[PREFER, IDEMPOTENCY_KEY],
-        body=operation,
-        operationId=operation.value,
-        summary=summary,
-        description=f"The type is detected from the bytes; accepted: {', '.join(ACCEPTED_FORMATS[operation])}.",
-    )
-    async def upload(request: Request[Any, Any, Any]) -> Response[wire.DispatchBody]:
-        return await _dispatch(request, operation)
-
-    return upload
 
 
 def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
@@ -80,35 +51,6 @@ def _download(variant: Variant, summary: str) -> HTTPRouteHandler:
         return await _file_of_image(request, variant)
 
     return download
-
-
-async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[wire.DispatchBody]:
-    """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
-    services, key = services_of(request), authenticated_key(request)
-    idempotency_key = read_idempotency_key(request.headers)
-    wait_s = read_wait_s(request.headers)
-    if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
-        await services.jobs.require_room(key.account_id)
-    with services.blobs.incoming() as incoming:
-        form = await read_form(request, incoming, services.config.max_upload_bytes, is_local=key.for_page)
-        plan, problems = read_plan(operation, form)
-        job, is_new = await services.engine.accept(
-            key.account_id,
-            plan,
-            incoming,
-            form.filename or "",
-            idempotency_key=idempotency_key,
-            problems=problems,
-            is_local=key.for_page,
-        )
-    status = Status.PENDING if is_new else job.status
-    if wait_s is not None:
-        status = (await services.engine.wait(job.id, wait_s)).status
-    return Response(
-        wire.dispatch_body(job, status, services.config.status_set, ignored_fields(form)),
-        status_code=202,
-        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
-    )
 
 
 async def job_of_image(request: Request[Any, Any, Any]) -> tuple[Services, Job]:
@@ -188,7 +130,8 @@ def _not_ready(job: Job, variant: Variant, status_set: wire.StatusSet) -> str:
     elif record.state is StageState.FAILED:
         why = f"the {task} job must be completed, but it has failed. {record.error}"
     else:
-        why = f"the {task} job must be completed first. The job's status is {wire.status_word(job.status, status_set)}."
+        word = wire.STATUS_WORDS[status_set][job.status]
+        why = f"the {task} job must be completed first. The job's status is {word}."
     return f"The {variant} file is not available: {why}"
 
 
@@ -205,10 +148,6 @@ def content_disposition(stem: str, ending: str) -> str:
 
 
 HANDLERS = [
-    _upload(Operation.ANALYZE, "SEO file name and alt text per language"),
-    _upload(Operation.OPTIMIZE, "A smaller file that looks the same"),
-    _upload(Operation.CONVERT, "The image in WebP or AVIF"),
-    _upload(Operation.PROCESS, "Analyze, optimize and convert in one call"),
     _download("original", "The upload as it was received (local addition)"),
     thumbnail,
     _download("optimized", "The optimized file"),

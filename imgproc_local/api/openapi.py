@@ -29,9 +29,8 @@ from msgspec.structs import asdict
 
 from imgproc_local import __version__
 from imgproc_local.api import wire
-from imgproc_local.api.auth import require_key
 from imgproc_local.api.errors import TABLE
-from imgproc_local.api.requests import FIELDS_OF, MAX_IDEMPOTENCY_KEY, TEXT_FIELDS, Field
+from imgproc_local.api.requests import FIELDS_OF, MAX_IDEMPOTENCY_KEY, TEXT_FIELDS, Field, require_key
 from imgproc_local.domain import errors
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import MAX_LANGUAGES, Operation

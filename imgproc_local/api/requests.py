@@ -1,47 +1,136 @@
-"""Reads form fields, request headers, query parameters and JSON bodies.
+"""Reads requests: whose they are and how often they may come, their headers, parameters and JSON bodies.
 
-A `Field` describes a form field or query parameter for the OpenAPI document and for the reader at once.
+A key is checked from the headers alone, before the body is read. The rate limit is a sliding window log: it counts
+exactly the accepted requests of the last 60 seconds. A rejected one is not counted, so a client that waits
+`retry_after_s` is accepted. A `Field` describes a form field or query parameter for the OpenAPI document and for the
+reader at once.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request
+from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers
+from litestar.exceptions import NotFoundException
+from litestar.handlers import BaseRouteHandler
 from msgspec import Struct
 
-from imgproc_local.api.uploads import Fields, MultipartForm
-from imgproc_local.domain.errors import InvalidRequest
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import (
-    CONVERT_TARGETS,
-    DEFAULT_LANGUAGES,
-    DEFAULT_PROJECT_NAME,
-    MAX_CONTEXT_CHARS,
-    MAX_LANGUAGES,
-    MAX_SIDE_PX,
-    Operation,
-    Plan,
-)
+from imgproc_local.compose import Services
+from imgproc_local.domain.errors import InvalidRequest, RateLimited, Unauthenticated
+from imgproc_local.domain.plan import CONVERT_TARGETS, MAX_CONTEXT_CHARS, MAX_SIDE_PX, Operation
+from imgproc_local.storage.accounts import ApiKey
 
 T = TypeVar("T")
 _Word = TypeVar("_Word", bound=str)
 
 ULID = "[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}"
-_MAX_IGNORED_SHOWN = 5
-_LANGUAGES_ITEM = re.compile(r"languages\[(\d{0,4})\]")
-"""A list item's field name: `languages[]`, `languages[0]`, `languages[1]` …"""
+MAX_SHOWN = 5
+"""A message names at most this many things that were received."""
 
 MAX_IDEMPOTENCY_KEY = 255
 _MAX_WAIT_S = 60
 MAX_JSON_BYTES = 16 * 1024
 _WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,100})\"?\s*(?:;.*)?", re.IGNORECASE)
+
+
+# ---- whose request it is ----
+
+_WINDOW_S = 60.0
+RATE_HEADERS = "imgproc_rate_headers"
+"""The key in `scope["state"]` under which `require_key` stores headers of the response."""
+TRUSTED_PROXY = "imgproc_trusted_proxy"
+"""Set in the `scope["state"]` of a request whose connection comes from a trusted proxy."""
+
+
+class RateLimiter:
+    """Limits the requests of each key in the last 60 seconds. `clock` returns monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._accepted_s: dict[str, deque[float]] = {}
+        """The times of the requests of each key that count, oldest first."""
+
+    def acquire(self, key_id: str, limit: int) -> tuple[int, int]:
+        """Count one request of `key_id` if fewer than `limit` were counted in the last 60 seconds. 0 is no limit.
+
+        Returns how many more are allowed, and 0, or the seconds after which this one would be.
+        """
+        if limit <= 0:
+            return 1_000_000, 0  # at 0 remaining requests, clients would pause
+        now_s = self._clock()
+        accepted_s = self._accepted_s.setdefault(key_id, deque())
+        while accepted_s and accepted_s[0] <= now_s - _WINDOW_S:
+            accepted_s.popleft()
+        if len(accepted_s) >= limit:
+            wait_s = accepted_s[len(accepted_s) - limit] + _WINDOW_S - now_s
+            return 0, max(1, math.ceil(wait_s))
+        accepted_s.append(now_s)
+        return limit - len(accepted_s), 0
+
+
+def refuse_trailing_slash(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """A Litestar guard of all handlers: Litestar would answer `/languages/`, which is another path."""
+    path = connection.scope.get("raw_path", b"/")  # Litestar has removed the slash from `path`
+    if path != b"/" and path.endswith(b"/"):
+        raise NotFoundException
+
+
+async def require_key(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """A Litestar guard. Stores the ApiKey as `scope["user"]`. Raises: Unauthenticated, RateLimited."""
+    services = services_of(connection)
+    key = await services.store.keys.authenticate(sent_key(connection))
+    limit = services.config.rate_limit_per_minute if key.rate_limit is None else key.rate_limit
+    limiter: RateLimiter = connection.app.state.rate_limiter
+    remaining, retry_after_s = limiter.acquire(key.id, limit)
+    connection.scope["user"] = key
+    connection.scope["state"][RATE_HEADERS] = [
+        (b"x-ratelimit-limit", b"%d" % limit),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+    ]
+    if retry_after_s:
+        raise RateLimited(retry_after_s)
+
+
+def sent_key(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """The key in the headers. `Authorization` takes precedence over `X-API-Key`, even if its key is not valid.
+
+    Raises: Unauthenticated, where there is none.
+    """
+    authorization = connection.headers.get("authorization")
+    secret = connection.headers.get("x-api-key", "")
+    if authorization is not None:
+        scheme, _, secret = authorization.strip().partition(" ")
+        secret = secret if scheme.lower() == "bearer" else ""
+    if not secret.strip():
+        raise Unauthenticated
+    return secret.strip()
+
+
+def services_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Services:
+    services: Services = connection.app.state.services
+    return services
+
+
+def authenticated_key(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiKey:
+    """The API key that `require_key` stored."""
+    key: ApiKey = connection.scope["user"]
+    return key
+
+
+def caller(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Services, str]:
+    """The services, and the identifier of the account whose key the request has."""
+    return services_of(connection), authenticated_key(connection).account_id
+
+
+# ---- form fields and query parameters ----
 
 
 class Field(Struct, frozen=True):
@@ -145,7 +234,7 @@ class Parameters:
         return [word for word in known if word in words]
 
     def _refuse(self, name: str, expected: str) -> None:
-        received = " and ".join(_shown(value) for value in self._values(name)[:_MAX_IGNORED_SHOWN]) or "none"
+        received = " and ".join(shown(value) for value in self._values(name)[:MAX_SHOWN]) or "none"
         self.errors[name] = [f"{name} must be {expected}; received {received}."]
 
 
@@ -153,69 +242,9 @@ def read_query(request: Request[Any, Any, Any]) -> Parameters:
     return Parameters(lambda name: request.query_params.getall(name, []))
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """The text received, shortened for a message."""
     return repr(text) if len(text) <= 40 else f"{text[:39] + '…'!r} ({len(text)} characters)"
-
-
-# ---- form fields ----
-
-
-def read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
-    """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
-    own = FIELDS_OF[operation]
-    parameters = Parameters(lambda name: _last(form.fields, name))
-    read = {name: parameters.read(field) for name, field in TEXT_FIELDS.items() if name in own}
-    read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors)
-    read["format"] = Format(read.get("format") or Format.WEBP)
-    read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
-    read["context"] = read.get("context") or ""
-    if form.filename is None:
-        received = f"one with the name {_shown(form.other_files[0])}" if form.other_files else "none"
-        parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]
-    return Plan(operation, **read), parameters.errors
-
-
-def ignored_fields(form: MultipartForm) -> str:
-    """What the answer to an upload says about parts that it ignores, naming the first of them; "" if there are none."""
-    unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _is_language(name)]
-    shown = [_shown(name) for name in dict.fromkeys(unknown + form.other_files)][:_MAX_IGNORED_SHOWN]
-    return f"Ignored, because uploads have no such field: {', '.join(shown)}." if shown else ""
-
-
-def _is_language(name: str) -> bool:
-    return name == "languages" or _LANGUAGES_ITEM.fullmatch(name) is not None
-
-
-def _last(fields: Fields, name: str) -> list[str]:
-    """The last value of a field, without white space around it; none if there is no such field or it is empty."""
-    value = next((value.strip() for field, value in reversed(fields) if field == name), "")
-    return [value] if value else []
-
-
-def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
-    """The codes, in every notation that clients use for a list: see api/README.md, "Uploads"."""
-    items = [(name, value.strip()) for name, value in fields if _is_language(name)]
-    items.sort(key=lambda item: int(re.sub(r"\D", "", item[0]) or -1))  # those without a number first
-    problems: list[str] = []
-    codes: dict[str, None] = {}
-    for _, value in items:
-        try:
-            listed = msgspec.json.decode(value, type=list[str]) if value.startswith("[") else value.split(",")
-        except msgspec.MsgspecError:
-            problems.append(f"languages must be codes separated by commas, or a JSON array; received {_shown(value)}.")
-            continue
-        codes |= dict.fromkeys(code.strip().lower() for code in listed if code.strip())
-    problems += [
-        f"languages must be ISO 639-1 codes that GET /languages lists; received {_shown(code)}."
-        for code in codes
-        if code not in LANGUAGES
-    ]
-    if len(codes) > MAX_LANGUAGES:
-        problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(codes)}.")
-    if problems:
-        errors["languages"] = problems
-    return tuple(codes) or DEFAULT_LANGUAGES
 
 
 # ---- headers ----

@@ -15,8 +15,8 @@ from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from imgproc_local.api.auth import TRUSTED_PROXY, require_key, services_of
 from imgproc_local.api.openapi import get
+from imgproc_local.api.requests import TRUSTED_PROXY, require_key, services_of
 from imgproc_local.api.wire import ErrorBody, HealthBody, LanguagesBody
 from imgproc_local.compose import Services
 from imgproc_local.domain.addresses import host_name, is_loopback, is_loopback_name

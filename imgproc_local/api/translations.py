@@ -8,10 +8,9 @@ from typing import Any
 from litestar import Request, Response
 from msgspec import UNSET
 
-from imgproc_local.api.auth import authenticated_key
 from imgproc_local.api.images import IMAGE, job_of_image
 from imgproc_local.api.openapi import PREFER, patch, post
-from imgproc_local.api.requests import preference_applied, read_json, read_wait_s
+from imgproc_local.api.requests import authenticated_key, preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
 from imgproc_local.compose import Services
 from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text

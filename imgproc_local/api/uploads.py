@@ -1,4 +1,4 @@
-"""Reads uploads: multipart forms with one image, within limits of size and time.
+"""Uploads: from a multipart form with one image, within limits of size and time, to the 202 of its job.
 
 The body is read in one pass: the image streams to the disk, the few text fields to memory, each up to its limit.
 Litestar's own forms would store a second copy in a temporary file before the handler runs.
@@ -8,18 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
 
-from litestar import Request
+import msgspec
+from litestar import Request, Response
 from litestar.exceptions import InternalServerException
+from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 from multipart import MultipartError, MultipartSegment, PushMultipartParser, parse_options_header
 
+from imgproc_local.api import wire
+from imgproc_local.api.openapi import IDEMPOTENCY_KEY, PREFER, post
+from imgproc_local.api.requests import (
+    FIELDS_OF,
+    MAX_SHOWN,
+    TEXT_FIELDS,
+    Parameters,
+    authenticated_key,
+    preference_applied,
+    read_idempotency_key,
+    read_wait_s,
+    services_of,
+    shown,
+)
 from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.filename import received_name
-from imgproc_local.domain.plan import TIFF_SIZE_FACTOR
+from imgproc_local.domain.image import Format
+from imgproc_local.domain.job import Status
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import (
+    ACCEPTED_FORMATS,
+    DEFAULT_LANGUAGES,
+    DEFAULT_PROJECT_NAME,
+    MAX_LANGUAGES,
+    TIFF_SIZE_FACTOR,
+    Operation,
+    Plan,
+)
 from imgproc_local.storage.blobs import Incoming
 
 log = logging.getLogger(__name__)
@@ -36,6 +64,9 @@ SLOW_UPLOAD_S = 60
 SLOW_UPLOAD_BYTES_PER_S = 16 * 1024
 """An upload may take `SLOW_UPLOAD_S`, and one second more for each `SLOW_UPLOAD_BYTES_PER_S` received. 50 MB may take
 54 minutes; an upload of single bytes ends after a minute."""
+
+_LANGUAGES_ITEM = re.compile(r"languages\[(\d{0,4})\]")
+"""A list item's field name: `languages[]`, `languages[0]`, `languages[1]` …"""
 
 Fields = list[tuple[str, str]]
 
@@ -214,3 +245,132 @@ def _too_large(max_image_bytes: int) -> UploadTooLarge:
     return UploadTooLarge(
         f"image may have at most {max_image_bytes} bytes ({max_image_bytes / 1024 / 1024:.4g} MB); received more."
     )
+
+
+# ---- what the form asks for ----
+
+
+def _read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
+    """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
+    own = FIELDS_OF[operation]
+    parameters = Parameters(lambda name: _last(form.fields, name))
+    read = {name: parameters.read(field) for name, field in TEXT_FIELDS.items() if name in own}
+    read["languages"] = _languages(form.fields if "languages" in own else [], parameters.errors)
+    read["format"] = Format(read.get("format") or Format.WEBP)
+    read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
+    read["context"] = read.get("context") or ""
+    if form.filename is None:
+        received = f"one with the name {shown(form.other_files[0])}" if form.other_files else "none"
+        parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]
+    return Plan(operation, **read), parameters.errors
+
+
+def _ignored_fields(form: MultipartForm) -> str:
+    """What the answer to an upload says about parts that it ignores, naming the first of them; "" if there are none."""
+    unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _is_language(name)]
+    names = [shown(name) for name in dict.fromkeys(unknown + form.other_files)][:MAX_SHOWN]
+    return f"Ignored, because uploads have no such field: {', '.join(names)}." if names else ""
+
+
+def _is_language(name: str) -> bool:
+    return name == "languages" or _LANGUAGES_ITEM.fullmatch(name) is not None
+
+
+def _last(fields: Fields, name: str) -> list[str]:
+    """The last value of a field, without white space around it; none if there is no such field or it is empty."""
+    value = next((value.strip() for field, value in reversed(fields) if field == name), "")
+    return [value] if value else []
+
+
+def _languages(fields: Fields, errors: dict[str, list[str]]) -> tuple[str, ...]:
+    """The codes, in every notation that clients use for a list: see api/README.md, "Uploads"."""
+    items = [(name, value.strip()) for name, value in fields if _is_language(name)]
+    items.sort(key=lambda item: int(re.sub(r"\D", "", item[0]) or -1))  # those without a number first
+    problems: list[str] = []
+    codes: dict[str, None] = {}
+    for _, value in items:
+        try:
+            listed = msgspec.json.decode(value, type=list[str]) if value.startswith("[") else value.split(",")
+        except msgspec.MsgspecError:
+            problems.append(f"languages must be codes separated by commas, or a JSON array; received {shown(value)}.")
+            continue
+        codes |= dict.fromkeys(code.strip().lower() for code in listed if code.strip())
+    problems += [
+        f"languages must be ISO 639-1 codes that GET /languages lists; received {shown(code)}."
+        for code in codes
+        if code not in LANGUAGES
+    ]
+    if len(codes) > MAX_LANGUAGES:
+        problems.append(f"languages may have at most {MAX_LANGUAGES} codes; received {len(codes)}.")
+    if problems:
+        errors["languages"] = problems
+    return tuple(codes) or DEFAULT_LANGUAGES
+
+
+# ---- the requests ----
+
+_DISPATCHED = {
+    Operation.ANALYZE: "Image analysis",
+    Operation.OPTIMIZE: "Image optimization",
+    Operation.CONVERT: "Image conversion",
+    Operation.PROCESS: "Image processing",
+}
+
+
+async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Response[wire.DispatchBody]:
+    """Accept one upload and answer 202. A refused upload leaves no file and no row, and costs nothing."""
+    services, key = services_of(request), authenticated_key(request)
+    idempotency_key = read_idempotency_key(request.headers)
+    wait_s = read_wait_s(request.headers)
+    if idempotency_key is None:  # a repeated request gets its job's answer even when the queue is full
+        await services.jobs.require_room(key.account_id)
+    with services.blobs.incoming() as incoming:
+        form = await read_form(request, incoming, services.config.max_upload_bytes, is_local=key.for_page)
+        plan, problems = _read_plan(operation, form)
+        job, is_new = await services.engine.accept(
+            key.account_id,
+            plan,
+            incoming,
+            form.filename or "",
+            idempotency_key=idempotency_key,
+            problems=problems,
+            is_local=key.for_page,
+        )
+    status = Status.PENDING if is_new else job.status
+    if wait_s is not None:
+        status = (await services.engine.wait(job.id, wait_s)).status
+    message = f"{_DISPATCHED[operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
+    word = wire.STATUS_WORDS[services.config.status_set][status]
+    return Response(
+        wire.DispatchBody(wire.Dispatch(job.id, word, f"{message} {_ignored_fields(form)}".rstrip())),
+        status_code=202,
+        headers={"Location": f"/api/v1/jobs/{job.id}", "X-Project-Id": job.project_id, **preference_applied(wait_s)},
+    )
+
+
+def _upload(operation: Operation, summary: str) -> HTTPRouteHandler:
+    """The handler of an operation's uploads."""
+
+    @post(
+        f"/images/{operation.value}",
+        "images",
+        wire.DispatchBody,
+        status=202,
+        headers=[PREFER, IDEMPOTENCY_KEY],
+        body=operation,
+        operationId=operation.value,
+        summary=summary,
+        description=f"The type is detected from the bytes; accepted: {', '.join(ACCEPTED_FORMATS[operation])}.",
+    )
+    async def upload(request: Request[Any, Any, Any]) -> Response[wire.DispatchBody]:
+        return await _dispatch(request, operation)
+
+    return upload
+
+
+HANDLERS = [
+    _upload(Operation.ANALYZE, "SEO file name and alt text per language"),
+    _upload(Operation.OPTIMIZE, "A smaller file that looks the same"),
+    _upload(Operation.CONVERT, "The image in WebP or AVIF"),
+    _upload(Operation.PROCESS, "Analyze, optimize and convert in one call"),
+]

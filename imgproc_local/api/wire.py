@@ -2,8 +2,8 @@
 
 README.md says what their fields mean. Structs of the domain with the same fields are sent as they are.
 
-A job's status is sent as a word of status set A or B, as the setting `status_set` says. The words of set A are the
-values of `Status`; `_SET_B` has the word of set B for each. See "Status" in the README of this folder.
+A job's status is sent as a word of status set A or B, as the setting `status_set` says. See "Status" in the README of
+this folder.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from imgproc_local.domain.result import TextState, Translation
 T = TypeVar("T")
 StatusSet = Literal["A", "B"]
 
-_SET_B = {
-    Status.PENDING: "pending",
-    Status.ANALYZING: "processing",
-    Status.OPTIMIZING: "processing",
-    Status.CONVERTING: "processing",
-    Status.COMPLETED: "done",
-    Status.FAILED: "failed",
+STATUS_WORDS: dict[StatusSet, dict[Status, str]] = {
+    "A": {status: status.value for status in Status},
+    "B": {
+        Status.PENDING: "pending",
+        Status.ANALYZING: "processing",
+        Status.OPTIMIZING: "processing",
+        Status.CONVERTING: "processing",
+        Status.COMPLETED: "done",
+        Status.FAILED: "failed",
+    },
 }
 
 ERROR_CODE_HEADER = "X-Error-Code"
@@ -232,27 +235,9 @@ def as_body(value: Any, body: type[T]) -> T:
     return msgspec.convert(value, body, from_attributes=True)
 
 
-def status_word(status: Status, status_set: StatusSet) -> str:
-    return _SET_B[status] if status_set == "B" else status.value
-
-
 def status_words(status_set: StatusSet) -> list[str]:
     """The words of a status set, in the order in which a job can have them."""
-    return list(dict.fromkeys(status_word(status, status_set) for status in Status))
-
-
-_DISPATCHED = {
-    "analyze": "Image analysis",
-    "optimize": "Image optimization",
-    "convert": "Image conversion",
-    "process": "Image processing",
-}
-
-
-def dispatch_body(job: Job, status: Status, status_set: StatusSet, note: str) -> DispatchBody:
-    """The answer to an upload. A `note` that is not empty is appended to its message."""
-    message = f"{_DISPATCHED[job.operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result. {note}"
-    return DispatchBody(Dispatch(job.id, status_word(status, status_set), message.rstrip()))
+    return list(dict.fromkeys(STATUS_WORDS[status_set].values()))
 
 
 def edited_translation_body(translation: Translation, state: TextState) -> EditedTranslationBody:
@@ -279,7 +264,7 @@ def _details(job: Job) -> DetailsBody:
 
 
 def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobData:
-    word = status_word(job.status, status_set)
+    word = STATUS_WORDS[status_set][job.status]
     original_size = job.original.size_bytes
     optimized_size = job.optimized.size_bytes if job.optimized else None
     errors = [

@@ -18,7 +18,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import BadImage, InvalidRequest
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName, is_newer
-from imgproc_local.domain.plan import STAGES, Affordability, Plan, Prices, accepted_formats
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, LOCAL_FORMATS, STAGES, Affordability, Plan, Prices
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -215,7 +215,7 @@ class Engine:
         picture = None
         if "image" not in found:
             try:
-                accepted = accepted_formats(plan.operation, local=is_local)
+                accepted = ACCEPTED_FORMATS[plan.operation] + (LOCAL_FORMATS if is_local else ())
                 picture = await self._reader.read_upload(upload.path, accepted)
             except BadImage as error:
                 if not found:

@@ -34,9 +34,8 @@ from litestar.handlers import BaseRouteHandler
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from imgproc_local.api.auth import TRUSTED_PROXY, sent_key, services_of
 from imgproc_local.api.exports import ArchiveResponse, archive_stem, read_export_fields
-from imgproc_local.api.requests import read_json
+from imgproc_local.api.requests import TRUSTED_PROXY, read_json, sent_key, services_of
 from imgproc_local.compose import used_model_status
 from imgproc_local.domain.addresses import ALL_INTERFACES, host_name, is_loopback_name, parse_address
 from imgproc_local.domain.errors import InvalidRequest, NotFound, Unauthenticated

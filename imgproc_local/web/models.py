@@ -17,7 +17,7 @@ from litestar.exceptions import ClientException
 from litestar.params import FromPath
 from msgspec.structs import replace
 
-from imgproc_local.api.auth import services_of
+from imgproc_local.api.requests import services_of
 from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
 from imgproc_local.system.audit import audit

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from imgproc_local.api.app import Entry
-from imgproc_local.api.auth import TRUSTED_PROXY
+from imgproc_local.api.requests import TRUSTED_PROXY
 from imgproc_local.config import Config
 
 STATED = (("X-Forwarded-For", "203.0.113.5"), ("X-Forwarded-Proto", "https"))
