@@ -37,8 +37,7 @@ from imgproc_local.storage.jobs import Jobs, MaxAge, Retention
 from imgproc_local.storage.stages import Stages
 from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, make_folder, require_folder
-from imgproc_local.system.memory import usable_memory_bytes
-from imgproc_local.system.piped_child import program
+from imgproc_local.system.piped_child import program, usable_memory_bytes
 from imgproc_local.system.threads import started_threads
 from imgproc_local.vision.describer import Describer
 

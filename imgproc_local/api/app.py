@@ -34,8 +34,7 @@ from imgproc_local.api.wire import ErrorBody, StatusSet
 from imgproc_local.compose import Services
 from imgproc_local.config import Config
 from imgproc_local.domain.addresses import is_in, parse_address
-from imgproc_local.storage.accounts import ApiKey
-from imgproc_local.system.audit import audit, request_id
+from imgproc_local.storage.accounts import ApiKey, audit, request_id
 
 _PREFIX = "/api/v1"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")

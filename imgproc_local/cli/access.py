@@ -14,7 +14,7 @@ import click
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import account_option, checked_name, with_config
 from imgproc_local.cli.output import Refused, echo_json, printable, table
-from imgproc_local.system.audit import audit
+from imgproc_local.storage.accounts import audit
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Store

@@ -18,7 +18,7 @@ from imgproc_local.cli.access import in_store
 from imgproc_local.cli.log_file import open_audit_log
 from imgproc_local.cli.options import data_dir_option, load_settings, with_config
 from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, path_text, printable, size_text
-from imgproc_local.system.audit import audit
+from imgproc_local.storage.accounts import audit
 from imgproc_local.system.files import encodable_text
 from imgproc_local.system.folder_lock import FolderLock
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import click
 
-from imgproc_local.system import audit
-from imgproc_local.system.audit import request_id
+from imgproc_local.storage.accounts import audit_log, request_id
 from imgproc_local.system.files import open_own_file
 
 FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
@@ -79,7 +78,7 @@ def log_to_file(data_dir: Path, max_bytes: int = _MAX_BYTES) -> None:
 def audit_to_file(data_dir: Path) -> None:
     """Write the audit log to its file. The caller holds the lock of the data folder, as for `log_to_file`."""
     if handler := _opened(data_dir, _AUDIT_MAX_BYTES, _AUDIT_FILE):
-        audit.log.addHandler(handler)
+        audit_log.addHandler(handler)
 
 
 @contextmanager
@@ -89,11 +88,11 @@ def open_audit_log(data_dir: Path) -> Iterator[None]:
     If the file can't be opened, the lines of the block are not stored.
     """
     handler = _opened(data_dir, _NO_ROTATION, _AUDIT_FILE) or logging.NullHandler()
-    audit.log.addHandler(handler)
+    audit_log.addHandler(handler)
     try:
         yield
     finally:
-        audit.log.removeHandler(handler)
+        audit_log.removeHandler(handler)
         handler.close()
 
 

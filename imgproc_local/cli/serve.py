@@ -43,7 +43,7 @@ from imgproc_local.cli.output import exit_command, flush_output, path_text
 from imgproc_local.config import Config, default_data_dir
 from imgproc_local.domain.addresses import ALL_INTERFACES, is_loopback
 from imgproc_local.domain.errors import DataFolderBusy, ServiceError, SettingInvalid, StorageFailed
-from imgproc_local.system.audit import audit
+from imgproc_local.storage.accounts import audit
 from imgproc_local.system.files import write_atomically
 from imgproc_local.system.folder_lock import FolderLock, Owner, current_owner
 

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.storage.accounts import audit
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import MaxAge, Retention
-from imgproc_local.system.audit import audit
 
 log = logging.getLogger(__name__)
 

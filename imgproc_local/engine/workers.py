@@ -50,8 +50,15 @@ from imgproc_local.domain.errors import (
 )
 from imgproc_local.domain.image import READ_ONLY_FORMATS, ImageInfo
 from imgproc_local.engine.stage import Output
-from imgproc_local.system import memory, sandbox
-from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests
+from imgproc_local.system import sandbox
+from imgproc_local.system.piped_child import (
+    ChildEnded,
+    PipedChild,
+    Requests,
+    peak_resident_bytes,
+    reset_peak,
+    resident_bytes,
+)
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -152,7 +159,7 @@ class _Worker(PipedChild):
             self.send(pickle.dumps(request))
             while (frame := self.receive(_POLL_S)) is None:
                 check_stop()
-                used_bytes = max(used_bytes, memory.resident_bytes(self.pid))
+                used_bytes = max(used_bytes, resident_bytes(self.pid))
                 if used_bytes > limit_bytes:
                     raise too_large
             answer: _Answer[R] = _decoded(frame, _Answer[kind])  # type: ignore[valid-type]
@@ -397,11 +404,11 @@ def run_worker(folder_name: str, parent_pid: int) -> None:
         # the timer is a thread written in C: it ends the process even if Python code holds the interpreter lock
         faulthandler.dump_traceback_later(request.exit_after_s, exit=True)
         collector.entries.clear()
-        memory.reset_peak()
+        reset_peak()
         sandbox.limit_data(request.memory_limit_bytes)
         answer = _answer(request, folder)
         sandbox.limit_data(0)
-        answer = replace(answer, peak_bytes=memory.peak_resident_bytes(), logged=tuple(collector.entries))
+        answer = replace(answer, peak_bytes=peak_resident_bytes(), logged=tuple(collector.entries))
         requests.answer(msgspec.msgpack.encode(answer))
         faulthandler.dump_traceback_later(request.idle_s, exit=True)
 

@@ -1,4 +1,5 @@
-"""Who may use the service: accounts with their credits and projects, API keys, and the browsers of the local page.
+"""Who may use the service: accounts with their credits and projects, API keys, the browsers of the local page, and the
+log of what they did.
 
 Every movement of credits is a row of the ledger; a trigger keeps the balance equal to their sum. An upload belongs to
 exactly one project, which is looked up or created in the transaction that stores the upload.
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 import string
+from contextvars import ContextVar
 from datetime import timedelta
 from pathlib import Path
 
@@ -276,3 +279,26 @@ async def require_project(tx: Transaction, account_id: str, project_id: str) -> 
         message = f"project_id must name a project of this account; {project_id!r} does not."
         raise InvalidRequest({"project_id": [message]})
     return str(found)
+
+
+# ---- the audit log ----
+#
+# One line for each use of an API key and each act of an administrator. A line has the act and short facts such as
+# identifiers, and never contents: no secret, file name, text or name of a key. The handlers of the logger write it;
+# without a handler, as in tests, it is discarded.
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+"""The identifier of the request of the current task, for log lines; "" outside a request. A thread that
+`asyncio.to_thread` starts has the value of its task."""
+
+audit_log = logging.getLogger("imgproc_local.audit")
+audit_log.propagate = False
+audit_log.setLevel(logging.INFO)
+
+
+def audit(act: str, **facts: str | int | None) -> None:
+    """Log the line `act name=value …`, without values that are None, and with the id of the current request, if any."""
+    if not audit_log.handlers:
+        return
+    fields = {**facts, "request": request_id.get() or None}
+    audit_log.info("%s", " ".join([act, *(f"{name}={value}" for name, value in fields.items() if value is not None)]))

@@ -43,8 +43,7 @@ from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.filename import download_name
 from imgproc_local.domain.plan import MAX_LANGUAGES, TIFF_SIZE_FACTOR
 from imgproc_local.engine.exports import require_complete
-from imgproc_local.storage.accounts import ApiKey, link_page
-from imgproc_local.system.audit import audit
+from imgproc_local.storage.accounts import ApiKey, audit, link_page
 
 log = logging.getLogger(__name__)
 

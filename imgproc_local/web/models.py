@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from imgproc_local.api.requests import services_of
 from imgproc_local.compose import Services, model_list, model_store
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, NotFound
-from imgproc_local.system.audit import audit
-from imgproc_local.system.memory import usable_memory_bytes
+from imgproc_local.storage.accounts import audit
+from imgproc_local.system.piped_child import usable_memory_bytes
 from imgproc_local.vision.llm.listing import ModelRow
 from imgproc_local.vision.models.install import AIR_GAPPED
 from imgproc_local.vision.models.model import loopback_model

@@ -12,9 +12,9 @@ import pytest
 
 from imgproc_local.engine import upkeep
 from imgproc_local.engine.upkeep import run_upkeep
+from imgproc_local.storage.accounts import audit_log
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import MaxAge, Retention
-from imgproc_local.system import audit
 from tests.storage.store import Store
 
 WAIT_S = 60
@@ -61,7 +61,7 @@ async def test_only_time_that_has_passed_makes_jobs_old(
     monkeypatch.setattr(upkeep, "DELETE_FILES_EVERY_S", 0)
     monkeypatch.setattr(upkeep, "REMOVE_EVERY_S", 0)
     caplog.set_level(logging.INFO)
-    audit.log.addHandler(caplog.handler)
+    audit_log.addHandler(caplog.handler)
     await store.submit()
     await store.finish()
     start = store.now
@@ -75,7 +75,7 @@ async def test_only_time_that_has_passed_makes_jobs_old(
     try:
         removals = await rounds_of_upkeep(store, tmp_path, elapsed)
     finally:
-        audit.log.removeHandler(caplog.handler)
+        audit_log.removeHandler(caplog.handler)
     assert len(await store.jobs.page(store.account_id, 10)) == remaining
     assert bool(removals) == (remaining == 0)
     assert ("clock is ahead by" in caplog.text) == (clock_days - elapsed_days > 1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from imgproc_local.system.memory import peak_resident_bytes, reset_peak, resident_bytes
+from imgproc_local.system.piped_child import peak_resident_bytes, reset_peak, resident_bytes
 
 MEGABYTE = 1024 * 1024
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="other systems report less")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import ModelUnusable, how_to_install
-from imgproc_local.system.memory import usable_memory_bytes
+from imgproc_local.system.piped_child import usable_memory_bytes
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
