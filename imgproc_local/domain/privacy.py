@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from imgproc_local.domain.sentences import sentence_ends
+from imgproc_local.domain.alt_text import sentence_ends
 
 
 class Removed(StrEnum):

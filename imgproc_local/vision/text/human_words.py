@@ -14,11 +14,10 @@ import re
 import unicodedata
 from functools import cache, lru_cache
 
-from imgproc_local.domain.alt_text import TAG, is_camera_default
+from imgproc_local.domain.alt_text import TAG, is_camera_default, sentences
 from imgproc_local.domain.filename import JOINERS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.domain.sentences import sentences
 from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.filename_words import filename_words, pattern, picture_words, untitled, vocabulary
 from imgproc_local.vision.text.words import capitalized

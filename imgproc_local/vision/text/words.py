@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
-from imgproc_local.domain.sentences import sentence_ends
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, sentence_ends
 
 
 def words_of(text: str) -> list[str]:
