@@ -164,7 +164,7 @@ def _codecs(advice: str) -> Check:
 
     Packages that only make files smaller or the work faster are worth a warning.
     """
-    from imgproc_local.codecs.jpeg import encoders
+    from imgproc_local.codecs import jpeg
     from imgproc_local.codecs.picture.formats import FORMATS, HOW_TO_INSTALL_HEIC, can_decode_heic
     from imgproc_local.domain.image import READ_ONLY_FORMATS
 
@@ -180,7 +180,7 @@ def _codecs(advice: str) -> Check:
     writable = {name: row for name, row in FORMATS.items() if name not in READ_ONLY_FORMATS}
     broken = [row.name for row in writable.values() if not _can_write(row.extensions[0])]
     lacking = [] if pyvips.API_mode else ["the fast mode of pyvips (API mode)"]
-    lacking += [f"{package} (JPEG files are a few percent larger)" for package in encoders.missing_packages()]
+    lacking += [f"{package} (JPEG files are a few percent larger)" for package in jpeg.missing_packages()]
     version = ".".join(str(pyvips.version(part)) for part in range(3))
     detail = f"libvips {version}, pyvips {pyvips.__version__}, Pillow {pillow}"
     if broken:

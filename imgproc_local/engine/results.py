@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture optimized by the local codecs. Runs in a worker."""
-    from imgproc_local.codecs.optimize import encode_file, optimize_file
+    from imgproc_local.codecs.files import encode_file, optimize_file
 
     picture = work.picture()
     removed = tuple(sorted(picture.record.removed))
@@ -57,7 +57,7 @@ def optimize(work: WorkItem, check_stop: CheckStop) -> Output:
 
 def convert(work: WorkItem, check_stop: CheckStop) -> Output:
     """The picture as WebP or AVIF: the format `work.plan.format`, at the target score. Runs in a worker."""
-    from imgproc_local.codecs.convert import convert_file
+    from imgproc_local.codecs.files import convert_file
 
     picture, options = work.picture(), _result_options(work)
     data = convert_file(work.original, picture, work.plan.format, check_stop, options, work.result_size)

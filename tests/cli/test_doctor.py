@@ -16,7 +16,7 @@ import pytest
 import imgproc_local
 from imgproc_local.cli.doctor import installation
 from imgproc_local.cli.support_report import private_names, redacted
-from imgproc_local.codecs.jpeg import encoders
+from imgproc_local.codecs import jpeg
 from imgproc_local.config import load
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
@@ -140,7 +140,7 @@ def test_what_is_missing_is_reported_and_a_frozen_program_needs_no_compiler(
 
     monkeypatch.setattr(sys, "frozen", frozen, raising=False)
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 30, 0))
-    monkeypatch.setattr(encoders, "pyjpegli", None)
+    monkeypatch.setattr(jpeg, "pyjpegli", None)
     found = advised()
     assert {name: state for name, (state, _) in found.items()} == {"python": "problem", "codecs": "warning"}
     assert all(("compiler" in advice) != frozen for _, advice in found.values())

@@ -13,7 +13,7 @@ from PIL import Image
 
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.convert import working_copy
+from imgproc_local.codecs.files import working_copy
 from imgproc_local.codecs.picture.decode import open_upright, to_srgb
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import ResultOptions, open_source

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from PIL import ExifTags, Image
 
-from imgproc_local.codecs import optimize as codecs
+from imgproc_local.codecs import files as codecs
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from imgproc_local.codecs.convert import convert_file
+from imgproc_local.codecs.files import convert_file, optimize_file
 from imgproc_local.codecs.metadata.record import embedded
-from imgproc_local.codecs.optimize import optimize_file
 from imgproc_local.codecs.picture.source import Picture
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from imgproc_local.codecs import convert, external, optimize
+from imgproc_local.codecs import external, files
 from imgproc_local.codecs.metadata.record import embedded
 from imgproc_local.codecs.picture.formats import EVERY_FORMAT, detect, head_of
 from imgproc_local.codecs.picture.source import Picture, read_picture
@@ -67,8 +67,8 @@ def _with_record(make: Any) -> Any:
     return made
 
 
-optimize_file = _with_record(optimize.optimize_file)
-encode_file = _with_record(optimize.encode_file)
-convert_file = _with_record(convert.convert_file)
+optimize_file = _with_record(files.optimize_file)
+encode_file = _with_record(files.encode_file)
+convert_file = _with_record(files.convert_file)
 file_to_send = _with_record(external.file_to_send)
 checked_result = _with_record(external.checked_result)

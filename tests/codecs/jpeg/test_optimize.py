@@ -11,9 +11,8 @@ import pyvips
 from PIL import Image, ImageFilter
 from PIL.MpoImagePlugin import MpoImageFile
 
+from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg import encoders
-from imgproc_local.codecs.jpeg import optimize as jpeg
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.picture.decode import to_srgb
 from imgproc_local.codecs.quality import score as search
@@ -74,7 +73,7 @@ def test_files_are_optimized_without_an_optional_encoder(
 ) -> None:
     source = pictures.saved(noise_free(500, 400), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
-    monkeypatch.setattr(encoders, missing, None)
+    monkeypatch.setattr(jpeg, missing, None)
     other = whole(optimized(tmp_path, source))
     assert TARGET_SCORE - 1.5 <= score(source, other) <= TARGET_SCORE + 2
     assert len(out) < len(other) < len(source)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg import encoders
-from imgproc_local.codecs.jpeg import optimize as jpeg
 from tests.codecs import pictures
 from tests.codecs.operations import MAX_PIXELS, optimized, whole
 from tests.codecs.pictures import never_stop
@@ -100,5 +99,5 @@ def test_a_picture_on_which_the_package_exits_is_returned_unchanged(tmp_path: Pa
 
 def test_a_result_with_other_pixels_is_discarded(monkeypatch: pytest.MonkeyPatch) -> None:
     other = pictures.saved(pictures.scene(640, 480, 2), "JPEG", quality=5)
-    monkeypatch.setattr(encoders.mozjpeg_scans, "optimize", lambda _: other)
+    monkeypatch.setattr(jpeg.mozjpeg_scans, "optimize", lambda _: other)
     assert jpeg._repacked(coarse(), never_stop) is None

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.jpeg import _splice as splice
-from imgproc_local.codecs.jpeg import encoders
 from tests.codecs import pictures
 from tests.codecs.operations import optimized, whole
 
@@ -164,5 +164,5 @@ def test_preserved_chroma_makes_a_smaller_file_at_the_same_score(
 ) -> None:
     source = pictures.jpeg_with_metadata(pictures.scene(640, 480), orientation, 85)
     kept = whole(optimized(tmp_path, source))
-    monkeypatch.setattr(encoders, "_has_usable_chroma", lambda _: False)
+    monkeypatch.setattr(jpeg, "_has_usable_chroma", lambda _: False)
     assert len(kept) < 0.97 * len(optimized(tmp_path, source) or source)
