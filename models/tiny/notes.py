@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
+from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
 from imgproc_local.vision.llm import prompt
-from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
-from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.human_words import filename_words
 from models.tiny import scenes
 
 NO_TEXTS = PictureTexts()

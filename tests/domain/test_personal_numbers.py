@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.privacy import CleanText, Removed, clean_text
-from imgproc_local.vision.text.filename_words import filename_words
-from imgproc_local.vision.text.human_words import human_text
+from imgproc_local.vision.text.human_words import filename_words, human_text
 
 CAPTIONS = tomllib.loads(Path(__file__).with_name("numbers.toml").read_text(encoding="utf-8"))
 PERSONAL = {Removed.CONTACT, Removed.IDENTIFIER}

@@ -24,10 +24,9 @@ from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
 from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
-from imgproc_local.vision.text.embedded_text import collect_texts
-from imgproc_local.vision.text.filename_words import filename_number, filename_words, is_screenshot_name
-from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.words import shorten
+from imgproc_local.vision.facts.describer import collect_texts
+from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text, is_screenshot_name
+from imgproc_local.vision.text.language import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
 PACKET = b"<a>A packet</a>"

@@ -9,7 +9,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.text.filename_words import is_screenshot_name
+from imgproc_local.vision.text.human_words import is_screenshot_name
 
 
 def pixel_facts(image: Pixels, info: ImageInfo, embedded: EmbeddedMetadata, original_filename: str) -> PixelFacts:

@@ -1,19 +1,41 @@
-"""All that the program knows of a language, from its file `xx.toml`. A new language is a new file, and a line in
-`domain/languages.py`.
+"""All that the program knows of a language, from its file `xx.toml`, and the sentences that it makes with that. A new
+language is a new file, and a line in `domain/languages.py`.
 
 Patterns are Python regular expressions, matched without regard to case; texts have ' in place of ’.
+
+All grammar of the sentences is in these files: each fragment has the inflection, spaces and punctuation that the
+sentence needs. The code selects fragments, inserts names, months and numbers, and omits the least informative fragments
+if the sentence would be too long. Lists, and month names with their years, come from CLDR, through Babel.
+
+A sentence says what is known of the content (a quotation, names, keywords), the kind of picture and its date. Colours
+and shapes are not mentioned: they say nothing about the content, which a person has to describe.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from datetime import date
 from functools import cache
 from importlib import resources
 from typing import Literal
 
 import msgspec
+from babel import Locale
+from babel.dates import format_skeleton
+from babel.lists import format_list
 from msgspec import Struct
 
+from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.vision.describer import PixelFacts
+
+MAX_QUOTE_CHARS = 160
+"""Limit for a quotation. A longer text is shortened before it is quoted."""
+_MAX_PERSONS = 4
+"""The number of persons that a sentence names before “and others”, which stands for at least two."""
+
+_QUOTATION_MARKS = frozenset('"“”„«»「」『』')
 
 
 class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,3 +128,149 @@ def language_table(code: str) -> _LanguageTable:
 def all_tables() -> tuple[_LanguageTable, ...]:
     """The tables of all supported languages, for texts whose language is not known."""
     return tuple(language_table(code) for code in LANGUAGES)
+
+
+def capitalized(text: str, language_code: str) -> str:
+    """`text` with a capital at the beginning, by the rules of `language_code` (Turkish İ, Dutch IJ).
+
+    A word with a capital at another place, such as "iPhone", remains unchanged.
+    """
+    first_word = text.split(" ", 1)[0]
+    if first_word != first_word.lower():
+        return text
+    if language_code == "tr" and text.startswith("i"):
+        return "İ" + text[1:]
+    if language_code == "nl" and text.startswith("ij"):
+        return "IJ" + text[2:]
+    return text[:1].upper() + text[1:]
+
+
+# ---- sentences made from facts
+
+
+class Mentions(Struct, frozen=True):
+    """What a sentence mentions besides the pixel facts.
+
+    `quote` is put in quotation marks, `keywords` follow a label. `verbatim` (keywords without a label, events),
+    `persons` and `places` are copied.
+    `capture_month` is (year, month).
+    """
+
+    quote: str = ""
+    verbatim: tuple[str, ...] = ()
+    persons: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    keywords: str = ""
+    capture_month: tuple[int, int] | None = None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether anything besides the date is mentioned."""
+        return bool(self.quote or self.verbatim or self.persons or self.places or self.keywords)
+
+
+def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
+    """One sentence in `language_code`, of at most 250 characters and usually at most 125, in NFC."""
+    phrases = language_table(language_code).phrases
+    locale = Locale(language_code)
+    lead = _lead(phrases, locale, mentions)
+    fragments = dict.fromkeys(_OPTIONAL_FRAGMENTS, "") | {"kind": phrases.kind[_kind_key(facts)]}
+    if mentions.keywords:
+        fragments["keywords"] = phrases.keywords.format(words=mentions.keywords)
+    if mentions.capture_month and facts.kind == "photograph":
+        fragments["when"] = _month(phrases, locale, phrases.when, *mentions.capture_month)
+    elif mentions.capture_month and mentions.has_content:
+        fragments["date"] = _month(phrases, locale, phrases.date, *mentions.capture_month)
+    text = _assemble(language_code, lead, fragments)
+    for name in _OPTIONAL_FRAGMENTS:
+        if len(text) <= PREFERRED_ALT_CHARS or (name == "keywords" and not lead):
+            break
+        fragments[name] = ""
+        text = _assemble(language_code, lead, fragments)
+    return text
+
+
+_OPTIONAL_FRAGMENTS = ("when", "date", "keywords")
+"""The fragments that are omitted from a sentence that is too long, the least informative first."""
+
+
+def slug_kind(language_code: str, facts: PixelFacts) -> str:
+    """The word for the kind of picture in file names."""
+    phrases, key = language_table(language_code).phrases, _kind_key(facts)
+    return phrases.slug_kind.get(key) or phrases.kind[key]
+
+
+def _kind_key(facts: PixelFacts) -> str:
+    return facts.kind + ("_bw" if facts.black_and_white else "")
+
+
+def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
+    """The sentence of `lead` and `fragments`, with its capital and final punctuation."""
+    phrases = language_table(language_code).phrases
+    body = phrases.body.format(**fragments).strip(" ,،、，")
+    has_colon = any(colon in lead + fragments["keywords"] for colon in ":：")
+    joiner = phrases.lead_with_colon if has_colon else phrases.lead
+    whole = joiner.format(lead=lead, body=body) if lead else body
+    # the sentence adds a full stop, and a name or an abbreviated year may end in one (Washington D.C., 2023 г.)
+    text = phrases.sentence.format(body=whole.rstrip(".") if phrases.sentence.endswith(".") else whole)
+    # a lead at the beginning of the sentence keeps the case in which a person wrote it
+    begins_with_lead = bool(lead) and text.startswith(lead)
+    return unicodedata.normalize("NFC", text if begins_with_lead else capitalized(text, language_code))
+
+
+def _lead(phrases: Phrases, locale: Locale, mentions: Mentions) -> str:
+    """The texts at the beginning of the sentence, separated by commas; those that do not fit into 180 characters are
+    omitted.
+    """
+    parts = [phrases.quotes[0] + _unquoted(mentions.quote) + phrases.quotes[1]] if mentions.quote else []
+    parts += mentions.verbatim
+    if mentions.persons:
+        parts.append(_persons(phrases, locale, mentions.persons))
+    parts += mentions.places
+    lead = ""
+    for part in parts:
+        longer = lead + phrases.comma + part if lead else part
+        if len(longer) <= 180:
+            lead = longer
+    return lead
+
+
+def _unquoted(text: str) -> str:
+    """`text` without a pair of quotation marks around all of it."""
+    inner = text[1:-1]
+    enclosed = text[:1] in _QUOTATION_MARKS and text[-1:] in _QUOTATION_MARKS and not set(inner) & _QUOTATION_MARKS
+    return inner.strip() if enclosed and inner.strip() else text
+
+
+def _persons(phrases: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
+    if len(persons) > _MAX_PERSONS + 1:
+        return phrases.and_others.format(names=_separated_by_commas(phrases, locale, persons[:_MAX_PERSONS]))
+    last = persons[-1]
+    if phrases.and_script and not unicodedata.name(last[:1], "").startswith(phrases.and_script):
+        return _separated_by_commas(phrases, locale, persons)
+    if phrases.and_pattern and len(persons) > 1:
+        return phrases.and_pattern.format(_separated_by_commas(phrases, locale, persons[:-1]), last)
+    joined = format_list(persons, locale=locale)
+    if phrases.conjunction_before and len(persons) > 1:
+        beginning, conjunction = phrases.conjunction_before
+        if re.match(beginning, last, re.IGNORECASE):
+            before = joined.removesuffix(last).rstrip().rsplit(" ", 1)[0]
+            joined = f"{before} {conjunction} {last}"
+    return joined
+
+
+def _separated_by_commas(phrases: Phrases, locale: Locale, names: tuple[str, ...]) -> str:
+    """`names` with the separator that CLDR has between the first elements of a list, unless that is "and"."""
+    middle = locale.list_patterns["standard"]["middle"].replace("{0}", "").replace("{1}", "")
+    return (middle if middle.strip() and not any(map(str.isalpha, middle)) else phrases.comma).join(names)
+
+
+def _month(phrases: Phrases, locale: Locale, pattern: str, year: int, month: int) -> str:
+    """`pattern`, a fragment of `phrases`, with year and month."""
+    listed = phrases.months if isinstance(phrases.months, tuple) else ()
+    return pattern.format(
+        month=listed[month - 1] if listed else locale.months[str(phrases.months)]["wide"][month],
+        month_number=month,
+        year=year + phrases.year_offset,
+        date=format_skeleton("yMMMM", date(year, month, 1), locale=locale),
+    )

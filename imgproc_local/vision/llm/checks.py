@@ -26,18 +26,20 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.languages import language_table
+from imgproc_local.vision.languages import capitalized, language_table
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
-from imgproc_local.vision.text.filename_words import filename_words
+from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
     UNSPACED,
+    casefolded_words,
     function_words,
     is_other_language,
+    letters_and_digits,
     letters_by_script,
     probability_of,
     scripts_of,
+    words_of,
 )
-from imgproc_local.vision.text.words import capitalized, casefolded_words, letters_and_digits, words_of
 
 # ---- form
 

@@ -24,7 +24,13 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.describer import FactsDescriber, is_image_of_readable_text
+from imgproc_local.vision.facts.describer import (
+    FactsDescriber,
+    PictureTexts,
+    collect_texts,
+    first_in_language,
+    is_image_of_readable_text,
+)
 from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
@@ -35,7 +41,6 @@ from imgproc_local.vision.llm.prompt import (
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel
-from imgproc_local.vision.text.embedded_text import PictureTexts, collect_texts, first_in_language
 from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)

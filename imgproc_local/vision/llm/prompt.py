@@ -24,7 +24,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.text.embedded_text import LocalizedText, PictureTexts
+from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
 
 INSTRUCTIONS = """\
 Write the alternative text and a file name for the picture below.

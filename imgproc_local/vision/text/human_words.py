@@ -1,26 +1,50 @@
-"""Keeps what a person wrote in a text of the metadata: `human_text` is applied to all fields.
+"""Keeps what a person wrote in a text of the metadata, and the words that a person typed in a file name.
 
-In this order, it removes private data and mark-up, repairs letters that a wrong encoding changed, and drops: sentences
-that lost letters, credits, statements of rights and advertisements, openers such as "Image of", placeholders, and texts
-of cameras and programs. A pattern whose words also occur in descriptions applies only to a whole sentence or the
-content of brackets. The words are in `vocabulary.toml`. Every pattern takes linear time.
+`human_text` is applied to all fields of the metadata. In this order, it removes private data and mark-up, repairs
+letters that a wrong encoding changed, and drops: sentences that lost letters, credits, statements of rights and
+advertisements, openers such as "Image of", placeholders, and texts of cameras and programs. A pattern whose words also
+occur in descriptions applies only to a whole sentence or the content of brackets.
+
+`filename_words` separates the words of a person from those that cameras, phones, programs and services add. Numbers
+that belong to a name are preserved (iPhone 15, B737-800, Covid-19). Counters, dates, sizes, hashes and the numbers that
+cameras assign are removed.
+
+The words of both are in `vocabulary.toml`, and captions are often file names, so this is one file. Every pattern takes
+linear time.
 """
 
 from __future__ import annotations
 
-import codecs
 import html
 import re
 import unicodedata
 from functools import cache, lru_cache
+from importlib import resources
+from urllib.parse import unquote
+
+import msgspec
 
 from imgproc_local.domain.alt_text import TAG, is_camera_default, sentences
 from imgproc_local.domain.filename import JOINERS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.languages import language_table
-from imgproc_local.vision.text.filename_words import filename_words, pattern, picture_words, untitled, vocabulary
-from imgproc_local.vision.text.words import capitalized
+from imgproc_local.vision.languages import all_tables, capitalized, language_table
+from imgproc_local.vision.text.language import has_lost_letters, with_repaired_letters
+
+_VOCABULARY: dict[str, str] = msgspec.toml.decode(
+    resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=dict[str, str]
+)
+
+
+def _pattern(name: str) -> str:
+    """A group of the alternatives in the field `name` of `vocabulary.toml`, which says what each is."""
+    return f"(?:{_VOCABULARY[name].replace(chr(10), '|')})"
+
+
+def _vocabulary(name: str) -> frozenset[str]:
+    """The words in the field `name` of `vocabulary.toml`."""
+    return frozenset(_VOCABULARY[name].split())
+
 
 _MAX_CREDIT_CHARS = 120
 """The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
@@ -33,7 +57,7 @@ def human_text(text: str) -> str:
     Sentences that have lost letters through a wrong encoding are dropped.
     """
     max_chars = 8000 if "<" in text or "&" in text else 2000  # mark-up may be longer than the text
-    plain = _with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:2000])
+    plain = with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:2000])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = _without_opener(" ".join(filter(None, map(_without_credits, lines))))
@@ -58,76 +82,10 @@ def _without_markup(text: str) -> str:
     return text
 
 
-# ---- letters that were decoded with a wrong encoding
-
-_ENCODINGS = ("cp1252", "cp1251", "cp1250", "mac_roman")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]{2,200}")
-_PLAUSIBLE = re.compile(
-    "[\u00a0-\u017f\u0218-\u021b\u0370-\u052f\u05d0-\u05ea\u0621-\u064a\u0660-\u0669\u067e\u0686\u06a9\u06af\u06cc"
-    "\u0900-\u0fff\u10a0-\u10ff\u1e00-\u1fff\u2010-\u2044\u20ac\u2122\u3000-\u30ff\u3400-\u9fff\uac00-\ud7a3\uff00-\uffef"
-    "\U0001f300-\U0001faff\u200d\ufe0f\x80-\x9f]+"
-)
-"""Letters of living languages, typographic marks and emoji. After one of several wrong conversions, control characters
-remain for the next round."""
-_MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
-"""A letter and a mark, such as the last two characters of „TRÄ“, may be the bytes of a UTF-8 character by chance. They
-are decoded again only if another part of the text is certainly damaged."""
-_LOST = re.compile(
-    "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
-    "|[ÃÂ][\u00a1-\u00bf‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ÐÑ][\u00a0-\u00bf][ÐÑ]|ï»¿"
-)
-"""Signs of lost letters: replacement characters, question marks inside words, remains of UTF-8."""
-_LATIN_1_WORD = re.compile(r"(?<![^\W\d_])[À-ÖØ-öø-ÿ]{4,40}(?![^\W\d_])")
-"""A word of Latin-1 letters without an ASCII letter, such as Cyrillic text that was decoded as Windows-1252."""
-
-
-def _as_latin_1(error: UnicodeError) -> tuple[bytes, int]:
-    """The handler of an encoding for characters that it lacks. Only encoding calls it."""
-    assert isinstance(error, UnicodeEncodeError)
-    return error.object[error.start : error.end].encode("latin-1"), error.end
-
-
-codecs.register_error("as_latin_1", _as_latin_1)
-
-
-def _with_repaired_letters(text: str) -> str:
-    """`text` with the parts decoded again that are UTF-8 in a wrong encoding, if that yields only plausible letters."""
-    for _ in range(3):  # a text may have passed through several programs
-        repaired = next((new for name in _ENCODINGS if (new := _decoded_again(text, name)) != text), text)
-        if repaired == text:
-            break
-        # the second byte of "à" is a no-break space, which programs replace by a space; the third byte of a closing
-        # quotation mark has no character in Windows-1252
-        text = re.sub("(?<![^\\W\\d_])Ã(?=\\s)", "à", re.sub("â€(?=[\\s.,;:!?]|$)", "”", repaired))
-    return text
-
-
-def _decoded_again(text: str, encoding: str) -> str:
-    """`text` with its runs of characters outside ASCII encoded in `encoding` and decoded as UTF-8, where possible."""
-
-    def decoded(run: re.Match[str]) -> str:
-        try:
-            again = run[0].encode(encoding, "as_latin_1").decode("utf-8")
-        except UnicodeError:
-            return run[0]
-        return again if _PLAUSIBLE.fullmatch(again) else run[0]
-
-    is_certain = any(
-        decoded(run) != run[0] and not _MARK_AFTER_LETTER.fullmatch(run[0]) for run in _NOT_ASCII.finditer(text)
-    )
-    return _NOT_ASCII.sub(decoded, text) if is_certain else text
-
-
-def _has_lost_letters(text: str) -> bool:
-    """Whether letters of `text` were replaced, such as by "?", or are still wrongly decoded."""
-    strange = len(_LATIN_1_WORD.findall(text))
-    return bool(_LOST.search(text)) or (strange > 0 and 2 * strange >= len(re.findall(r"[^\W\d_]{2,}", text)))
-
-
 def _readable(line: str) -> str:
     """`line` without the sentences that have lost letters, and without invisible characters."""
-    if (not line.isascii() or "?" in line) and _has_lost_letters(line):
-        line = " ".join(part for part in sentences(line) if not _has_lost_letters(part))
+    if (not line.isascii() or "?" in line) and has_lost_letters(line):
+        line = " ".join(part for part in sentences(line) if not has_lost_letters(part))
     return "".join(char for char in line if _is_visible(char)).strip()
 
 
@@ -142,13 +100,13 @@ def _is_visible(char: str) -> bool:
 
 _URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
 _ADVERTISEMENT = re.compile(
-    rf"(?i)(?:^|(?<=[\s,;|–-])){pattern('verbs')} (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
+    rf"(?i)(?:^|(?<=[\s,;|–-])){_pattern('verbs')} (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
     r"|con|desde|da|com|met|van|från|fra) "
-    rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?{pattern('products')}\b"
+    rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?{_pattern('products')}\b"
 )
 """The beginning of an advertisement that ends a sentence, such as "Sent from my iPhone"."""
 _PROGRAM = re.compile(
-    rf"(?i){pattern('verbs')} (?:with|by|using) [\w.,&' -]{{0,60}}\b"
+    rf"(?i){_pattern('verbs')} (?:with|by|using) [\w.,&' -]{{0,60}}\b"
     r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b"
 )
 """The advertisement of a program that is not known, at the beginning of a sentence."""
@@ -157,26 +115,26 @@ _TECHNICAL_DATA = re.compile(
     r"|\blorem ipsum\b|^(?:software|creator tool|compression|quality)\s?[:=]"
 )
 """Technical data, file paths, and "lorem ipsum". A sentence that contains one of them describes no picture."""
-_RIGHTS = re.compile(f"(?i){pattern('rights')}")
+_RIGHTS = re.compile(f"(?i){_pattern('rights')}")
 """The beginning of a statement of rights or conditions of use, which ends with the sentence."""
 _CREDIT = re.compile(
-    rf"(?i){pattern('credit_labels')}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
+    rf"(?i){_pattern('credit_labels')}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
     r"|crédits?(?: photos?)?\s?[:：]|créditos?(?: de (?:la )?(?:foto|imagen))?\s?:|credits?\s?:|bildnachweis|bildquelle"
     r"|(?:quelle|fuente|fonte|source|źródło|zdroj|forrás|источник|автор фото|автор)\s?[:：]"
     r"|(?:image|photo|picture)?\s?courtesy(?: of|:)"
 )
 """The beginning of a sentence that is a credit."""
 _CREDIT_WITH_NAME = re.compile(
-    rf"(?i)(?:{pattern('credit_labels')}\s?[:：/|=]|(?:photo|image|picture|photograph(?:ed)?)s? by|fot\.)\s{{0,3}}"
+    rf"(?i)(?:{_pattern('credit_labels')}\s?[:：/|=]|(?:photo|image|picture|photograph(?:ed)?)s? by|fot\.)\s{{0,3}}"
 )
 """The beginning of a sentence that is a credit if only names follow."""
-_AGENCY = re.compile(rf"{pattern('agencies')}[.]?")
+_AGENCY = re.compile(rf"{_pattern('agencies')}[.]?")
 _AGENCY_CREDIT = re.compile(
-    rf"(?:[^/()]{{0,60}}/\s?|[^/()]{{0,60}} via )?{pattern('agencies')}(?:\s?[/|,]\s?.{{0,80}})?[.]?", re.DOTALL
+    rf"(?:[^/()]{{0,60}}/\s?|[^/()]{{0,60}} via )?{_pattern('agencies')}(?:\s?[/|,]\s?.{{0,80}})?[.]?", re.DOTALL
 )
 """A whole sentence that names an agency, and usually a person."""
-_CONNECTORS = vocabulary("connectors")
-_CAPTION_LABEL = re.compile(rf"(?i){pattern('caption_labels')}\s?[:：]\s{{0,3}}(?=\S)")
+_CONNECTORS = _vocabulary("connectors")
+_CAPTION_LABEL = re.compile(rf"(?i){_pattern('caption_labels')}\s?[:：]\s{{0,3}}(?=\S)")
 """A label before a description, such as "Caption:"."""
 _UNSPACED = re.compile("[\u3001-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff9f\U00020000-\U0003ffff]")
 """The beginning of a sentence in Japanese or Chinese, before which there is no space."""
@@ -262,9 +220,9 @@ def _without_opener(text: str) -> str:
 
 # ---- texts that no person wrote
 
-_MACHINE_WORDS = re.compile(rf"(?i)\b{pattern('machine_words')}\b")
+_MACHINE_WORDS = re.compile(rf"(?i)\b{_pattern('machine_words')}\b")
 """Words that cameras and programs write. No person wrote a text without any other word."""
-_PLACEHOLDER_WORDS = vocabulary("placeholder_words") | vocabulary("noise_words") - vocabulary("title_words")
+_PLACEHOLDER_WORDS = _vocabulary("placeholder_words") | _vocabulary("noise_words") - _vocabulary("title_words")
 
 
 def _has_only_machine_words(text: str) -> bool:
@@ -279,6 +237,223 @@ def _is_placeholder(text: str) -> bool:
     is_name = " " not in text and any(map(str.isdigit, text))
     return (
         (is_name and not filename_words(text[:255]))
-        or (len(words) <= 6 and _PLACEHOLDER_WORDS.union(picture_words()).issuperset(words))
-        or re.fullmatch(rf"(?i)({untitled()})[\W\d_]*", text) is not None
+        or (len(words) <= 6 and _PLACEHOLDER_WORDS.union(_picture_words()).issuperset(words))
+        or re.fullmatch(rf"(?i)({_untitled()})[\W\d_]*", text) is not None
     )
+
+
+# ---- file names
+
+_NOISE_WORDS, _STOP_WORDS, _NUMBERED_WORDS = map(_vocabulary, ("noise_words", "stop_words", "numbered_words"))
+
+_EXTENSION = re.compile(
+    r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
+)
+_GENERATED = re.compile(rf"(?is){_pattern('generated_names')}")
+_TOOL_PREFIX = re.compile(rf"(?i){_pattern('tool_prefixes')}(?=$|[\W_\d])[\s_-]*")
+
+_TIME = (
+    r"(?:[-_ T,]{0,3}(?:at|um|à|kl\.?|alle|a las|às|om|o|в)?[-_ ]?"
+    r"\d{1,2}[-_.:h ]?\d{2}(?:[-_.:]?\d{2})?\d{0,3}(?: ?[ap]\.?m\b)?)?"
+)
+_DATE = re.compile(
+    r"(?i)(?<!\d)(?:"
+    r"((?:19|20)\d{2})([-_. ]?)(0[1-9]|1[0-2])\2(0[1-9]|[12]\d|3[01])"
+    r"|(?:0?[1-9]|[12]\d|3[01])([-_.])(?:0?[1-9]|1[0-2])\5(?:19|20)?\d{2}"
+    rf"){_TIME}(?!\d)"
+)
+_CODES = re.compile(
+    r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+    r"|(?<![0-9a-z])(?=[a-f]{0,64}\d)[0-9a-f]{8,128}(?![0-9a-z])"
+    r"|\d{2,5} ?[x×] ?\d{2,5}(?:px)?(?![0-9a-z])|@\d(?:\.\d)?x(?![0-9a-z])"
+    r"|(?<![0-9a-z])\d{1,5}(?:px|dpi|ppi|mp|mb|kb|k|p)(?![0-9a-z])"
+    r"|(?<![0-9a-z])(?:v|ver|rev|wa|copy|final|kopie)[-_.]?\d{1,4}(?![0-9a-z])"
+    r"|[(\[（]\d{1,4}[)\]）]"
+)
+"""UUIDs, hashes, sizes, versions, and counters in brackets."""
+_LEADING_COUNTER = re.compile(r"^(?:0\d{0,3}[-_. ]{1,3}|\d{1,4}(?:\. |\)|_| - ))(?=[^\W\d_])")
+"""A counter before the first word, as in `01 - harbour`."""
+_CAMERA_NUMBER = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
+"""A number that a camera assigned, with the camera's prefix, as in `MOV_0001`."""
+_SEPARATORS = re.compile(r"[\s_\-+.,;:()\[\]{}&@#~=–—!|/\\・、。，：（）「」【】]+")
+_QUOTATION_MARKS = "'’\"“”„«»‘`´"
+
+_NOT_LATIN = "[^\\W\\d_a-zA-Z\u00aa-\u024f\u1e00-\u1eff]"
+_SCRIPT_BOUNDARY = re.compile(rf"(?<={_NOT_LATIN})(?=[0-9])|(?<=[0-9])(?={_NOT_LATIN})")
+"""The position between a digit and a letter that is not Latin: in scripts without spaces, no separator is there."""
+_CAMEL_CASE = re.compile(r"(?<=[a-zà-ÿ]{3})(?=[A-ZÀ-Þ][a-zà-ÿ]{2})")
+"""The position between two words in CamelCase. Names with an inner capital (McDonald, iPhone) have no such position."""
+_CAMEL_CASE_PHRASE = re.compile(r"(?:[A-ZÀ-Þ][a-zà-ÿ]{1,20}){3,20}")
+"""At least three words in CamelCase."""
+_LETTERS_AND_NUMBER = re.compile(r"(?i)(?=[a-z]{1,12}[1-9]|[a-z]{4,24}0)([a-z]+)(\d{1,4})([a-z]{0,2})")
+"""A product, such as A380, or a word with a counter, such as harbour2 or harbour01."""
+_QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
+"""A number with a unit or an ending, such as 50mm or 1960s."""
+_MAX_PRODUCT_LETTERS = 3
+"""The maximum number of letters in a product (A380, CO2). A number after a longer word is a counter,
+unless it is one of `_NUMBERED_WORDS`."""
+_COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
+"""Usual widths of pictures in pixels, which are not numbers that a camera assigned."""
+
+
+@cache
+def _picture_words() -> frozenset[str]:
+    """Words for a picture itself, in all languages."""
+    return frozenset(word for table in all_tables() for word in table.picture_words.split())
+
+
+@cache
+def _untitled() -> str:
+    """A pattern for the names that programs give until a person enters another, in all languages."""
+    return "|".join(table.untitled for table in all_tables())
+
+
+@cache
+def _screenshot() -> re.Pattern[str]:
+    """The beginning of the name of a screenshot, in any language."""
+    prefixes = "|".join(table.screenshot for table in all_tables())
+    return re.compile(rf"({prefixes})(?=$|[\W_\d])", re.IGNORECASE)
+
+
+def is_screenshot_name(filename: str) -> bool:
+    """Whether the name starts with the prefix that an operating system gives screenshots."""
+    return _screenshot().match(_straight(unicodedata.normalize("NFC", filename).strip())) is not None
+
+
+def _straight(text: str) -> str:
+    """`text` with ' in place of ’, as patterns have it."""
+    return text.replace("’", "'")
+
+
+def filename_words(filename: str) -> tuple[str, ...]:
+    """The words and numbers of `filename` that a person typed; empty if none of them is meaningful alone."""
+    stem = _stem(filename)
+    screenshot = _screenshot().match(_straight(stem))
+    if screenshot:
+        stem = stem[screenshot.end() :].strip(" _-")
+        # after the time, phones add the name of the program that the screenshot shows
+        if re.fullmatch(r"[\d _-]+_[^\W\d_][\w. ]*", stem):
+            return ()
+    if _GENERATED.fullmatch(stem):
+        return ()
+    stem = re.sub(rf"({_untitled()})(?=$|[\W_\d])", " ", _TOOL_PREFIX.sub("", stem), flags=re.IGNORECASE)
+    stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
+    for machine_part in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
+        stem = machine_part.sub(" ", stem)
+    stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
+    tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
+    tokens = [_split_camel_case(token) for token in tokens if token.lower() not in _NOISE_WORDS]
+    tokens = " ".join(tokens).split()
+    words = _words(tokens)
+    return tuple(words) if any(map(_is_meaningful, words)) else ()
+
+
+def filename_number(filename: str) -> str:
+    """The date in `filename` as `YYYY-MM-DD`, else the number that a camera assigned; "" if there is neither."""
+    stem = _stem(filename)
+    date = _DATE.search(stem)
+    if date and date[1]:
+        return f"{date[1]}-{date[3]}-{date[4]}"
+    tokens = _SEPARATORS.split(_CODES.sub(" ", stem))
+    numbers = [match[1] for token in tokens if (match := re.fullmatch(r"[A-Za-z]{0,5}(\d{3,8})", token))]
+    return max((number for number in numbers if number not in _COMMON_WIDTHS), key=len, default="")
+
+
+def _stem(filename: str) -> str:
+    stem = unicodedata.normalize("NFC", unquote(filename)).strip()
+    while (shorter := _EXTENSION.sub("", stem)) != stem:
+        stem = shorter
+    return stem
+
+
+def _split_camel_case(token: str) -> str:
+    """`token` with spaces between its words if it is written in CamelCase."""
+    words = len(re.findall("[A-ZÀ-Þ]", token))
+    if _CAMEL_CASE_PHRASE.fullmatch(token) and len(token) >= 3 * words:  # of random letters it is less
+        return re.sub("(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", " ", token)
+    return _CAMEL_CASE.sub(" ", token)
+
+
+def _words(tokens: list[str]) -> list[str]:
+    """The tokens that are words or numbers of a name."""
+    words: list[str] = []
+    for index, raw in enumerate(tokens):
+        token = raw.strip(_QUOTATION_MARKS)
+        before = words[-1] if words else ""
+        if token.isdecimal():
+            if _is_number_of_name(token, before, is_last=index == len(tokens) - 1):
+                words.append(token)
+        elif any(char.isdigit() for char in token):
+            words += _product_or_word(token)
+        elif _is_word(token):
+            words.append(token)
+    return words
+
+
+def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
+    """Whether a number is part of a name, not a counter. `before` is the word before it, "" if there is none."""
+    if number.startswith("0") or len(number) > 4:
+        return False
+    is_year = len(number) == 4 and number[:2] in ("18", "19", "20")
+    if before.lower() in _NUMBERED_WORDS or any(char.isdigit() for char in before):
+        return True
+    if not is_last:
+        return is_year or len(number) <= 3 or bool(before)
+    return bool(before) and (is_year or 1 < len(number) <= 3)
+
+
+def _product_or_word(token: str) -> list[str]:
+    """The word that a token of letters and digits contributes to the words of a file name, if any.
+
+    A product or a quantity (A380, 1960s) is returned unchanged, a word with a counter (harbour2) without the counter.
+    """
+    if not token.isascii():
+        return []
+    if found := _LETTERS_AND_NUMBER.fullmatch(token):
+        letters, is_counter = found[1].lower(), found[2].startswith("0")
+        if len(letters) > 1 and (letters in _NOISE_WORDS or _is_stop_word(letters)):
+            return []
+        if not is_counter and (len(letters) <= _MAX_PRODUCT_LETTERS or letters in _NUMBERED_WORDS):
+            return [token]
+        if len(letters) >= _MAX_PRODUCT_LETTERS:
+            return [found[1]] if _is_word(found[1]) and not found[3] else []
+    if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
+        return [token]
+    return []
+
+
+def _is_word(token: str) -> bool:
+    """Whether a token without digits is a word, not a noise word or random letters."""
+    letters = token.replace("'", "").replace("’", "").replace("·", "")
+    lower = letters.lower()
+    if not letters or lower in _NOISE_WORDS:
+        return False
+    if not all(unicodedata.category(char)[0] in "LM" or char in "\u200c\u200d" for char in letters):
+        return False
+    if letters.isascii():
+        no_vowel = not re.search("[aeiouy]", lower) and len(letters) > (4 if letters.isupper() else 3)
+        all_hex = len(lower) >= 8 and re.fullmatch("[a-f]+", lower)
+        mixed_case = re.search("[a-z][A-Z]", letters) and not re.fullmatch(
+            "(Mc|Mac|De|Le|La|Van|i|e)[A-Z][a-z]+", letters
+        )
+        if no_vowel or all_hex or mixed_case or len(letters) > 24 or re.search("[bcdfghjklmnpqrstvwxz]{6}", lower):
+            return False
+    return True
+
+
+def _is_meaningful(word: str) -> bool:
+    """Whether `word` says something about the content without other words."""
+    if word.isdecimal():
+        return False
+    if any(char.isdigit() for char in word):  # only products with three digits, such as A380
+        return re.fullmatch(r"(?i)[a-z]{1,2}[1-9]\d{2}[a-z]?", word) is not None
+    if _is_stop_word(word) or (word.isascii() and not re.search("[aeiouy]", word.lower())):
+        return False
+    # words have fewer letters in scripts without capitals; a Chinese character can be a word
+    if word[0].lower() != word[0].upper():
+        return len(word) >= 3
+    return len(word) >= 2 or "\u3400" <= word <= "\u9fff" or word >= "\U00020000"
+
+
+def _is_stop_word(word: str) -> bool:
+    return word.lower() in _STOP_WORDS or word.lower() in _picture_words()

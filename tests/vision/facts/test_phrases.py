@@ -12,8 +12,7 @@ from msgspec import structs
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.facts.phrases import Mentions, sentence, slug_kind
-from imgproc_local.vision.languages import language_table
+from imgproc_local.vision.languages import Mentions, language_table, sentence, slug_kind
 
 KINDS = ("photograph", "graphic", "screenshot", "picture", "animation")
 KIND_KEYS = {*KINDS, "photograph_bw", "picture_bw"}

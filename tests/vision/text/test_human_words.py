@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from imgproc_local.vision.text.filename_words import filename_words, is_screenshot_name
-from imgproc_local.vision.text.human_words import human_text
-from imgproc_local.vision.text.words import shorten
+from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name
+from imgproc_local.vision.text.language import shorten
 
 SCREENSHOTS = """
 Screenshot 2023-07-14 at 10.11.12.png|Screenshot_20230714-101112_Instagram.jpg|Screenshot (12).png|screenshot_1.png
