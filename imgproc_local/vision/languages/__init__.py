@@ -18,17 +18,17 @@ import unicodedata
 from datetime import date
 from functools import cache
 from importlib import resources
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
-from babel import Locale
-from babel.dates import format_skeleton
-from babel.lists import format_list
 from msgspec import Struct
 
 from imgproc_local.domain.alt_text import PREFERRED_ALT_CHARS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.describer import PixelFacts
+
+if TYPE_CHECKING:
+    from babel import Locale
 
 MAX_QUOTE_CHARS = 160
 """Limit for a quotation. A longer text is shortened before it is quoted."""
@@ -171,6 +171,8 @@ class Mentions(Struct, frozen=True):
 
 def sentence(language_code: str, facts: PixelFacts, mentions: Mentions) -> str:
     """One sentence in `language_code`, of at most 250 characters and usually at most 125, in NFC."""
+    from babel import Locale  # worker processes measure pictures, but write no sentence
+
     phrases = language_table(language_code).phrases
     locale = Locale(language_code)
     lead = _lead(phrases, locale, mentions)
@@ -250,6 +252,8 @@ def _persons(phrases: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
         return _separated_by_commas(phrases, locale, persons)
     if phrases.and_pattern and len(persons) > 1:
         return phrases.and_pattern.format(_separated_by_commas(phrases, locale, persons[:-1]), last)
+    from babel.lists import format_list
+
     joined = format_list(persons, locale=locale)
     if phrases.conjunction_before and len(persons) > 1:
         beginning, conjunction = phrases.conjunction_before
@@ -267,6 +271,8 @@ def _separated_by_commas(phrases: Phrases, locale: Locale, names: tuple[str, ...
 
 def _month(phrases: Phrases, locale: Locale, pattern: str, year: int, month: int) -> str:
     """`pattern`, a fragment of `phrases`, with year and month."""
+    from babel.dates import format_skeleton
+
     listed = phrases.months if isinstance(phrases.months, tuple) else ()
     return pattern.format(
         month=listed[month - 1] if listed else locale.months[str(phrases.months)]["wide"][month],
