@@ -14,6 +14,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.languages import LANGUAGES
@@ -277,7 +278,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     Says if no vision model reads the context, and if a server may hold the model too. Raises: click.UsageError.
     """
     from imgproc_local.batch import BatchRequest, options_hash
-    from imgproc_local.compose import used_model_status
+    from imgproc_local.compose import model_store, used_model_status
     from imgproc_local.system.folder_lock import current_owner
     from imgproc_local.vision.models.model import loopback_model
 
@@ -290,14 +291,17 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         raise click.UsageError(
             "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
         )
-    status = used_model_status(config)
-    has_model = status.model is not None and not status.problem
+    try:
+        model = model_store(config).active_name(config.model)
+    except ModelUnusable:
+        model = "unknown"
+    has_model = model is not None and not used_model_status(config).problem
     if flags.context and not has_model and has_texts:
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
         )
-    is_file = status.model is not None and loopback_model(status.model) is None
+    is_file = model is not None and loopback_model(model) is None
     if has_model and is_file and has_texts and current_owner(config.data_dir) is not None:
         click.echo(
             "A server uses the data folder too. If it has loaded the vision model, that is in memory twice.", err=True
@@ -319,7 +323,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     return BatchRequest(
         plans,
         flags.languages,
-        options_hash(plans, changes, config, status.model),
+        options_hash(plans, changes, config, model),
         write_metadata=flags.write_metadata,
         overwrite=flags.overwrite,
         sidecar=flags.sidecar,

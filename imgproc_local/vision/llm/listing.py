@@ -19,7 +19,7 @@ from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
 from imgproc_local.vision.models import networks
 from imgproc_local.vision.models.model import LoopbackModel, Manifest, loopback_model, read_catalogue
-from imgproc_local.vision.models.store import NO_MODEL, OCR, PARTIAL_FOLDER, ModelStore
+from imgproc_local.vision.models.store import OCR, PARTIAL_FOLDER, ModelStore
 
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
 State = Literal[
@@ -89,11 +89,13 @@ class ModelList:
 
         It is read from files; no model is loaded. If another program has the model, that program is asked.
         """
-        name = "unknown"
         try:
-            name = self._in_use()
-            if name in ("", NO_MODEL):
-                return ModelStatus(None)
+            name = self._models.active_name(self._setting)
+        except ModelUnusable as error:
+            return ModelStatus("unknown", error.message)
+        if name is None:
+            return ModelStatus(None)
+        try:
             if (other := loopback_model(name)) is not None:
                 problem = self.problem_of(other)
                 return ModelStatus(name, problem, problem is None)
@@ -110,7 +112,7 @@ class ModelList:
         """
         rows, problem = [], None
         try:
-            in_use = self._in_use()
+            in_use = self._models.active_name(self._setting)
             rows = [_installed(self._models, name, in_use) for name in self._models.names()]
         except ModelUnusable as error:
             problem = error.message
@@ -135,7 +137,7 @@ class ModelList:
     def in_programs(self, offered: Sequence[ModelRow]) -> list[ModelRow]:
         """The models `offered` by other programs, the one in use first, even if no program offers it."""
         try:
-            in_use = loopback_model(self._in_use())
+            in_use = loopback_model(self._models.active_name(self._setting) or "")
         except ModelUnusable:  # the models folder can't be read, which is reported for the installed models
             in_use = None
         if in_use is None:
@@ -144,9 +146,6 @@ class ModelList:
         row = next((row for row in offered if row.name == in_use.name), _in_program(in_use))
         problem = self.problem_of(in_use)
         return [replace(row, state="unusable" if problem else row.state, in_use=True, problem=problem), *others]
-
-    def _in_use(self) -> str:
-        return self._setting or self._models.selected()
 
     def _program_rows(self, program: str) -> list[ModelRow]:
         try:
@@ -160,7 +159,7 @@ class ModelList:
         ]
 
 
-def _installed(models: ModelStore, name: str, in_use: str) -> ModelRow:
+def _installed(models: ModelStore, name: str, in_use: str | None) -> ModelRow:
     try:
         manifest, model = models.manifest(name), models.model(name)
     except ModelUnusable as error:

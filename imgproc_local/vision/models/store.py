@@ -142,8 +142,13 @@ class ModelStore:
 
         Raises: ModelUnusable, if that model is not installed or is damaged.
         """
+        name = self.active_name(setting)
+        return None if name is None else self.any_model(name)
+
+    def active_name(self, setting: str) -> str | None:
+        """The name of that model, which need not be installed. Raises: ModelUnusable, if the folder can't be read."""
         name = setting or self.selected()
-        return None if name in ("", NO_MODEL) else self.any_model(name)
+        return None if name in ("", NO_MODEL) else name
 
     # ---- changing ----
 
