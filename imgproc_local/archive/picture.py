@@ -25,8 +25,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name
 from imgproc_local.engine.direct import DirectStages, ReadPicture, StageResult, run_stages
-from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.files import encodable_text, is_disk_full
+from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 
 Outcome = Literal["done", "failed", "skipped"]
 """An object is `skipped` if it is not a picture."""

@@ -20,8 +20,9 @@ from imgproc_local.cli.output import path_text, printable
 from imgproc_local.codecs.picture.formats import detect, head_of
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
-from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
+from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
+from imgproc_local.system.files import hash_file
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,6 @@ from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.accounts import END_ALL
-from imgproc_local.storage.blobs import hash_file
 from imgproc_local.storage.database import QUERIES, SCHEMA, statements_from
 from imgproc_local.storage.inspection import (
     DATABASE_FILE,
@@ -35,7 +34,7 @@ from imgproc_local.storage.inspection import (
     read_database,
     referenced_files,
 )
-from imgproc_local.system.files import fsync_folder
+from imgproc_local.system.files import fsync_folder, hash_file
 from imgproc_local.system.folder_lock import require_folder
 
 _FORMAT = 1

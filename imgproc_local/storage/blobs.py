@@ -30,7 +30,7 @@ from typing import IO, Literal
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.system.files import PRIVATE_FOLDER, fsync_folder, is_disk_full
+from imgproc_local.system.files import PRIVATE_FOLDER, fsync_folder, hash_file, is_disk_full
 
 log = logging.getLogger(__name__)
 
@@ -244,12 +244,6 @@ class Blobs:
 def _hash_of_state(path: Path, _: tuple[int, ...]) -> str:
     """`hash_file` of a file in a state that the file system reports, which differs after every change."""
     return hash_file(path)
-
-
-def hash_file(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal. Blocks. Raises: OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.storage.blobs import STORE_FOLDERS, hash_file
+from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.database import BUSY_TIMEOUT_MS, QUERIES, SCHEMA, STEPS
+from imgproc_local.system.files import hash_file
 from imgproc_local.system.folder_lock import current_owner
 
 T = TypeVar("T")

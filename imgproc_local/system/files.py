@@ -1,12 +1,13 @@
 """Atomic and durable writes: a file is written completely or not at all, and survives a loss of power.
 
 Also reading of the program's own files in folders that somebody else may have prepared, access for the owner only,
-locks, file names as text, and whether a path is on another machine.
+locks, hashes, file names as text, and whether a path is on another machine.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -187,3 +188,9 @@ else:
         except OSError:
             return False
         return True
+
+
+def hash_file(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Blocks. Raises: OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

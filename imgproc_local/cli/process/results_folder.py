@@ -41,9 +41,9 @@ from imgproc_local.cli.discovery import Picture, read_manifest
 from imgproc_local.cli.output import Refused, path_text, printable
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
-from imgproc_local.storage.blobs import hash_file
 from imgproc_local.system.files import (
     encodable_text,
+    hash_file,
     lock_within,
     open_own_file,
     path_inside,

@@ -48,8 +48,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import DirectStages, ReadPicture, run_stages
-from imgproc_local.storage.blobs import hash_file
-from imgproc_local.system.files import is_disk_full
+from imgproc_local.system.files import hash_file, is_disk_full
 
 log = logging.getLogger(__name__)
 

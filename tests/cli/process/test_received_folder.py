@@ -11,7 +11,7 @@ import pytest
 
 from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER, Record, ResultFile
 from imgproc_local.cli.process.results_folder import LOCK_FILE
-from imgproc_local.storage.blobs import hash_file
+from imgproc_local.system.files import hash_file
 from tests.cli.conftest import Program
 from tests.cli.process.test_process import names
 from tests.support import pictures
