@@ -109,10 +109,12 @@ def text_reader(config: Config, folder: Path) -> TextReader | None:
 
     `folder` is for its process, which can't write elsewhere.
     """
-    from imgproc_local.vision.models.networks import installed_folder, runtime_is_installed
+    from imgproc_local.vision.models.store import can_read_text
 
-    if not runtime_is_installed():
+    if not can_read_text():
         return None
+    from imgproc_local.vision.models.networks import installed_folder
+
     return TextReader(codec_workers(config, folder, folder), lambda: installed_folder(config.models_folder))
 
 

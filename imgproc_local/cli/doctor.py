@@ -85,7 +85,7 @@ def doctor(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | N
     if as_json:
         echo_json({"ok": _are_healthy(checks), "checks": checks})
     elif as_report:
-        from imgproc_local.cli.support_report import support_report
+        from imgproc_local.cli.log_file import support_report
 
         click.echo(support_report(_lines(checks), loaded))
     else:
@@ -249,11 +249,12 @@ def _describer(config: Config) -> Check:
 def _text_reading(config: Config) -> Check:
     """Whether the libraries and the networks that read text in pictures are installed; a frozen program has none."""
     from imgproc_local.domain.errors import how_to_install
-    from imgproc_local.vision.models.networks import SCRIPTS, installed_folder, runtime_is_installed
+    from imgproc_local.vision.models.networks import SCRIPTS, installed_folder
+    from imgproc_local.vision.models.store import can_read_text
 
     if _is_frozen():
         return Check("text", "ok", "text in pictures is not read: this program does not include it")
-    if not runtime_is_installed():
+    if not can_read_text():
         advice = f"{how_to_install('ocr')} Then run `imgproc-local models pull ocr`."
         return Check("text", "ok", "text in pictures is not read: its libraries are missing", advice)
     if installed_folder(config.models_folder) is None:

@@ -386,10 +386,10 @@ def _report_installed(config: Config, manifest: Manifest | None) -> None:
     from imgproc_local.vision.llm.listing import EXTRA_MISSING
     from imgproc_local.vision.llm.selftest import llama_is_installed
     from imgproc_local.vision.models import networks
-    from imgproc_local.vision.models.store import OCR
+    from imgproc_local.vision.models.store import OCR, can_read_text
 
     if manifest is None:
-        has_libraries = networks.runtime_is_installed()
+        has_libraries = can_read_text()
         use = "Text in pictures is read from the next picture on." if has_libraries else EXTRA_MISSING
         click.echo(f"Installed {OCR}, {size_text(networks.SIZE_BYTES)}. {use}")
         return

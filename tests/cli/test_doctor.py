@@ -15,7 +15,7 @@ import pytest
 
 import imgproc_local
 from imgproc_local.cli.doctor import installation
-from imgproc_local.cli.support_report import private_names, redacted
+from imgproc_local.cli.log_file import private_names, redacted
 from imgproc_local.codecs import jpeg
 from imgproc_local.config import load
 from tests.cli.conftest import Program

@@ -15,7 +15,8 @@ from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.engine import analyze
 from imgproc_local.engine.analyze import TextReader
-from imgproc_local.vision.models.networks import installed_folder, runtime_is_installed
+from imgproc_local.vision.models.networks import installed_folder
+from imgproc_local.vision.models.store import can_read_text
 from imgproc_local.vision.ocr import reading
 from tests.support import ocr_double, pictures
 from tests.support.service import running
@@ -88,7 +89,7 @@ def test_a_failure_costs_the_words_of_one_picture(
 
 
 @pytest.mark.skipif(
-    not (MODELS and runtime_is_installed() and installed_folder(Path(MODELS))),
+    not (MODELS and can_read_text() and installed_folder(Path(MODELS))),
     reason="needs imgproc-local[ocr], and the networks in the folder that IMGPROC_MODELS_DIR names",
 )
 def test_the_real_networks_read_a_poster(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
 from imgproc_local.vision.models import networks
 from imgproc_local.vision.models.model import LoopbackModel, Manifest, loopback_model, read_catalogue
-from imgproc_local.vision.models.store import OCR, PARTIAL_FOLDER, ModelStore
+from imgproc_local.vision.models.store import OCR, PARTIAL_FOLDER, ModelStore, can_read_text
 
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
 State = Literal[
@@ -194,7 +194,7 @@ def _text_reader(models: ModelStore) -> ModelRow:
         name=OCR,
         kind="text-reader",
         state="installed" if is_installed else "available",
-        problem=EXTRA_MISSING if is_installed and not networks.runtime_is_installed() else None,
+        problem=EXTRA_MISSING if is_installed and not can_read_text() else None,
         size_bytes=networks.SIZE_BYTES,
         memory_bytes=networks.MEMORY_MB * 1_000_000,
         licence=networks.LICENCE,

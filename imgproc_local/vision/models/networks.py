@@ -13,7 +13,6 @@ Source: rapidocr 3.10.0, Apache-2.0; PaddleOCR, PP-OCRv6, Apache-2.0.
 from __future__ import annotations
 
 import html
-import importlib.util
 import os
 import re
 import sys
@@ -63,11 +62,6 @@ WHEEL = ModelFile(
     27_288_134,
     "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
 )
-
-
-def runtime_is_installed() -> bool:
-    """Whether the libraries of the extra `ocr` are installed."""
-    return all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "numpy"))
 
 
 def is_frozen() -> bool:

@@ -15,6 +15,7 @@ replaced atomically, so any process can read at any time without the lock.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import secrets
 import shutil
 import time
@@ -62,6 +63,11 @@ Progress = Callable[[str, int, int], None]
 A step is a verb and the name of a file, such as "downloading model.gguf"."""
 
 _DISK_ADVICE = "Free space on it, or use a folder on another disk (the setting models_dir, or --to of `models pull`)."
+
+
+def can_read_text() -> bool:
+    """Whether the libraries of the extra `ocr`, which the networks need, are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("onnxruntime", "numpy"))
 
 
 class _Selection(Struct, frozen=True):

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.vision.models import networks
+from imgproc_local.vision.llm import listing
+from imgproc_local.vision.models import networks, store
 from imgproc_local.vision.models.model import ModelFile
 from tests.cli.conftest import Program
 
@@ -26,7 +27,8 @@ def installed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def libraries(monkeypatch: pytest.MonkeyPatch, *, are_installed: bool) -> None:
-    monkeypatch.setattr(networks, "runtime_is_installed", lambda: are_installed)
+    monkeypatch.setattr(store, "can_read_text", lambda: are_installed)
+    monkeypatch.setattr(listing, "can_read_text", lambda: are_installed)
 
 
 def text_check(program: Program) -> dict[str, Any]:
