@@ -81,6 +81,8 @@ READABLE = frozenset(
         "bomb-exif.webp",
         "nested-boxes.avif",
         "scan-flood.jpg",
+        "restart-flood.jpg",
+        "sub-block-flood.gif",
     )
 )
 """Files with valid pixels. A decoder may accept them if it ignores the other data or limits how much it unpacks."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, text_of, unpack
-from imgproc_local.codecs.container.bounds import MAX_GIF_BLOCKS, MAX_GIF_SUB_BLOCKS
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, text_of, unpack
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
 
@@ -39,25 +38,24 @@ def _colour_table_bytes(flags: int) -> int:
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 
-def _after_sub_blocks(data: Data, at: int, limit: int) -> tuple[int, int]:
-    """The offset after the block terminator, and the number of sub-blocks that remain of `limit`."""
+def _after_sub_blocks(data: Data, at: int) -> int:
+    """The offset after the block terminator."""
     size = len(data)
-    while limit and at < size:
+    while at < size:
         length = data[at]
-        at, limit = at + 1 + length, limit - 1
+        at += 1 + length
         if length == 0:
-            return at, limit
-    if limit:
-        raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
-    raise BrokenImage(f"The GIF has more than {MAX_GIF_SUB_BLOCKS:,} sub-blocks.")
+            return at
+    raise BrokenImage("The GIF is cut off in the middle of a frame or an extension.")
 
 
+@bounded
 def blocks(data: Data) -> Iterator[Block]:
     """The blocks after the global colour table, up to the trailer or, as decoders accept, the end of the file."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise BrokenImage("The GIF does not begin with its signature.")
-    at, sub_blocks = _first_block(data), MAX_GIF_SUB_BLOCKS
-    for _ in range(MAX_GIF_BLOCKS):
+    at = _first_block(data)
+    while True:
         if at < len(data) and data[at] == 0:
             found = _NOT_A_STRAY_TERMINATOR.search(data, at)
             at = found.start() if found else len(data)
@@ -74,9 +72,8 @@ def blocks(data: Data) -> Iterator[Block]:
                 name = data[body + 1 : body + 12]
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
-        at, sub_blocks = _after_sub_blocks(data, body, sub_blocks)
+        at = _after_sub_blocks(data, body)
         yield Block(kind, label, name, start, body, at)
-    raise BrokenImage(f"The GIF has more than {MAX_GIF_BLOCKS:,} blocks.")
 
 
 def _first_block(data: Data) -> int:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.bounds import MAX_PICTURES, MAX_SEGMENTS
+from imgproc_local.codecs.container import Blocks, Data, bounded, unpack
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
@@ -18,7 +17,6 @@ APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE_MARKERS = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
-_STANDALONE_MARKERS = frozenset((0x01, *range(0xD0, 0xD9)))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
@@ -41,8 +39,8 @@ _MPF_ENTRIES = 0xB002
 """The tag of the entries in a multi-picture index."""
 
 # fill bytes (FF) are not matched: a pattern for runs of them would take quadratic time where no marker follows
-_MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
-_MARKER = re.compile(rb"\xff[^\x00\xff]")
+_MARKER = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
+"""A marker that is followed by a length, or EOI."""
 
 
 class Segment(Struct, frozen=True):
@@ -54,15 +52,16 @@ class Segment(Struct, frozen=True):
     end: int
 
 
-def segments(data: Data) -> Iterator[Segment]:
-    """The segments in order, up to and including the first SOS. Bytes between segments are skipped, as libjpeg does.
+@bounded
+def segments(data: Data, start: int = 0) -> Iterator[Segment]:
+    """The segments of the picture at `start`, in order, up to and including the first SOS.
 
-    Raises: BrokenImage.
+    Bytes between segments are skipped, as libjpeg does. Raises: BrokenImage.
     """
-    if data[:2] != b"\xff\xd8":
+    if data[start : start + 2] != b"\xff\xd8":
         raise BrokenImage("The JPEG does not begin with its start marker.")
-    at = 2
-    for _ in range(MAX_SEGMENTS):
+    at = start + 2
+    while True:
         found = _MARKER.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off before its picture data begins.")
@@ -70,8 +69,6 @@ def segments(data: Data) -> Iterator[Segment]:
         at = found.end()
         if marker == EOI:
             raise BrokenImage("The JPEG ends before its picture data begins.")
-        if marker in _STANDALONE_MARKERS:
-            continue
         (length,) = unpack(">H", data, at, "header")
         if length < 2 or at + length > len(data):
             raise BrokenImage("The JPEG is cut off or damaged in its header: a segment ends after the end of the file.")
@@ -79,7 +76,6 @@ def segments(data: Data) -> Iterator[Segment]:
         if marker == SOS:
             return
         at += length
-    raise BrokenImage(f"The JPEG has more than {MAX_SEGMENTS:,} segments before its picture data begins.")
 
 
 def size(data: Data) -> tuple[int, int]:
@@ -159,21 +155,22 @@ def _joined(pieces: dict[int, bytes]) -> bytes | None:
     return b"".join(out)
 
 
-def picture_end(data: Data) -> int:
-    """The offset after the EOI marker of the first picture. Raises: BrokenImage if there is none."""
+def picture_end(data: Data, start: int = 0) -> int:
+    """The offset after the EOI marker of the picture at `start`. Raises: BrokenImage if there is none."""
     scan = 0
-    for segment in segments(data):
+    for segment in segments(data, start):
         scan = segment.end
     return max(end for _, end in _between_scans(data, scan))
 
 
+@bounded
 def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
     """The start and end of each segment after the first scan's header, the last being EOI.
 
     Raises: BrokenImage if there is no EOI.
     """
-    for _ in range(MAX_SEGMENTS):
-        found = _MARKER_IN_SCAN.search(data, at)
+    while True:
+        found = _MARKER.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off: its end marker is missing.")
         if data[found.end() - 1] == EOI:
@@ -182,7 +179,6 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
         (length,) = unpack(">H", data, found.end(), "picture data")
         at = found.end() + max(2, length)
         yield found.start(), at
-    raise BrokenImage(f"The JPEG has more than {MAX_SEGMENTS:,} segments within its picture data.")
 
 
 def luma_quantization(data: Data) -> tuple[int, ...]:
@@ -205,29 +201,24 @@ def gain_map(data: Data) -> bytes | None:
     """
     if not _mentions_gain_map(data):
         return None
-    found: list[bytes] = []
-    at = picture_end(data)
-    for _ in range(MAX_PICTURES):
-        start = data.find(b"\xff\xd8\xff", at)
-        if start < 0:
-            break
-        picture = bytes(data[start:])
+    first: bytes | None = None
+    end = picture_end(data)
+    while (start := data.find(b"\xff\xd8\xff", end)) >= 0:
         try:
-            picture = picture[: picture_end(picture)]
+            end = picture_end(data, start)
         except BrokenImage:
             break
-        if _mentions_gain_map(picture):
-            return picture
-        found.append(picture)
-        at = start + len(picture)
-    return found[0] if found else None
+        if _mentions_gain_map(data, start):
+            return data[start:end]
+        first = first or data[start:end]
+    return first
 
 
-def _mentions_gain_map(data: Data) -> bool:
+def _mentions_gain_map(data: Data, start: int = 0) -> bool:
     return any(
         segment.marker in (APP1, APP2)
         and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
-        for segment in segments(data)
+        for segment in segments(data, start)
     )
 
 

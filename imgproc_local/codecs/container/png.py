@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, inflate, text_of, unpack
-from imgproc_local.codecs.container.bounds import MAX_INFLATED_BYTES, MAX_PNG_CHUNKS, MAX_RAW_PROFILES
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, inflate, text_of, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
@@ -30,16 +29,9 @@ TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "discl
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
 
-_RAW_PROFILES = {
-    b"xmp": ("xmp",),
-    b"exif": ("exif", "xmp"),
-    b"APP1": ("exif", "xmp"),
-    b"iptc": ("iptc",),
-    b"8bim": ("iptc",),
-}
-"""The blocks that a raw profile may hold, by its name."""
-
-_XMP_KEYWORDS, _MAX_KEYWORD_BYTES = (b"XML:com.adobe.xmp", b"Raw profile type xmp"), 80
+_RAW_PROFILE = b"Raw profile type "
+TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
+_XMP_KEYWORDS, _MAX_KEYWORD_BYTES = (b"XML:com.adobe.xmp", _RAW_PROFILE + b"xmp"), 80
 _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
 """The value of the chunk gAMA that corresponds to sRGB. Source: PNG, third edition, 11.3.2.5."""
@@ -56,12 +48,13 @@ class Chunk(Struct, frozen=True):
     end: int
 
 
+@bounded
 def chunks(data: Data) -> Iterator[Chunk]:
     """The chunks in order, up to and including IEND. Raises: BrokenImage if the file ends before it."""
     if data[:8] != SIGNATURE:
         raise BrokenImage("The PNG does not begin with its signature.")
     at = 8
-    for _ in range(MAX_PNG_CHUNKS):
+    while True:
         if at + 12 > len(data):
             raise BrokenImage("The PNG is cut off: its end chunk is missing.")
         (length,) = unpack(">I", data, at, "chunk header")
@@ -72,7 +65,6 @@ def chunks(data: Data) -> Iterator[Chunk]:
         if kind == b"IEND":
             return
         at += 12 + length
-    raise BrokenImage(f"The PNG has more than {MAX_PNG_CHUNKS:,} chunks.")
 
 
 def frame_count(data: Data) -> int:
@@ -132,48 +124,39 @@ def whole_chunk(data: Data, chunk: Chunk) -> bytes:
 
 
 def read_blocks(data: Data) -> Blocks:
-    """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool."""
+    """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool.
+
+    Of chunks of one kind and texts of one keyword the first is read, except of `TEXT_KEYWORDS`.
+    """
     found: dict[str, bytes] = {}
     texts: list[TextBlock] = []
-    raw_profiles, inflatable = 0, MAX_INFLATED_BYTES
-
-    def decompress(compressed: bytes) -> bytes | None:
-        nonlocal inflatable
-        limit = min(inflatable, MAX_BLOCK_BYTES)
-        plain = inflate(compressed, limit) if limit else None
-        inflatable -= limit if plain is None else len(plain)
-        return plain
-
+    seen: set[bytes] = set()
     for chunk in chunks(data):
-        if (
-            chunk.kind not in (b"eXIf", b"iCCP", b"tEXt", b"zTXt", b"iTXt")
-            or chunk.end - chunk.payload > MAX_BLOCK_BYTES
-        ):
+        if chunk.kind not in (b"eXIf", b"iCCP", *TEXT_CHUNKS) or chunk.end - chunk.payload > MAX_BLOCK_BYTES:
             continue
         payload = data[chunk.payload : chunk.end]
         keyword, _, rest = payload.partition(b"\0")
+        if chunk.kind in TEXT_CHUNKS and keyword.decode("latin-1").lower() in TEXT_KEYWORDS:
+            if len(texts) < MAX_TEXTS:
+                texts.append(_text_block(chunk.kind, keyword, rest))
+            continue
+        name = keyword if chunk.kind in TEXT_CHUNKS else chunk.kind
+        if name in seen:  # so that many large texts are not decompressed
+            continue
+        seen.add(name)
         if chunk.kind == b"eXIf":
             found.setdefault("exif", payload.removeprefix(b"Exif\0\0"))
-        elif chunk.kind == b"iCCP" and "icc" not in found:
-            profile = decompress(rest[1:])
-            if profile is not None:
-                found["icc"] = profile
-        elif keyword == b"XML:com.adobe.xmp" or keyword.startswith(b"Raw profile type "):
-            if all(name in found for name in _blocks_under(keyword)):
-                continue
-            raw_profiles += 1
-            text = _text(chunk.kind, rest, decompress) if raw_profiles <= MAX_RAW_PROFILES else None
-            if text is None:
-                continue
-            if keyword == b"XML:com.adobe.xmp":
-                found.setdefault("xmp", text)
-            else:
-                for name, block in _raw_profile(keyword.removeprefix(b"Raw profile type "), text).items():
-                    found.setdefault(name, block)
-        elif keyword.decode("latin-1").lower() in TEXT_KEYWORDS and len(texts) < MAX_TEXTS:
-            texts.append(_text_block(chunk.kind, keyword, rest))
+        elif chunk.kind == b"iCCP":
+            found["icc"] = inflate(rest[1:]) or b""
+        elif keyword == _XMP_KEYWORDS[0] or keyword.startswith(_RAW_PROFILE):
+            text = _text(chunk.kind, rest) or b""
+            blocks = {"xmp": text} if keyword == _XMP_KEYWORDS[0] else _raw_profile(keyword[len(_RAW_PROFILE) :], text)
+            for block_name, block in blocks.items():
+                if block:
+                    found.setdefault(block_name, block)
     read = tuple(text for text in texts if text.text)
-    return Blocks(found.get("exif"), found.get("xmp"), found.get("iptc"), found.get("icc"), read)
+    exif, xmp, datasets, icc = (found.get(name) or None for name in ("exif", "xmp", "iptc", "icc"))
+    return Blocks(exif, xmp, datasets, icc, read)
 
 
 def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
@@ -186,27 +169,19 @@ def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
 
 def text_of_chunk(kind: bytes, rest: bytes) -> str:
     """The text after the keyword of a text chunk of this kind; "" if it is damaged or too long."""
-    text = _text(kind, rest, lambda compressed: inflate(compressed, MAX_TEXT_BYTES))
-    return text_of(text or b"")
+    return text_of(_text(kind, rest, MAX_TEXT_BYTES) or b"")
 
 
-def _blocks_under(keyword: bytes) -> tuple[str, ...]:
-    """The blocks that a text with this keyword may hold."""
-    if keyword == b"XML:com.adobe.xmp":
-        return ("xmp",)
-    return _RAW_PROFILES.get(keyword.removeprefix(b"Raw profile type "), ())
-
-
-def _text(kind: bytes, rest: bytes, decompress: Callable[[bytes], bytes | None]) -> bytes | None:
-    """The text after the keyword of a text chunk; None if it is damaged, or `decompress` gives None."""
+def _text(kind: bytes, rest: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
+    """The text after the keyword of a text chunk; None if it is damaged, or compressed and longer than `max_bytes`."""
     if kind == b"tEXt":
         return rest
     if kind == b"zTXt":
-        return decompress(rest[1:])
+        return inflate(rest[1:], max_bytes)
     parts = rest[2:].split(b"\0", 2)
     if len(parts) < 3:
         return None
-    return decompress(parts[2]) if rest[:1] == b"\1" else parts[2]
+    return inflate(parts[2], max_bytes) if rest[:1] == b"\1" else parts[2]
 
 
 def _raw_profile(name: bytes, text: bytes) -> dict[str, bytes]:
@@ -266,7 +241,7 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
     out, end = [SIGNATURE], 0
     for chunk in chunks(data):
         keyword = data[chunk.payload : min(chunk.end, chunk.payload + _MAX_KEYWORD_BYTES)].partition(b"\0")[0]
-        if chunk.kind not in (b"tEXt", b"zTXt", b"iTXt") or keyword not in _XMP_KEYWORDS:
+        if chunk.kind not in TEXT_CHUNKS or keyword not in _XMP_KEYWORDS:
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out.append(_xmp_chunk(xmp))

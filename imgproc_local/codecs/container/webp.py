@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, unpack
-from imgproc_local.codecs.container.bounds import MAX_CHUNKS_IN_FRAME, MAX_WEBP_CHUNKS
+from imgproc_local.codecs.container import Blocks, Data, bounded, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
@@ -30,12 +29,12 @@ class Chunk(Struct, frozen=True):
     end: int
 
 
+@bounded
 def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
     """The chunks of the file in order, or with `end` those of the frame data from `start` to `end`.
 
-    Raises: BrokenImage if the file is shorter than its header says or has too many chunks.
+    Raises: BrokenImage if the file is shorter than its header says.
     """
-    limit, parent = (MAX_WEBP_CHUNKS, "file") if end is None else (MAX_CHUNKS_IN_FRAME, "frame")
     if end is None:
         if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
             raise BrokenImage("The WebP does not begin with its signature.")
@@ -44,15 +43,12 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
         if end > len(data):
             raise BrokenImage(f"The WebP is cut off: its header declares {end} bytes, but it has {len(data)}.")
     offset = start
-    for _ in range(limit):
-        if offset + 8 > end:
-            return
+    while offset + 8 <= end:
         kind, length = _CHUNK_HEADER.unpack_from(data, offset)
         if offset + 8 + length > end:
-            raise BrokenImage(f"The WebP is damaged: a chunk ends after the end of its {parent}.")
+            raise BrokenImage("The WebP is damaged: a chunk ends after what holds it.")
         yield Chunk(kind, offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
-    raise BrokenImage(f"The WebP has more than {limit:,} chunks{' in one frame' if parent == 'frame' else ''}.")
 
 
 def _u24(data: Data, offset: int, end: int) -> int:

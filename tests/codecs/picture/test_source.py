@@ -175,21 +175,6 @@ def test_the_compressed_metadata_of_a_png_has_one_limit(monkeypatch: pytest.Monk
         assert 0 < inflated_bytes <= 2 * MAX_BLOCK_BYTES
 
 
-def test_a_second_block_of_the_same_kind_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    packets = [b"<first/>", b"<second/>", b"<third/>"]
-    chunks = [pictures.chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(packet)) for packet in packets]
-    seen: list[bytes | None] = []
-
-    def noted(compressed: bytes, max_bytes: int) -> bytes | None:
-        seen.append(inflate(compressed, max_bytes))
-        return seen[-1]
-
-    monkeypatch.setattr(png, "inflate", noted)
-    plain = pictures.saved(pictures.scene(), "PNG")
-    assert png.read_blocks(pictures.with_png_chunks(plain, *chunks)).xmp == packets[0]
-    assert seen == packets[:1]
-
-
 def test_all_frames_of_a_long_animation_are_counted(tmp_path: Path) -> None:
     animated = pictures.animated("GIF", [100, 100])
     first = animated.index(b"\x21\xf9")
