@@ -17,10 +17,10 @@ from litestar.datastructures import Headers
 
 from imgproc_local.api import uploads
 from imgproc_local.codecs.container import Blocks, avif, jpeg, png, tiff, webp
-from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, read_record
 from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
+from imgproc_local.codecs.picture.source import dropped_kinds
 from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text

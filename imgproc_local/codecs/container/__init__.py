@@ -7,6 +7,7 @@ file is `bounded`. A file that is too damaged to be read raises `BrokenImage`.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
 from imgproc_local.codecs.metadata.blocks import text_of as text_of
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.privacy import Removed
 
 MAX_PARTS = 50_000
 """Segments, chunks, blocks or boxes that are read in a row, for which a walk takes about 0.1 s. A real file of 25 MB
@@ -53,6 +55,14 @@ def unpack(layout: str, data: Data, offset: int, where: str, limit: int | None =
     if limit is not None and end > limit:
         raise BrokenImage(f"The picture is damaged: its {where} ends at byte {limit}, but needs {end - limit} more.")
     return struct.unpack(layout, data[offset:end])
+
+
+_NOT_BLANK = re.compile(rb"[^\0\t\n\r ]")
+
+
+def kind_of_rest(data: Data, start: int) -> Removed | None:
+    """The kind of private data that may be in the bytes from `start` on; None if they are blank."""
+    return Removed.OTHER if _NOT_BLANK.search(data, start) else None
 
 
 def inflate(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:

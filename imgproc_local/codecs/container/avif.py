@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from imgproc_local.codecs.container import Blocks, Data, avif_known, bounded, unpack
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.domain.privacy import Removed
 
 MAX_SIDE_PX = 16384
 """libvips writes no larger AVIF."""
@@ -375,6 +376,16 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     for name, block in new.items():
         clean = _with_metadata(clean, name, block)
     return clean
+
+
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks."""
+    if thumbnails(data):
+        yield Removed.THUMBNAIL
+    packet, kept = xmp_box(data), bytearray(blanked(data))
+    if packet:  # which is a block
+        kept[packet.start : packet.end] = data[packet.start : packet.end]
+    yield Removed.OTHER if kept != data[:] else None
 
 
 def with_xmp(data: Data, xmp: bytes) -> bytes:

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, text_of, unpack
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, kind_of_rest, text_of, unpack
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.privacy import Removed
 
 IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
 LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 """The identifiers of the application extension with the loop count."""
+_ICC = b"ICCRGBG1012"
 _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
@@ -146,6 +148,18 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
         out.append(_xmp_block(new.xmp))
     out.append(b"\x3b")
     return b"".join(out)
+
+
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in what `with_blocks` does not keep, apart from the XMP packet and comments."""
+    end = 0
+    for block in blocks(data):
+        end = block.end
+        is_known = block.name in (*LOOPS, XMP, _ICC) or block.label in (CONTROL, COMMENT)
+        if block.kind == EXTENSION and not is_known:
+            yield Removed.OTHER if block.label == APPLICATION else Removed.COMMENT
+    # some programs write bytes before the trailer
+    yield kind_of_rest(data, data.find(b"\x3b", end) + 1 or len(data))
 
 
 def with_xmp(data: Data, xmp: bytes) -> bytes:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, bounded, unpack
+from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.domain.privacy import Removed
 
 APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
@@ -26,6 +27,12 @@ GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:
 
 JFIF_BYTES = 14
 """The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
+_BLOCKS = {
+    APP1: (EXIF, XMP, EXTENDED_XMP),
+    APP2: (ICC, MPF, *GAIN_MAP_IDENTIFIERS),
+    APP13: (PHOTOSHOP,),
+}
+"""How the segments begin that are read as metadata, by their marker."""
 
 MAX_SIDE_PX = 65_500
 """libjpeg writes no larger pictures. Source: JPEG_MAX_DIMENSION."""
@@ -236,28 +243,48 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     picture: list[bytes] = []
     scan = 0
     for segment in segments(data):
-        whole = segment_bytes(segment.marker, data[segment.payload : segment.end])
+        kept = _kept(segment.marker, data[segment.payload : segment.end])
         scan = segment.end
-        if _is_jfif(data, segment):
-            # version, unit and density are copied, the thumbnail that may follow is not
-            out.append(segment_bytes(APP0, data[segment.payload : segment.payload + 12] + b"\0\0"))
-        elif segment.marker == APP14 and _begins_with(data, segment, b"Adobe"):
-            # version, flags and colour transform are copied, further bytes are not
-            picture.append(segment_bytes(APP14, data[segment.payload : min(segment.end, segment.payload + 12)]))
-        elif not (APP0 <= segment.marker <= APP15 or segment.marker == COM):
-            picture.append(whole)
+        if kept is not None:
+            (out if segment.marker == APP0 else picture).append(segment_bytes(segment.marker, kept))
     out += _block_segments(blocks)
     return b"".join([*out, *picture, *_scans(data, scan)])
 
 
-def _is_jfif(data: Data, segment: Segment) -> bool:
-    """Whether a segment declares JFIF. Decoders ignore shorter ones than `JFIF_BYTES`."""
-    has_name = _begins_with(data, segment, b"JFIF\0")
-    return segment.marker == APP0 and has_name and segment.end - segment.payload >= JFIF_BYTES
+def _kept(marker: int, payload: bytes) -> bytes | None:
+    """What `with_blocks` keeps of a segment's payload; None if it removes the segment."""
+    if marker == APP0 and payload.startswith(b"JFIF\0") and len(payload) >= JFIF_BYTES:
+        # version, unit and density, without a thumbnail. Decoders ignore shorter segments.
+        return payload[:12] + b"\0\0"
+    if marker == APP14 and payload.startswith(b"Adobe"):
+        return payload[:12]  # version, flags and colour transform
+    return None if APP0 <= marker <= APP15 or marker == COM else payload
 
 
-def _begins_with(data: Data, segment: Segment, name: bytes) -> bool:
-    return bool(data[segment.payload : min(segment.end, segment.payload + len(name))] == name)
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks and the gain map."""
+    seen = set()
+    for segment in segments(data):
+        payload = data[segment.payload : segment.end]
+        name = next((each for each in _BLOCKS.get(segment.marker, ()) if payload.startswith(each)), None)
+        is_second = name in (EXIF, XMP) and name in seen
+        seen.add(name)
+        if payload == _kept(segment.marker, payload):
+            continue
+        if segment.marker == COM:
+            yield Removed.COMMENT
+        elif name == PHOTOSHOP:
+            yield from iptc.kinds_of_resources(payload[len(PHOTOSHOP) :])
+        elif segment.marker == APP0 and (payload.startswith(b"JFXX\0") or len(payload) > JFIF_BYTES):
+            yield Removed.THUMBNAIL
+        else:
+            yield Removed.OTHER if name is None or is_second else None
+    end, own = picture_end(data), gain_map(data) or b""
+    start = data.find(own, end)
+    if start > end:
+        yield Removed.THUMBNAIL
+    rest = start + len(own)
+    yield Removed.THUMBNAIL if data[rest : rest + 2] == b"\xff\xd8" else kind_of_rest(data, rest)
 
 
 def _scans(data: Data, start: int) -> list[bytes]:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, inflate, text_of, unpack
+from imgproc_local.codecs.container import Blocks, Data, TextBlock, bounded, inflate, kind_of_rest, text_of, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata import iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_TEXT_BYTES, MAX_TEXTS
+from imgproc_local.codecs.metadata.removed import Kinds, kind_of
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.privacy import Removed
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PICTURE_CHUNKS = {
@@ -23,6 +25,10 @@ PICTURE_CHUNKS = {
 """The chunks that affect how the picture looks, with their greatest length; all others are metadata.
 
 Source: PNG (Third Edition), 11."""
+
+_TECHNICAL = frozenset((b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL", b"iDOT", b"vpAg", b"caNv"))
+_MAX_TECHNICAL_BYTES = 64
+"""Chunks that describe only how pixels are stored or shown, and how long they may be to count as this."""
 
 TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
 """The specification's keywords for captions and rights; those for software, source device and dates are not read."""
@@ -221,15 +227,40 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     for chunk in chunks(data):
         if chunk.kind == b"IEND":
             out.append(chunk_bytes(b"IEND", b""))
-        elif chunk.end - chunk.payload > PICTURE_CHUNKS.get(chunk.kind, 2**31):
-            continue  # decoders ignore it, or refuse the picture
-        elif chunk.kind in PICTURE_CHUNKS or (not chunk.kind[0] & 0x20 and chunk.kind.isalpha()):
+        elif _is_kept(chunk):
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out += [chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile)] if packed_profile else []
             out += [chunk_bytes(b"eXIf", blocks.exif)] if blocks.exif else []
             out += [_xmp_chunk(blocks.xmp)] if blocks.xmp else []
     return b"".join(out)
+
+
+def _is_kept(chunk: Chunk) -> bool:
+    """Whether `with_blocks` keeps a chunk. Decoders ignore one that is too long, or refuse the picture."""
+    if chunk.kind in PICTURE_CHUNKS:
+        return chunk.end - chunk.payload <= PICTURE_CHUNKS[chunk.kind]
+    return not chunk.kind[0] & 0x20 and chunk.kind.isalpha()
+
+
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks and texts that are read."""
+    texts, texts_left, end = Kinds(), MAX_TEXTS, 0
+    for chunk in chunks(data):
+        size, end = chunk.end - chunk.payload, chunk.end + 4
+        if chunk.kind in TEXT_CHUNKS:
+            raw, _, rest = data[chunk.payload : min(chunk.end, chunk.payload + MAX_TEXT_BYTES)].partition(b"\0")
+            keyword = raw[:79].decode("latin-1").lower()
+            is_block = raw == _XMP_KEYWORDS[0] or raw.startswith(_RAW_PROFILE)
+            if (kind := kind_of(keyword)) and not is_block and keyword not in TEXT_KEYWORDS:
+                texts_left -= 1
+                texts.add(kind, text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
+        elif chunk.kind == b"tIME":
+            yield Removed.DATE
+        elif chunk.kind not in (b"eXIf", b"iCCP") and not _is_kept(chunk):
+            yield None if chunk.kind in _TECHNICAL and size <= _MAX_TECHNICAL_BYTES else Removed.OTHER
+    yield from texts.kinds
+    yield kind_of_rest(data, end)
 
 
 def _xmp_chunk(packet: bytes) -> bytes:

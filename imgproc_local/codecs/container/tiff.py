@@ -6,9 +6,12 @@ Source: TIFF 6.0; XMP specification part 3, 3.2; IPTC-IIM and Photoshop's resour
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.metadata import exif, iptc
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.domain.privacy import Removed
 
 _SUBFILE, _EXTRA_SAMPLES, _DNG_VERSION = 254, 338, 50706
 _XMP, _IPTC, _PHOTOSHOP, _ICC = 700, 33723, 34377, 34675
@@ -40,15 +43,13 @@ def read_blocks(data: Data) -> Blocks:
     return Blocks(xmp=_bytes(page, _XMP), iptc=datasets, icc=_bytes(page, _ICC), tiff=data)
 
 
-def photoshop_resources(data: Data) -> bytes | None:
-    """Photoshop's image resources; None if there are none or they are too large."""
-    return _bytes(exif.read_ifd(data), _PHOTOSHOP)
-
-
-def has_unknown_fields(data: Data) -> bool:
-    """Whether the first page has fields that neither describe its pixels nor are read as metadata."""
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in Photoshop's resources, and in fields that are neither of pixels nor read."""
+    page = exif.read_ifd(data)
+    yield from iptc.kinds_of_resources(_bytes(page, _PHOTOSHOP) or b"")
     known = exif.TIFF_TAGS | {_XMP, _IPTC, _PHOTOSHOP, _ICC}
-    return any(tag not in known and tag > _LAST_TIFF_TAG for tag in exif.read_ifd(data).fields)
+    if any(tag not in known and tag > _LAST_TIFF_TAG for tag in page.fields):
+        yield Removed.OTHER
 
 
 def with_blocks(_data: Data, _blocks: Blocks) -> bytes:

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, bounded, unpack
+from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.privacy import Removed
 
 ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
@@ -18,7 +19,8 @@ _DISPOSE_BACKGROUND = 1
 """Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
 PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
 _CHUNK_HEADER = struct.Struct("<4sI")
-KNOWN_CHUNKS = frozenset((b"VP8X", b"ICCP", b"ANIM", b"ANMF", b"EXIF", b"XMP ", *PICTURE_DATA))
+_KEPT, _WRITTEN_ANEW = (b"ANIM", b"ANMF", *PICTURE_DATA), (b"VP8X", b"ICCP", b"EXIF", b"XMP ")
+"""What `with_blocks` copies, except unknown chunks in frames, and what it writes from the blocks."""
 
 
 class Chunk(Struct, frozen=True):
@@ -135,7 +137,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     picture = [
         _chunk(chunk.kind, _cleaned_frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
-        if chunk.kind in (b"ANIM", b"ANMF", *PICTURE_DATA)
+        if chunk.kind in _KEPT
     ]
     if not flags and not has_alpha_chunk:
         body = b"".join(picture)
@@ -148,6 +150,17 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
         parts += [_chunk(b"XMP ", blocks.xmp)] if blocks.xmp else []
         body = b"".join(parts)
     return _riff(body)
+
+
+def dropped(data: Data) -> Iterator[Removed | None]:
+    """The kinds of private data in what `with_blocks` does not keep, apart from the blocks."""
+    end = 12
+    for chunk in chunks(data):
+        end = chunk.end + (chunk.end - chunk.payload) % 2
+        is_cleaned = chunk.kind == b"ANMF" and _cleaned_frame(data, chunk) != data[chunk.payload : chunk.end]
+        if is_cleaned or chunk.kind not in (*_KEPT, *_WRITTEN_ANEW):
+            yield Removed.OTHER
+    yield kind_of_rest(data, end)
 
 
 def with_xmp(data: Data, xmp: bytes) -> bytes:

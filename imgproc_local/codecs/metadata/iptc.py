@@ -12,11 +12,20 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata.blocks import text_of
+from imgproc_local.domain.privacy import Removed
 
 _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
 IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
+_RESOURCES = {
+    0x0409: Removed.THUMBNAIL,
+    0x040C: Removed.THUMBNAIL,
+    IPTC_RESOURCE: None,
+    0x03ED: None,
+    0x0425: None,
+}
+"""The kinds of Photoshop's image resources: its thumbnails, IPTC, resolution and a checksum. All others are its own."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
 """The longest value of a standard dataset. Extended datasets, whose length has more bytes, are read but not written."""
@@ -57,6 +66,12 @@ def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
         # some writers omit the padding byte
         if size % 2 and resources[at : at + 4] not in _SIGNATURES:
             at += 1
+
+
+def kinds_of_resources(resources: bytes) -> Iterator[Removed | None]:
+    """The kind of private data in each Photoshop image resource in a run; None for those that hold none."""
+    for number, _, _ in image_resources(resources):
+        yield _RESOURCES.get(number, Removed.SOFTWARE)
 
 
 def to_photoshop(datasets: bytes) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,17 +20,22 @@ from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage, how_to_install
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import TIFF_SIZE_FACTOR
+from imgproc_local.domain.privacy import Removed
 
 
 class Container(Protocol):
     """A module of `container`: the bytes of one format. Its functions raise `BrokenImage` and import no image library.
 
     `with_blocks` returns the same picture with these metadata blocks and no others; formats that are read only lack it.
+    `dropped` yields the kinds of private data in all else that it leaves out: comments, previews, content credentials,
+    appended files and parts of unknown types.
     """
 
     def read_blocks(self, data: Data, /) -> Blocks: ...
 
     def with_blocks(self, data: Data, blocks: Blocks, /) -> bytes: ...
+
+    def dropped(self, data: Data, /) -> Iterator[Removed | None]: ...
 
 
 class FormatRow(Struct, frozen=True):

@@ -15,7 +15,6 @@ from typing import Any
 from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
-from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import record
 from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture import heic
@@ -25,6 +24,7 @@ from imgproc_local.codecs.picture.libvips import pyvips
 from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.plan import TARGETS, Effort
+from imgproc_local.domain.privacy import Removed
 
 MAX_FRAMES = 20_000
 """Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
@@ -103,6 +103,18 @@ def read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
         bits_per_sample=8 if file_format is Format.GIF else _field(image, "bits-per-sample", 8),
         pages=pages if file_format is Format.TIFF else 1,
     )
+
+
+def dropped_kinds(file_format: Format, data: Data) -> frozenset[Removed]:
+    """The kinds of what the file holds besides its picture and its blocks. A damaged file is searched up to the damage,
+    and reported as `UNREADABLE`.
+    """
+    found: set[Removed | None] = set()
+    try:
+        found.update(FORMATS[file_format].container.dropped(data))
+    except BrokenImage:
+        found.add(Removed.UNREADABLE)
+    return frozenset(kind for kind in found if kind)
 
 
 def _blocks_of_big_tiff(path: Path) -> Blocks:

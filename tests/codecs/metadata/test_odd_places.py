@@ -20,8 +20,8 @@ from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import gif as gif_container
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
-from imgproc_local.codecs.container.dropped import dropped_kinds
 from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.picture.source import dropped_kinds
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.privacy import Removed
