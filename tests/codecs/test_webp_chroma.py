@@ -18,33 +18,25 @@ def coloured_stripes(width_px: int = 256, height_px: int = 256) -> bytes:
     return row * height_px
 
 
-@pytest.mark.parametrize("bands", [3, 4])
-@pytest.mark.parametrize("colour", [(0, 0, 0), (255, 255, 255), (200, 30, 60), (0, 0, 255), (255, 255, 0)])
-def test_flat_colours_are_unchanged(colour: tuple[int, int, int], bands: int) -> None:
-    pixels = bytes((*colour, 128)[:bands]) * (17 * 12)
-    assert _webp_chroma.adjusted(pixels, 17, 12, bands) == pixels
-
-
-def test_alpha_and_the_last_row_and_column_of_odd_sizes_are_unchanged() -> None:
-    pixels = random.Random(1).randbytes(7 * 5 * 4)
-    adjusted = _webp_chroma.adjusted(pixels, 7, 5, 4)
-    assert adjusted != pixels
-    assert adjusted[3::4] == pixels[3::4]
-    assert adjusted[4 * 7 * 4 :] == pixels[4 * 7 * 4 :]
-    assert [adjusted[y * 28 + 24 : y * 28 + 28] for y in range(5)] == [
-        pixels[y * 28 + 24 : y * 28 + 28] for y in range(5)
-    ]
-
-
-@pytest.mark.parametrize(("width_px", "height_px"), [(1, 1), (1, 9), (9, 1), (2, 2), (3, 2)])
-def test_small_pictures_have_the_same_size_afterwards(width_px: int, height_px: int) -> None:
-    pixels = random.Random(2).randbytes(width_px * height_px * 3)
-    assert len(_webp_chroma.adjusted(pixels, width_px, height_px, 3)) == len(pixels)
+def test_flat_colours_alpha_and_the_last_row_and_column_of_odd_sizes_are_unchanged() -> None:
+    for colour in ((0, 0, 0), (255, 255, 255), (200, 30, 60), (0, 0, 255)):
+        for bands in (3, 4):
+            pixels = bytes((*colour, 128)[:bands]) * (17 * 12)
+            assert _webp_chroma.adjusted(pixels, 17, 12, bands) == pixels
+    for width_px, height_px in ((7, 5), (1, 9), (9, 1), (1, 1)):
+        pixels = random.Random(1).randbytes(width_px * height_px * 4)
+        adjusted = _webp_chroma.adjusted(pixels, width_px, height_px, 4)
+        assert (adjusted != pixels) is (min(width_px, height_px) > 1)
+        assert adjusted[3::4] == pixels[3::4]
+        rows = [
+            each[at : at + 4 * width_px] for each in (adjusted, pixels) for at in range(0, len(pixels), 4 * width_px)
+        ]
+        assert [row[-4:] for row in rows[:height_px]] == [row[-4:] for row in rows[height_px:]]
+        assert rows[height_px - 1] == rows[-1]
 
 
 @pytest.mark.parametrize(
-    ("length", "width_px", "height_px", "bands"),
-    [(11, 2, 2, 3), (12, 0, 2, 3), (12, 2, -1, 3), (12, 2, 3, 2), (13, 2, 2, 3), (24, 2, 2, 3)],
+    ("length", "width_px", "height_px", "bands"), [(11, 2, 2, 3), (12, 0, 2, 3), (12, 2, -1, 3), (12, 2, 3, 2)]
 )
 def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
     length: int, width_px: int, height_px: int, bands: int
@@ -53,7 +45,7 @@ def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
         _webp_chroma.adjusted(bytes(length), width_px, height_px, bands)
 
 
-def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
+def test_a_prepared_picture_scores_higher_at_the_same_quality_and_grey_is_not_prepared() -> None:
     original = pyvips.Image.new_from_memory(coloured_stripes(), 256, 256, 3, "uchar").copy(interpretation="srgb")
     prepared = webp.with_sharp_chroma(original)
     scores = [
@@ -61,8 +53,5 @@ def test_a_prepared_picture_scores_higher_at_the_same_quality() -> None:
         for picture in (original, prepared)
     ]
     assert scores[1] > scores[0] + 5
-
-
-def test_grey_pictures_are_encoded_as_they_are() -> None:
     grey = pyvips.Image.black(16, 16).cast("uchar").copy_memory()
     assert webp.with_sharp_chroma(grey) is grey
