@@ -42,10 +42,10 @@ def optimized(folder: Path, data: bytes, target: float = TARGETS["web"], effort:
     return optimize_file(path, probe(path, MAX_PIXELS), pictures.never_stop, ResultOptions(target, effort=effort))
 
 
-def converted(folder: Path, data: bytes, target: str) -> bytes:
+def converted(folder: Path, data: bytes, to: str, target: float = TARGETS["web"]) -> bytes:
     """The picture converted to "WEBP" or "AVIF"."""
     path = pictures.write(folder, data)
-    return CONVERT[target](path, probe(path, MAX_PIXELS), pictures.never_stop)
+    return CONVERT[to](path, probe(path, MAX_PIXELS), pictures.never_stop, ResultOptions(target))
 
 
 def whole(out: bytes | None) -> bytes:

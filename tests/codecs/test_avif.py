@@ -17,7 +17,7 @@ from tests.codecs import operations, pictures
 from tests.codecs.operations import MAX_PIXELS, delays_of, frames_of, optimized
 from tests.support.reading import probe
 
-converted = partial(operations.converted, target="AVIF")
+converted = partial(operations.converted, to="AVIF")
 
 
 def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from imgproc_local.codecs.container import avif as container
 from tests.codecs import operations, pictures
 from tests.codecs.operations import optimized
 
-converted = partial(operations.converted, target="AVIF")
+converted = partial(operations.converted, to="AVIF")
 
 WIDTH, HEIGHT = 320, 240
 

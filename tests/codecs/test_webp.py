@@ -14,7 +14,7 @@ from imgproc_local.codecs.container import webp as container
 from tests.codecs import operations, pictures
 from tests.codecs.operations import frames_of, optimized
 
-converted = partial(operations.converted, target="WEBP")
+converted = partial(operations.converted, to="WEBP")
 
 
 def test_a_lossless_file_remains_lossless(tmp_path: Path) -> None:
