@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zlib
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ import pyvips
 from PIL import Image
 
 from imgproc_local.codecs import png
-from imgproc_local.codecs.png.palette import Indexed, estimated_bytes, read_indexed
-from tests.codecs.pictures import never_stop, scene
+from imgproc_local.codecs.png.palette import Indexed, read_indexed
+from tests.codecs.pictures import never_stop
 
 
 def indexed(width: int, height: int, colours: int) -> Indexed:
@@ -45,13 +44,6 @@ def test_an_indexed_picture_has_the_same_pixels_and_encoding_it_again_gives_the_
     assert png.indexed_layout(again, never_stop).packed() == packed
 
 
-def test_duplicate_and_unused_colours_are_removed() -> None:
-    white, black, invisible = b"\xff\xff\xff\xff", b"\0\0\0\xff", b"\x11\x22\x33\0"
-    picture = Indexed(5, 1, bytes((3, 1, 2, 4, 5)), (black, white, white, black, invisible, bytes(4)))
-    assert png._by_luma(picture).colours == (bytes(4), black, white)
-    assert shown(png._by_luma(picture)) == shown(picture)
-
-
 @pytest.mark.parametrize("shape", [(40, 30), (40, 30, 2), (40, 30, 3), (40, 30, 4)])
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 def test_every_sample_is_preserved(shape: tuple[int, ...], kind: type) -> None:
@@ -60,8 +52,3 @@ def test_every_sample_is_preserved(shape: tuple[int, ...], kind: type) -> None:
     name = ("b-w" if bands < 3 else "srgb") if kind is np.uint8 else ("grey16" if bands < 3 else "rgb16")
     packed = png.layout(pyvips.Image.new_from_array(samples, interpretation=name), never_stop).packed()
     assert np.array_equal(pyvips.Image.pngload_buffer(packed).numpy(), samples)
-
-
-def test_the_size_of_long_data_is_estimated_from_slices() -> None:
-    samples = scene(1400, 1000).tobytes()
-    assert estimated_bytes(samples) == pytest.approx(len(zlib.compress(samples, 9)), rel=0.1)
