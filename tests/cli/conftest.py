@@ -72,11 +72,21 @@ class Program:
         ):
             return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 
+    def output(self, *arguments: object, **settings: object) -> str:
+        """The output of a command, run in the process of the test. The command must succeed."""
+        result = self.in_process(*arguments, **settings)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    def error(self, *arguments: object, exit_code: int = 2, **settings: object) -> str:
+        """The error output of a command that must fail, by default because of its arguments."""
+        result = self.in_process(*arguments, **settings)
+        assert (result.exit_code, "Traceback" in result.stderr) == (exit_code, False), result.output
+        return result.stderr
+
     def in_process_json(self, *arguments: object, **settings: object) -> Any:
         """The output of a command with --json, run in the process of the test. The command must succeed."""
-        result = self.in_process(*arguments, "--json", **settings)
-        assert result.exit_code == 0, result.stderr
-        return json.loads(result.stdout)
+        return json.loads(self.output(*arguments, "--json", **settings))
 
 
 def use_link(link: str, browser: httpx.Client | None = None, **headers: str) -> httpx.Response:
