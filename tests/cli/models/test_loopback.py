@@ -27,15 +27,15 @@ def test_a_model_is_listed_used_and_shown_until_its_program_stops(
     program: Program, double: ModelServerDouble, tmp_path: Path
 ) -> None:
     settings: dict[str, object] = {"program_url": double.url}
-    name = f"{double.program}:{double.model}"
+    name, title = f"{double.program}:{double.model}", PROGRAMS[double.program].title
+    double.listings.append(sends(*ERRORS[double.program][0]))
+    assert "failed with status" in program.error("models", "use", name, **settings)
+    assert "has no model 'gone'" in program.error("models", "use", f"{double.program}:gone", **settings)
     found = rows(program, **settings)
-    title = PROGRAMS[double.program].title
     assert (found[name]["state"], found[name]["program"], found[name]["in_use"]) == ("in-program", title, False)
-    assert f"in {title}" in program.in_process("models", "list", **settings).stdout
+    assert f"in {title}" in program.output("models", "list", **settings)
     assert f"{double.program}:{BLIND[double.program]}" not in found
-    result = program.in_process("models", "use", name, **settings)
-    assert result.exit_code == 0, result.output
-    assert f"{name} is in use" in result.output
+    assert f"{name} is in use" in program.output("models", "use", name, **settings)
     used = rows(program, **settings)[name]
     assert (used["in_use"], used["problem"]) == (True, None)
     assert f"the model {name}" in describer_check(program, **settings)["detail"]
@@ -43,11 +43,10 @@ def test_a_model_is_listed_used_and_shown_until_its_program_stops(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         settings["program_url"] = f"http://127.0.0.1:{free.getsockname()[1]}"
-    stopped = rows(program, **settings)[name]
-    assert (stopped["state"], stopped["in_use"]) == ("unusable", True)
     words = f"{title} at {settings['program_url']} does not answer"
-    assert words in stopped["problem"]
-    assert words in program.in_process("models", "list", **settings).stdout
+    stopped = rows(program, **settings)[name]
+    assert (stopped["state"], stopped["in_use"], words in stopped["problem"]) == ("unusable", True, True)
+    assert words in program.output("models", "list", **settings)
     check = describer_check(program, exit_code=1, **settings)
     assert (check["state"], words in check["detail"]) == ("problem", True)
 
@@ -58,48 +57,35 @@ def test_a_program_is_listed_and_used_only_as_itself(program: Program, double: M
     assert offered == {f"{double.program}:{double.model}"}
     for other in PROGRAMS.keys() - {double.program, "ollama"}:
         for model in (double.model, "mine"):  # the second one runs in Ollama's cloud
-            refused = program.in_process("models", "use", f"{other}:{model}", **settings)
-            assert refused.exit_code != 0, f"{other}:{model}"
+            program.error("models", "use", f"{other}:{model}", **settings)
     for behaviour in (sends(200, b"<html>It works!</html>"), sends(404, {"detail": "Not Found"}), sends(200, {})):
         double.listings = [behaviour] * 2  # llama-server has its list at Ollama's path, too
         assert not any(name.startswith(f"{double.program}:") for name in rows(program, **settings))
     assert double.questions == []
 
 
-def test_a_model_that_can_not_be_used_is_refused(program: Program, double: ModelServerDouble) -> None:
-    settings: dict[str, object] = {"program_url": double.url}
-    missing = program.in_process("models", "use", f"{double.program}:gone", **settings)
-    assert (missing.exit_code != 0, "has no model 'gone'" in missing.stderr) == (True, True)
-    double.listings.append(sends(*ERRORS[double.program][0]))
-    refused = program.in_process("models", "use", f"{double.program}:{double.model}", **settings)
-    assert (refused.exit_code != 0, "failed with status" in refused.stderr) == (True, True)
-    assert not any(one["in_use"] for one in rows(program, **settings).values())
-
-
 def test_air_gapped_mode_contacts_no_program(program: Program, ollama: ModelServerDouble) -> None:
     settings: dict[str, object] = {"program_url": ollama.url}
     name = f"ollama:{ollama.model}"
-    assert program.in_process("models", "use", name, **settings).exit_code == 0
+    program.output("models", "use", name, **settings)
     ollama.requests.clear()
     assert "In air-gapped mode" in rows(program, air_gapped=True, **settings)[name]["problem"]
     assert "In air-gapped mode" in describer_check(program, exit_code=1, air_gapped=True, **settings)["detail"]
     for command in (("use", name), ("list",)):
         model = name if command == ("list",) else ""
-        refused = program.in_process("models", *command, air_gapped=True, model=model, **settings)
-        assert (refused.exit_code != 0, "In air-gapped mode" in refused.stderr) == (True, True)
+        refused = program.error("models", *command, air_gapped=True, model=model, **settings)
+        assert "In air-gapped mode" in refused
     assert ollama.requests == []
 
 
 def test_a_wrong_address_is_refused(program: Program) -> None:
-    result = program.in_process("models", "list", program_url="http://192.0.2.1:11434")
-    assert result.exit_code != 0
-    assert "program_url: expected http://127.0.0.1:PORT" in result.stderr
+    refused = program.error("models", "list", program_url="http://192.0.2.1:11434")
+    assert "program_url: expected http://127.0.0.1:PORT" in refused
 
 
 def test_process_describes_with_the_model(program: Program, ollama: ModelServerDouble, tmp_path: Path) -> None:
     (tmp_path / "barn.png").write_bytes(pictures.png(40, 30))
     settings = {"program_url": ollama.url, "model": f"ollama:{ollama.model}"}
-    result = program.in_process("process", tmp_path / "barn.png", "--out", tmp_path / "out", **settings)
-    assert result.exit_code == 0, result.output
-    assert "(vision)" in result.stdout
+    shown = program.output("process", tmp_path / "barn.png", "--out", tmp_path / "out", **settings)
+    assert "(vision)" in shown
     assert (tmp_path / "out" / "red-barn-snow.webp").is_file()
