@@ -9,7 +9,6 @@ import ssl
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -29,44 +28,23 @@ from tests.support.worker_pool import wait_until
 TIMEOUT_S = 30
 
 
-# ---- a second start ----
-
-
-@pytest.fixture
-def address(request: pytest.FixtureRequest, program: Program) -> Iterator[str]:
-    """The address of a server on the data folder, which listens on the host in `request.param`."""
-    address = f"http://{request.param}:2222"
-    with FolderLock(program.data, "serve") as lock:
-        lock.publish(address)
-        yield address
-
-
 @pytest.mark.parametrize(
     ("address", "host"),
     [("localhost", "localhost"), ("localhost", "127.0.0.1"), ("127.0.0.1", "localhost"), ("[::1]", "::1")],
-    indirect=["address"],
 )
-def test_with_the_same_host_it_prints_the_address(program: Program, address: str, host: str) -> None:
-    result = program.in_process("serve", "--no-browser", "--host", host)
-    assert result.exit_code == 0, result.stderr
-    assert f"already running: it serves {address}/api/v1  (process {os.getpid()})" in result.stdout
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "localhost"], indirect=True)
-@pytest.mark.parametrize("flags", [("--host", "127.0.0.2"), ("--port", "3333")])
-def test_with_another_host_or_port_it_is_refused(program: Program, address: str, flags: tuple[str, str]) -> None:
-    result = program.in_process("serve", "--no-browser", *flags)
-    expected = f"already served at {address} (process {os.getpid()})"
-    assert (result.exit_code, expected in result.stderr) == (2, True)
+def test_a_second_start_prints_the_address_or_is_refused_with_another_host_or_port(
+    program: Program, address: str, host: str
+) -> None:
+    with FolderLock(program.data, "serve") as lock:
+        lock.publish(f"http://{address}:2222")
+        shown = program.output("serve", "--no-browser", "--host", host)
+        assert f"already running: it serves http://{address}:2222/api/v1  (process {os.getpid()})" in shown
+        for flags in (("--host", "127.0.0.2"), ("--port", "3333")):
+            refused = program.error("serve", "--no-browser", *flags)
+            assert f"already served at http://{address}:2222 (process {os.getpid()})" in refused
 
 
 # ---- a refused start ----
-
-
-@pytest.fixture
-def used_port() -> Iterator[int]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
 
 
 @pytest.fixture
@@ -82,22 +60,24 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_reason_of_a_refused_start_is_in_the_log_and_from_the_desktop_in_the_browser(
-    program: Program, used_port: int, opened: Path
+    program: Program, opened: Path
 ) -> None:
+    log, page = program.data / "logs" / "imgproc.log", program.data / "logs" / "not-started.html"
     assert program("serve", "--no-browser", rate_limit_per_minute=-1).returncode == 2
     assert not program.data.exists()
-    result = program("serve", "--no-browser", "--port", used_port)
-    assert (result.returncode, "Choose another port with --port" in result.stderr) == (1, True)
-    log = program.data / "logs" / "imgproc.log"
-    assert f"ERROR imgproc_local.lifecycle: not started: Can't listen on 127.0.0.1 port {used_port}" in log.read_text()
-    assert program("serve", "--no-browser", rate_limit_per_minute=-1).returncode == 2
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        result = program("serve", "--no-browser", "--port", port)
+        assert (result.returncode, "Choose another port with --port" in result.stderr) == (1, True)
+        assert program("serve", "--no-browser", rate_limit_per_minute=-1).returncode == 2
+        assert not opened.exists()
+        program("serve", "--browser", "--port", port)
+    reason = f"ERROR imgproc_local.lifecycle: not started: Can't listen on 127.0.0.1 port {port}"
+    assert reason in log.read_text()
     assert "not started: rate_limit_per_minute" in log.read_text()
-    assert not opened.exists()
-    program("serve", "--browser", "--port", used_port)
-    page = program.data / "logs" / "not-started.html"
     assert opened.read_text().strip() == page.as_uri()
     text = page.read_text(encoding="utf-8")
-    assert f"127.0.0.1 port {used_port}" in text
+    assert f"127.0.0.1 port {port}" in text
     assert str(log) in text
 
 
@@ -150,24 +130,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return cert
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "studio.lan", "fe80::1%eth0"])
-def test_a_reachable_address_is_refused_in_one_sentence(host: str) -> None:
-    with pytest.raises(SettingInvalid) as refused:
+def test_a_reachable_address_is_refused_in_one_sentence_and_before_it_is_listened_on(program: Program) -> None:
+    for host in ("127.0.0.1", "::1", "[::1]", "::ffff:127.0.0.1", "localhost", "LOCALHOST"):
         require_protection(Config(host=host))
-    message = refused.value.message
-    for word in (host, "--tls-cert", "--behind-proxy", "127.0.0.1"):
-        assert word in message
-    assert message.count(". ") == 0
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]", "::ffff:127.0.0.1", "localhost", "LOCALHOST"])
-def test_loopback_needs_nothing(host: str) -> None:
-    require_protection(Config(host=host))
-
-
-def test_a_refused_start_exits_with_status_2_before_it_listens(program: Program) -> None:
-    result = program("serve", "--no-browser", "--host", "0.0.0.0", "--port", "0")
-    assert (result.returncode, "--tls-cert" in result.stderr, "serves" in result.stdout) == (2, True, False)
+    for host in ("0.0.0.0", "::", "192.0.2.7", "studio.lan", "fe80::1%eth0"):
+        with pytest.raises(SettingInvalid) as refused:
+            require_protection(Config(host=host))
+        for word in (host, "--tls-cert", "--behind-proxy", "127.0.0.1"):
+            assert word in refused.value.message
+        assert refused.value.message.count(". ") == 0
+    assert "--tls-cert" in program.error("serve", "--no-browser", "--host", "0.0.0.0", "--port", "0")
 
 
 def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: Path) -> None:
