@@ -128,24 +128,20 @@ def test_after_a_refused_english_text_the_other_languages_are_not_asked() -> Non
     assert [len(suffixes) for suffixes in fake.suffixes] == [1, 1]
 
 
-def test_a_rejected_answer_is_generated_again_with_the_complaint_in_the_prompt() -> None:
-    fake = FakeModel(de=[BARN, BARN_DE])
-    translations = describe(fake, "en de")
-    assert [entry.source for entry in translations] == [VISION, VISION]
-    assert translations[1].seo_filename == "rote-scheune-schnee"
-    [again] = fake.suffixes[2]
-    assert again.startswith(DRAFT)
-    assert "refused" in again
-    assert again.endswith("Respond in German (Deutsch).")
-    assert fake.seeds[2] is not None
-
-
-def test_all_rejected_answers_are_generated_again_in_one_batch_and_replaced_by_facts_after_that() -> None:
+def test_rejected_answers_are_generated_again_in_one_batch_with_the_complaint_and_replaced_by_facts_after_that() -> (
+    None
+):
     fake = FakeModel(en=["", BARN], de=[BARN, BARN_DE], fr=BARN)
     translations = describe(fake, "en de fr")
     assert [entry.source for entry in translations] == [VISION, VISION, PIXELS]
+    assert translations[1].seo_filename == "rote-scheune-schnee"
     assert translations[2] == facts("fr")[0]
     assert [len(suffixes) for suffixes in fake.suffixes] == [1, 1, 2, 2]
+    again = fake.suffixes[3][0]
+    assert again.startswith(DRAFT)
+    assert "refused" in again
+    assert again.endswith("Respond in German (Deutsch).")
+    assert fake.seeds[3] is not None
 
 
 @pytest.mark.parametrize("error", [StageTimedOut("Not finished in time."), ModelUnusable("no room")])
@@ -158,9 +154,9 @@ def test_after_a_failure_in_another_language_the_accepted_answers_are_returned(
     assert fake.closed == isinstance(error, ModelUnusable)
 
 
-@pytest.mark.parametrize("broken", ['{"filename":"red-barn-snow","alt_text":"A red', "", "nonsense", '{"filename":1}'])
-def test_an_incomplete_answer_is_rejected(broken: str) -> None:
-    assert describe(FakeModel(en=broken), "en") == facts("en")
+def test_an_incomplete_answer_is_rejected() -> None:
+    for broken in ('{"filename":"red-barn-snow","alt_text":"A red', "nonsense", '{"filename":1}'):
+        assert describe(FakeModel(en=broken), "en") == facts("en")
 
 
 def test_private_data_is_rejected_in_an_answer_and_left_out_of_the_prompt() -> None:
@@ -204,26 +200,16 @@ def test_an_unsuitable_file_name_is_replaced_by_words_of_the_alt_text() -> None:
     assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", VISION)
 
 
-WITHOUT_VOWELS = '{"alt_text":"متحمس مرتفع مختلف.","filename":"متحمس-مرتفع-مختلف"}'
-
-
-@pytest.mark.parametrize(
-    ("answers", "filename"),
-    [
-        ([WITHOUT_VOWELS, WITHOUT_VOWELS.replace("متحمس-مرتفع-مختلف", "maktab-mudarrib")], "maktab-mudarrib"),
-        ([WITHOUT_VOWELS], None),
-        ([BARN, WITHOUT_VOWELS], None),
-    ],
-)
-def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_facts(
-    answers: list[str], filename: str | None
-) -> None:
-    fake = FakeModel(ar=list(answers))
-    [arabic] = describe(fake, "ar")
-    expected = filename or facts("ar")[0].seo_filename
-    assert arabic == Translation("ar", expected, "متحمس مرتفع مختلف.", VISION)
-    asked = "its file name must be written in Latin letters. " in fake.suffixes[2][0]
-    assert asked == (answers[0] == WITHOUT_VOWELS)
+def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_facts() -> None:
+    without_vowels = '{"alt_text":"متحمس مرتفع مختلف.","filename":"متحمس-مرتفع-مختلف"}'
+    romanised = without_vowels.replace("متحمس-مرتفع-مختلف", "maktab-mudarrib")
+    for answers, filename in (
+        ([without_vowels, romanised], "maktab-mudarrib"),
+        ([without_vowels], facts("ar")[0].seo_filename),
+    ):
+        fake = FakeModel(ar=list(answers))
+        assert describe(fake, "ar") == (Translation("ar", filename, "متحمس مرتفع مختلف.", VISION),)
+        assert "its file name must be written in Latin letters. " in fake.suffixes[2][0]
 
 
 def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.LogCaptureFixture) -> None:
@@ -238,23 +224,26 @@ def test_an_unusable_model_is_logged_once_and_replaced_by_facts(caplog: pytest.L
     ]
 
 
-@pytest.mark.parametrize("failed", [True, False])
-def test_a_model_that_failed_or_was_replaced_is_loaded_again(failed: bool) -> None:
+def test_a_model_that_failed_or_was_replaced_is_loaded_again() -> None:
     fake = FakeModel()
     found = [fake.model]
     llm_describer = LlmDescriber(lambda: found[0], fake.load, idle_s=0)
-    llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)
-    if failed:
-        fake.error = ModelUnusable("failed")
-        assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None) == facts("en")
-        fake.error = None
-    else:
-        found = [VisionModel("given", Path("text.gguf"), Path("mmproj.gguf"), digest="another")]
-    assert llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)[0].source == VISION
+
+    def source() -> TextSource:
+        return llm_describer.describe(PICTURE, ["en"], hints(), lambda: None)[0].source
+
+    assert source() == VISION
+    fake.error = ModelUnusable("failed")
+    assert source() == PIXELS
+    fake.error = None
+    assert source() == VISION
     assert (fake.loads, fake.closed) == (2, 1)
+    found = [VisionModel("given", Path("text.gguf"), Path("mmproj.gguf"), digest="another")]
+    assert source() == VISION
+    assert (fake.loads, fake.closed) == (3, 2)
     llm_describer.close()
     llm_describer.close()
-    assert fake.closed == 2
+    assert fake.closed == 3
 
 
 def test_an_idle_model_is_unloaded_and_loaded_again(tmp_path: Path) -> None:

@@ -29,8 +29,6 @@ from tests.support import tiny
 from tests.support.installed import import_files, install
 from tests.support.tiny import MMPROJ, TEXT
 
-needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals")
-
 
 @pytest.fixture
 def model(models: ModelStore) -> VisionModel:
@@ -88,28 +86,24 @@ def test_a_working_model_is_tested_once_for_a_build_a_processor_and_its_files(
     assert not passed_self_test(model)
 
 
-@needs_signals
-@pytest.mark.parametrize("name", ["SIGILL", "SIGABRT"])
-def test_a_crash_of_the_child_is_reported_with_its_signal(model: VisionModel, name: str) -> None:
-    script = f"print('GGML_ASSERT(it) failed', file=sys.stderr, flush=True); os.kill(os.getpid(), signal.{name})"
-    message = failure(model, child(script))
-    assert message.startswith("The model 'a' does not work here")
-    assert name in message
-    assert "GGML_ASSERT(it) failed" in message
-    assert ("needs AVX2" in message) == (name == "SIGILL")
-
-
 @pytest.mark.parametrize(
-    ("script", "message"),
+    ("script", "messages"),
     [
-        ("sys.exit(3)", "ended with exit status 3 and reported no result"),
-        ("raise ValueError('what')", "exit status 1 and reported no result. Its last message: ValueError: what"),
-        ("answer(problem='its template is unknown.')", "does not work here: its template is unknown."),
-        ("time.sleep(60)", "wrote no text within 0 seconds"),
+        (
+            "print('GGML_ASSERT(it) failed', file=sys.stderr, flush=True); os.abort()",
+            ["SIGABRT", "GGML_ASSERT(it) fai"],
+        ),
+        ("os.kill(os.getpid(), signal.SIGILL)", ["The model 'a' does not work here", "SIGILL", "needs AVX2"]),
+        ("raise ValueError('what')", ["exit status 1 and reported no result. Its last message: ValueError: what"]),
+        ("answer(problem='its template is unknown.')", ["does not work here: its template is unknown."]),
+        ("time.sleep(60)", ["wrote no text within 0 seconds"]),
     ],
 )
-def test_a_child_without_a_result_is_reported(model: VisionModel, script: str, message: str) -> None:
-    assert message in failure(model, child(script), 0.4 if "sleep" in script else 60)
+def test_a_child_that_crashes_or_has_no_result_is_reported(
+    model: VisionModel, script: str, messages: list[str]
+) -> None:
+    message = failure(model, child(script), 0.4 if "sleep" in script else 60)
+    assert [words for words in messages if words not in message] == []
 
 
 def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionModel) -> None:
@@ -137,14 +131,6 @@ def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> 
         os.kill(int(started.read_text()), 0)
     assert known_problem(model) is None, "a cancelled job was stored as the model's failure"
     run_self_test(model, PASSES)
-
-
-def test_without_llama_cpp_the_message_says_what_to_install(
-    model: VisionModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
-    assert "install imgproc-local[vision]" in failure(model, MUST_NOT_RUN)
-    assert known_problem(model) is None
 
 
 def test_a_read_only_folder_is_logged_and_the_model_is_used(
