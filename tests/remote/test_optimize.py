@@ -54,20 +54,25 @@ def test_the_result_of_the_service_is_served_with_the_metadata_to_preserve(
     assert [file.name for file in (tmp_path / "data").iterdir() if file.name.endswith(".part")] == []
 
 
-FAULTS: dict[str, tuple[list[Behaviour], list[Behaviour]]] = {  # for POST, for GET
-    "wrong key": ([server.error_response(401, "Unauthorized", "Credentials are invalid.")], []),
-    "wrong type": ([server.created_at("/o")], [server.response(200, pictures.webp())]),
-    "not a picture": ([server.created_at("/o")], [server.response(200, b"<html>")]),
-    "truncated": ([], [server.send_half]),
-    "another picture": ([server.created_at("/o")], [server.response(200, pictures.jpeg(seed=9, quality=50))]),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("posts", "gets"),
+    [
+        ([server.error_response(401, "Unauthorized", "Credentials are invalid.")], []),
+        ([], [server.response(200, pictures.webp())]),
+        ([], [server.response(200, b"<html>")]),
+        ([], [server.send_half]),
+        ([], [server.response(200, pictures.jpeg(seed=9, quality=50))]),
+    ],
+    ids=["wrong key", "wrong type", "not a picture", "truncated", "another picture"],
+)
 def test_if_the_service_fails_the_local_codecs_are_used_and_the_log_says_why(
-    tmp_path: Path, remote_service: TinifyServer, fault: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    remote_service: TinifyServer,
+    posts: list[Behaviour],
+    gets: list[Behaviour],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    remote_service.posts, remote_service.gets = (list(behaviours) for behaviours in FAULTS[fault])
+    remote_service.posts, remote_service.gets = posts, gets
     source = pictures.jpeg()
     with caplog.at_level(logging.DEBUG), running(tmp_path, **settings(remote_service)) as service:
         job = service.process("optimize", source)
@@ -100,25 +105,18 @@ def test_a_slow_service_leaves_half_of_the_time_limit_to_the_local_codecs(
         assert service.process("optimize", pictures.jpeg())["status"] == "completed"
 
 
-def test_gifs_and_pictures_for_other_operations_are_not_sent(tmp_path: Path, remote_service: TinifyServer) -> None:
-    with running(tmp_path, **settings(remote_service)) as service:
+def test_only_what_is_asked_for_is_sent(tmp_path: Path, remote_service: TinifyServer) -> None:
+    with running(tmp_path / "asked", **settings(remote_service)) as service:
         assert service.process("optimize", pictures.gif())["status"] == "completed"
         assert service.process("convert", pictures.jpeg())["status"] == "completed"
-        assert service.process("analyze", pictures.jpeg())["status"] == "completed"
-    assert remote_service.requests == []
-
-
-def test_by_default_no_service_is_contacted(tmp_path: Path, remote_service: TinifyServer) -> None:
+    # by default no service is contacted, and air-gapped mode and a service exclude each other
     assert compression_service(Config()) is None
-    with running(tmp_path, compression_url=remote_service.url, compression_key=Secret(KEY), air_gapped=True) as service:
+    more = {"compression_url": remote_service.url, "compression_key": Secret(KEY), "air_gapped": True}
+    with running(tmp_path / "default", **more) as service:
         assert service.process("process", pictures.jpeg())["status"] == "completed"
-    assert remote_service.requests == []
-
-
-def test_air_gapped_mode_and_a_service_exclude_each_other(tmp_path: Path, remote_service: TinifyServer) -> None:
     with (
         pytest.raises(SettingInvalid, match="air_gapped"),
-        running(tmp_path, **settings(remote_service, air_gapped=True)),
+        running(tmp_path / "x", compression_service="tinify", **more),
     ):
         pass
     assert remote_service.requests == []
