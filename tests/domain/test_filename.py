@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 
@@ -82,22 +81,15 @@ def test_ascii_names_of_downloads(uploaded: str, plain: str) -> None:
     assert ascii_download_name(uploaded, ENDING) == plain
 
 
-def test_scripts_and_their_joiners_are_preserved() -> None:
+def test_scripts_and_their_joiners_are_preserved_and_a_long_name_is_cut_before_its_ending() -> None:
     for stem in ("Żółw 写真", "می\u200cخواهم", "👩\u200d🎨"):
         assert download_name(stem, ".png") == f"{stem}.png"
-
-
-def test_a_long_name_is_cut_and_its_ending_preserved() -> None:
     assert download_name("é" * 300, ENDING) == "é" * 120 + ENDING
     assert len(download_name("a", "." + "é" * 300).encode()) <= MAX_BYTES
 
 
-@pytest.mark.parametrize("received", ["a\u202egpj.exe", "a\u200egpj.exe", "\ufeffagpj.exe", "agp\u00adj.exe"])
-def test_invisible_characters_are_removed_from_the_name_of_an_upload(received: str) -> None:
-    assert original_name(received, "image.png") == "agpj.exe"
-    assert re.fullmatch(r"[ -~]+", original_name(received, "image.png"))
-
-
-@pytest.mark.parametrize("received", ["", "..", "\u200b", "C:\\Users\\", " . "])
-def test_an_upload_without_a_name_gets_the_default(received: str) -> None:
-    assert original_name(received, "image.png") == "image.png"
+def test_an_upload_loses_invisible_characters_and_without_a_name_gets_the_default() -> None:
+    for received in ("a\u202egpj.exe", "a\u200egpj.exe", "\ufeffagpj.exe", "agp\u00adj.exe"):
+        assert original_name(received, "image.png") == "agpj.exe"
+    for received in ("", "..", "\u200b", "C:\\Users\\", " . "):
+        assert original_name(received, "image.png") == "image.png"
