@@ -32,12 +32,6 @@ DESCRIBERS: list[Callable[[], Describer]] = [FactsDescriber, with_tiny_model, wi
 PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
 HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), EmbeddedMetadata(), "IMG_0001.JPG")
 
-OPENERS = re.compile(
-    r"(?i)^(an? |the )?(image|picture|photo|photograph|graphic) (of|shows|showing)\b"
-    r"|^(ein )?(bild|foto|fotografie) (von|vom|zeigt)\b|^(une )?(image|photo|photographie) (de|d['’]|montr)"
-    r"|^(una )?(imagen|foto|fotografía) de\b|^here (is|are)\b"
-)
-
 
 @pytest.fixture(params=DESCRIBERS)
 def describer(request: pytest.FixtureRequest) -> Iterator[Describer]:
@@ -46,24 +40,17 @@ def describer(request: pytest.FixtureRequest) -> Iterator[Describer]:
     made.close()
 
 
-def never_stop() -> None:
-    """A check_stop that never raises."""
-
-
-def test_each_requested_language_gets_one_translation_in_order(describer: Describer) -> None:
-    requested = ["fr", "en", "ja"]
-    translations = describer.describe(PLAIN, requested, HINTS, never_stop)
+def test_each_requested_language_gets_one_translation_in_order_within_its_limits_and_well_formed(
+    describer: Describer,
+) -> None:
+    requested = ["fr", "en", "ja", *(code for code in LANGUAGES if code not in ("fr", "en", "ja"))]
+    translations = describer.describe(PLAIN, requested, HINTS, lambda: None)
     assert [translation.language_code for translation in translations] == requested
-
-
-def test_every_translation_is_within_its_limits_and_well_formed(describer: Describer) -> None:
-    for translation in describer.describe(PLAIN, list(LANGUAGES), HINTS, never_stop):
+    for translation in translations:
         alt = translation.seo_alt_text
         assert 0 < len(alt) <= 250, alt
         assert unicodedata.is_normalized("NFC", alt)
-        assert alt == " ".join(alt.split(" ")).strip()
-        assert "  " not in alt
-        assert not OPENERS.search(alt), alt
+        assert alt == " ".join(alt.split())
         assert not re.search(r"[<>{}\n\t]", alt), alt
         assert re.fullmatch("[a-z0-9]+(-[a-z0-9]+){0,7}", translation.seo_filename), translation
         assert len(translation.seo_filename) <= 80
