@@ -66,9 +66,8 @@ def test_unit_and_manual_page_are_written_for_the_installed_program(package: Pat
     unit = (tmp_path / "tree/usr/lib/systemd/user/imgproc-local.service").read_text()
     assert 'ExecStart="/opt/imgproc-local/imgproc-local" serve --no-browser' in unit
     page = output("gzip", "-dc", tmp_path / "tree/usr/share/man/man1/imgproc-local.1.gz")
-    assert [line for line in page.splitlines() if line.startswith(".SH")][4:8] == [
-        ".SH KEYS", ".SH KEYS LIST", ".SH SERVE", ".SH FILES",
-    ]  # fmt: skip
+    assert "\n.SH KEYS\n" in page
+    assert page.index(".SH KEYS LIST") < page.index(".SH SERVE") < page.index(".SH FILES")
 
 
 def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: Path) -> None:

@@ -41,39 +41,33 @@ def python_with_the_oldest_pip() -> Path:
     return Path(getattr(sys, "_base_executable", sys.executable))
 
 
-def _offline(folder: Path) -> dict[str, str]:
-    """The environment of a new user, in which no package index can be reached."""
-    return {
-        "HOME": str(folder),
-        "LANG": "C.UTF-8",
-        "PATH": f"{folder}/bin:/usr/bin:/bin",
-        "PIP_CONFIG_FILE": os.devnull,
-        "PIP_NO_INDEX": "1",
-        "UV_OFFLINE": "1",
-        "UV_NO_INDEX": "1",
-        "UV_NO_CONFIG": "1",
-    }
-
-
-def _readme_command(name: str) -> str:
+def readme_command(name: str) -> str:
     return subprocess.check_output([ROOT / ".ci" / "command", name], text=True)
 
 
+def run(folder: Path, *command: str | Path) -> str:
+    """The messages of a command that fails, for a new user who can reach no package index."""
+    offline = {
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "PATH": f"{folder}/bin:/usr/bin:/bin",
+        **{"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"},
+        **{"UV_OFFLINE": "1", "UV_NO_INDEX": "1", "UV_NO_CONFIG": "1"},
+    }
+    ended = subprocess.run(
+        command, cwd=folder, env=offline, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    return ended.stderr
+
+
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_a_lock_contains_only_requirements_and_hashes(lock: Path) -> None:
+def test_uv_reads_a_lock_which_contains_only_requirements_and_hashes(lock: Path, tmp_path: Path) -> None:
     text = lock.read_text(encoding="utf-8").replace(" \\\n   ", "")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines
     assert [line[:100] for line in lines if not REQUIREMENT.fullmatch(line)] == []
-
-
-@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_uv_reads_a_lock(lock: Path, tmp_path: Path) -> None:
     command = [uv.find_uv_bin(), "pip", "install", "--require-hashes", "--dry-run", "--target", tmp_path, "-r", lock]
-    ended = subprocess.run(
-        command, env=_offline(tmp_path), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert "No solution found" in ended.stderr, ended.stderr
+    assert "No solution found" in run(tmp_path, *command)
 
 
 @unix_shell
@@ -83,19 +77,11 @@ def test_the_pip_of_a_new_environment_reads_what_the_readme_installs(tmp_path: P
     for lock in LOCKS:
         shutil.copy(lock, tmp_path)
     for name in ("try", "tests", "vision"):
-        ended = subprocess.run(
-            ["sh", "-ec", _readme_command(name)],
-            cwd=tmp_path,
-            env=_offline(tmp_path),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert "No matching distribution found" in ended.stderr, (name, ended.stderr)
+        messages = run(tmp_path, "sh", "-ec", readme_command(name))
+        assert "No matching distribution found" in messages, (name, messages)
 
 
 @unix_shell
 @pytest.mark.parametrize("name", ["try", "try-uv", "tests", "vision", "tiny"])
 def test_a_command_of_the_readme_is_one_line(name: str) -> None:
-    assert len(_readme_command(name).splitlines()) == 1
+    assert len(readme_command(name).splitlines()) == 1
