@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from PIL import Image, ImageDraw, ImageFont
 
 from imgproc_local import compose
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import StageCancelled
+from imgproc_local.domain.errors import CheckStop, StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.engine import analyze
 from imgproc_local.engine.analyze import TextReader
 from imgproc_local.vision.models.networks import installed_folder
 from imgproc_local.vision.models.store import can_read_text
 from imgproc_local.vision.ocr import reading
+from imgproc_local.vision.ocr.lines import ReadLine
 from tests.support import ocr_double, pictures
 from tests.support.service import running
 
@@ -66,26 +68,26 @@ def test_a_failure_costs_the_words_of_one_picture(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    def read(order: int, check_stop: CheckStop = lambda: None) -> tuple[ReadLine, ...]:
+        return reader.read(Pixels(1, 1, bytes((order, 0, 0))), check_stop)
+
     def cancelled() -> None:
         raise StageCancelled("deleted")
 
-    monkeypatch.setattr(analyze, "OCR_TIMEOUT_S", 3)
-    reader = make_reader(Config(data_dir=tmp_path / "data"), tmp_path / "ocr")
-    try:
+    with closing(make_reader(Config(data_dir=tmp_path / "data"), tmp_path / "ocr")) as reader:
         for order, reason in (
             (ocr_double.CRASHES, "SIGABRT"),
-            (ocr_double.HANGS, "took longer than 3 seconds"),
             (ocr_double.GROWS, "more memory"),
             (ocr_double.RAISES, "ValueError: no such network"),
         ):
-            assert reader.read(Pixels(1, 1, bytes((order, 0, 0))), lambda: None) == ()
+            assert read(order) == ()
             assert reason in caplog.records[-1].getMessage()
-        reads = Pixels(1, 1, bytes((ocr_double.READS, 0, 0)))
-        assert reader.read(reads, lambda: None) == (ocr_double.LINE,)
+        assert read(ocr_double.READS) == (ocr_double.LINE,)
         with pytest.raises(StageCancelled):
-            reader.read(Pixels(1, 1, bytes((ocr_double.HANGS, 0, 0))), cancelled)
-    finally:
-        reader.close()
+            read(ocr_double.HANGS, cancelled)
+        monkeypatch.setattr(analyze, "OCR_TIMEOUT_S", 1)
+        assert read(ocr_double.HANGS) == ()
+        assert "took longer than 1 second" in caplog.records[-1].getMessage()
 
 
 @pytest.mark.skipif(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import sys
+import signal
 import threading
 import time
 from pathlib import Path
@@ -14,10 +14,11 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models import store
+from imgproc_local.vision.models.install import ImportOptions, import_
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import write_pair
-from tests.support.installed import check_folder, import_files, install
+from tests.support.installed import check_folder, import_files, install, skip_self_test
 
 
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
@@ -72,29 +73,22 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     assert not [path for path in (building, removed, old) if path.exists()]
 
 
-KILLED_WHILE_COPYING = """
-import os, signal, sys
-from pathlib import Path
-from tests.support.installed import skip_self_test
-from imgproc_local.vision.models.install import ImportOptions, import_
-from imgproc_local.vision.models.store import ModelStore
-
-def kill(what, done, total):
-    if done == total:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-models = ModelStore(Path(sys.argv[1]))
-import_(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), skip_self_test, kill)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
 def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     pair = write_pair(tmp_path / "pair", seed=1)
-    command = [sys.executable, "-c", KILLED_WHILE_COPYING, models.folder, *pair]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=60, check=False)
-    assert ended.returncode == -9
+
+    def kill(_what: str, done_bytes: int, total_bytes: int) -> None:
+        if done_bytes == total_bytes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def import_and_die() -> None:
+        import_(models, pair, ImportOptions(name="b"), skip_self_test, kill)
+
+    child = multiprocessing.get_context("fork").Process(target=import_and_die)
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
     assert models.names() == ["a"]
     assert len(list(models.folder.glob(".building-*"))) == 1
     import_files(models, *pair, name="b")
@@ -112,18 +106,16 @@ def test_a_second_command_waits_for_the_lock_and_then_gives_up(
             locked.set()
             release.wait(30)
 
-    holder = threading.Thread(target=hold)
-    holder.start()
+    threading.Thread(target=hold).start()
     locked.wait(30)
-    monkeypatch.setattr(store, "LOCK_WAIT_S", 0.1)
-    with pytest.raises(DataFolderBusy, match="Another command"):
-        models.remove("a")
+    with monkeypatch.context() as changed:
+        changed.setattr(store, "LOCK_WAIT_S", 0.1)
+        with pytest.raises(DataFolderBusy, match="Another command"):
+            models.remove("a")
     models.select("a")  # selecting and reading need no lock
     assert models.active_model("") is not None
     threading.Timer(0.1, release.set).start()
-    monkeypatch.setattr(store, "LOCK_WAIT_S", 30)
     models.remove("a")
-    holder.join()
     check_folder(models, [])
 
 
