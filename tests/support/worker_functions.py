@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import mmap
@@ -84,17 +85,12 @@ def raise_value_error(work: WorkItem, check_stop: CheckStop) -> Output:
 def try_what_is_forbidden(work: WorkItem, check_stop: CheckStop) -> Output:
     """Fails with the names of the attempts that succeeded."""
     succeeded = []
-    outside = work.original.with_name("written-by-a-worker")
-    try:
-        outside.write_text("x")
+    with contextlib.suppress(OSError):
+        work.original.with_name("written-by-a-worker").write_text("x")
         succeeded.append("writing beside the original")
-    except OSError:
-        pass
-    try:
+    with contextlib.suppress(OSError):
         socket.create_connection(("127.0.0.1", int(work.plan.project_name)), timeout=1).close()
         succeeded.append("connecting")
-    except OSError:
-        pass
     libc = ctypes.CDLL(None)
     if libc.socket(socket.AF_INET, socket.SOCK_STREAM, 0) >= 0:
         succeeded.append("a socket from C")
@@ -104,25 +100,19 @@ def try_what_is_forbidden(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(keeps_original=True)
 
 
-def answer_with_a_link(work: WorkItem, check_stop: CheckStop) -> Output:
-    """What a compromised worker may do: its result is a link to another file of the user."""
-
-    def link(path: Path, data: bytes) -> None:
-        path.symlink_to(work.original)
-
-    Path.write_bytes = link  # type: ignore[method-assign,assignment]
+def _answer_after(write: Callable[[Path, bytes], object], work: WorkItem) -> Output:
+    """An answer with a file that `write` makes, as a compromised worker might."""
+    Path.write_bytes = write  # type: ignore[method-assign,assignment]
     return Output(data=b"", format=work.info.format)
+
+
+def answer_with_a_link(work: WorkItem, check_stop: CheckStop) -> Output:
+    """Its result is a link to another file of the user."""
+    return _answer_after(lambda path, _: path.symlink_to(work.original), work)
 
 
 def answer_with_a_folder(work: WorkItem, check_stop: CheckStop) -> Output:
-    """What a compromised worker may do: its result is a folder."""
-
-    def make_folder(path: Path, data: bytes) -> None:
-        path.mkdir()
-        (path / "file").touch()
-
-    Path.write_bytes = make_folder  # type: ignore[method-assign,assignment]
-    return Output(data=b"", format=work.info.format)
+    return _answer_after(lambda path, _: (path / "inside").mkdir(parents=True), work)
 
 
 # ---- in place of `engine.thumbnails.make_thumbnail` ----

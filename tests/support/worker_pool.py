@@ -19,7 +19,6 @@ from tests.support.reading import probe
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUT_S = 60.0
-MAX_PIXELS = 10**9
 
 
 @contextlib.contextmanager
@@ -38,14 +37,9 @@ def work_item(folder: Path, project_name: str = "") -> WorkItem:
     """Work on a small picture in `folder`."""
     path = folder / "picture.jpg"
     path.write_bytes(pictures.jpeg(320, 240))
-    info = probe(path, MAX_PIXELS)
-    return WorkItem(
-        os.fsencode(path),
-        info,
-        Plan(Operation.PROCESS, project_name=project_name),
-        "picture.jpg",
-        Options(target_score=85.0),
-    )
+    plan = Plan(Operation.PROCESS, project_name=project_name)
+    options = Options(target_score=85.0)
+    return WorkItem(os.fsencode(path), probe(path), plan, path.name, options)
 
 
 def run(workers: Workers, function: StageFunction, work: WorkItem, timeout_s: float = TIMEOUT_S) -> Output:

@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.romanise.dictionary import languages_of_han
-from imgproc_local.domain.sentences import sentence_ends
 from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.ngram_table import probabilities
 
