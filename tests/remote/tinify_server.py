@@ -15,9 +15,11 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from PIL import Image
+
+from tests.support.http_double import serving_double
 
 KEY = "key-never-to-be-revealed-4711"
 AUTHORIZATION = "Basic " + base64.b64encode(f"api:{KEY}".encode()).decode()
@@ -68,11 +70,7 @@ class TinifyServer:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
     tinify: TinifyServer
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_POST(self) -> None:
         self._respond(self.tinify.posts, created)
@@ -89,12 +87,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with contextlib.suppress(ConnectionError):
             (behaviours.pop(0) if behaviours else default)(self)
 
-    def send(self, status: int, body: bytes, mime: str = "application/json", **headers: str) -> None:
+    def send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
-        length = headers.pop("Content_Length", str(len(body)))
-        for name, value in {"Content-Type": mime, "Content-Length": length}.items():
-            self.send_header(name, value)
-        for name, value in headers.items():
+        for name, value in {"Content_Length": str(len(body)), **headers}.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
@@ -118,12 +113,12 @@ def created_at(location: str) -> Behaviour:
 
 def send_result(handler: Handler) -> None:
     """The normal behaviour for a GET: sends the last result."""
-    handler.send(200, handler.tinify.results[-1], "image/any")
+    handler.send(200, handler.tinify.results[-1])
 
 
-def error_response(status: int, error: str, message: str, **headers: str) -> Behaviour:
+def error_response(status: int, error: str, message: str) -> Behaviour:
     """Responds with an error in the service's JSON format."""
-    return lambda handler: handler.send(status, json.dumps({"error": error, "message": message}).encode(), **headers)
+    return response(status, json.dumps({"error": error, "message": message}).encode())
 
 
 def response(status: int, body: bytes = b"", **headers: str) -> Behaviour:
@@ -165,23 +160,8 @@ def respond_slowly(handler: Handler) -> None:
 def tinify_server() -> Iterator[TinifyServer]:
     """Run a server inside the block."""
     tinify = TinifyServer()
-    bound = type("Bound", (Handler,), {"tinify": tinify})
-
-    class Server(http.server.ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = False
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """Clients that disconnect are expected."""
-
-    server = Server(("127.0.0.1", 0), bound)
-    tinify.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="tinify")
-    thread.start()
-    try:
-        yield tinify
-    finally:
-        tinify.stop.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_double(Handler, tinify=tinify) as tinify.url:
+        try:
+            yield tinify
+        finally:
+            tinify.stop.set()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
@@ -11,6 +12,7 @@ from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.storage.blobs import Blob
 from imgproc_local.storage.jobs import Submission
 from imgproc_local.storage.stages import Stages
 
@@ -46,50 +48,47 @@ async def add_job(
     `unfinished`, they remain pending.
     """
     errors = errors or {}
-    results: dict[StageName, tuple[Result | None, Sequence[Translation]]] = {}
-    if texts or StageName.ANALYZE in errors:
-        results[StageName.ANALYZE] = (None, texts)
-    if optimized or StageName.OPTIMIZE in errors:
-        results[StageName.OPTIMIZE] = (optimized, ())
-    if converted or StageName.CONVERT in errors:
-        results[StageName.CONVERT] = (converted, ())
+    made = {StageName.ANALYZE: texts, StageName.OPTIMIZE: optimized, StageName.CONVERT: converted}
+    names = [name for name, result in made.items() if result or name in errors]
     account_id = await services.store.keys.account_id(account, create=True)
-    with services.blobs.incoming() as incoming:
-        incoming.write(original)
-        async with services.blobs.stored(incoming) as blob:
-            job, _ = await services.jobs.submit(
-                Submission(
-                    account_id=account_id,
-                    plan=Plan(
-                        operation=Operation.PROCESS,
-                        languages=tuple(languages or (text.language_code for text in texts)),
-                        format=Format.WEBP,
-                        project_id=None,
-                        project_name=project,
-                    ),
-                    original_filename=name,
-                    sha256=blob.sha256,
-                    size_bytes=blob.size_bytes,
-                    info=ImageInfo(format, 320, 240),
-                    prices=dict.fromkeys(results, 0),
-                    lanes=dict.fromkeys(results, UNFINISHED_LANE if unfinished else LANE),
-                )
+    plan = Plan(
+        operation=Operation.PROCESS,
+        languages=tuple(languages or (text.language_code for text in texts)),
+        format=Format.WEBP,
+        project_name=project,
+    )
+    async with _stored(services, original) as blob:
+        job, _ = await services.jobs.submit(
+            Submission(
+                account_id=account_id,
+                plan=plan,
+                original_filename=name,
+                sha256=blob.sha256,
+                size_bytes=blob.size_bytes,
+                info=ImageInfo(format, 320, 240),
+                prices=dict.fromkeys(names, 0),
+                lanes=dict.fromkeys(names, UNFINISHED_LANE if unfinished else LANE),
             )
-    if unfinished:
-        return job
+        )
     stages = Stages(services.store.database)
-    for _ in results:
+    for _ in () if unfinished else names:
         claimed = await stages.claim(LANE)
         assert claimed is not None
-        result, written = results[claimed.stage]
+        result = made[claimed.stage]
         if claimed.stage in errors:
             await stages.record_failed(claimed, errors[claimed.stage])
-        elif result is None:
-            await stages.record_done(claimed, None, written)
+        elif isinstance(result, Result):
+            async with _stored(services, result.data) as blob:
+                await stages.record_done(claimed, StoredFile(blob.sha256, blob.size_bytes, result.format), ())
         else:
-            with services.blobs.incoming() as incoming:
-                incoming.write(result.data)
-                async with services.blobs.stored(incoming) as blob:
-                    file = StoredFile(blob.sha256, blob.size_bytes, result.format)
-                    await stages.record_done(claimed, file, ())
+            await stages.record_done(claimed, None, texts)
     return await services.jobs.get(job.id)
+
+
+@asynccontextmanager
+async def _stored(services: Services, data: bytes) -> AsyncIterator[Blob]:
+    """The file with this content, which is not deleted inside the block."""
+    with services.blobs.incoming() as incoming:
+        incoming.write(data)
+        async with services.blobs.stored(incoming) as blob:
+            yield blob

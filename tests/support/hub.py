@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.server
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from msgspec.structs import replace
 from imgproc_local.vision.llm import listing
 from imgproc_local.vision.models import install, model
 from imgproc_local.vision.models.model import Manifest, ModelFile
+from tests.support.http_double import serving_double
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "someone/Some-Model-GGUF"
@@ -65,11 +65,7 @@ class Hub:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
     hub: Hub
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_GET(self) -> None:
         hub, name = self.hub, self.path.rpartition("/")[2]
@@ -111,19 +107,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def hub_with(files: dict[str, bytes], pages: dict[str, bytes] | None = None) -> Iterator[Hub]:
     """A running hub."""
     hub = Hub(files, pages or {})
-    handler = type("Handler", (_Handler,), {"hub": hub})
-    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
-    for server in servers:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    # two host names, as with the real hub, because the client treats a redirect to another host differently
-    hub.url, hub.store_url = (
-        f"http://{name}:{server.server_address[1]}"
-        for name, server in zip(("127.0.0.1", "localhost"), servers, strict=True)
-    )
-    try:
+    with serving_double(_Handler, hub=hub) as hub.url, serving_double(_Handler, hub=hub) as store_url:
+        # another host name, as with the real hub, because clients treat a redirect to another host differently
+        hub.store_url = store_url.replace("127.0.0.1", "localhost")
         yield hub
-    finally:
-        for server in servers:
-            server.shutdown()
-            server.server_close()

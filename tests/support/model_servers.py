@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from imgproc_local.domain.languages import LANGUAGES
+from tests.support.http_double import serving_double
 
 GOOD = {
     "en": {"filename": "red-barn-snow", "alt_text": "A red barn stands in the snow under a grey sky."},
@@ -67,7 +68,6 @@ class ModelServerDouble:
         self.model = MODEL[program]
         self.chats: list[Behaviour] = []
         self.listings: list[Behaviour] = []
-        self.answers: dict[str, Any] = dict(GOOD)
         self.requests: list[Request] = []
         self.stop = threading.Event()
         self.disconnected = threading.Event()
@@ -143,35 +143,33 @@ LIST_PATHS = {"ollama": ["/api/tags"], "lmstudio": ["/api/v0/models"], "llama-se
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
     double: ModelServerDouble
 
     def do_GET(self) -> None:
         self.double.requests.append(Request(self.path, None))
         if self.path == "/v1/models" and self.double.program != "llama-server":
             self.send(200, self.double.openai_list_document())
-        elif self.path not in LIST_PATHS[self.double.program]:
-            self.send(404, {"error": "not found"})
-        elif self.double.listings:
-            self.double.listings.pop(0)(self)
+        elif self.path in LIST_PATHS[self.double.program]:
+            self.answer_listing(200, self.double.list_document())
         else:
-            self.send(200, self.double.list_document())
+            self.send(404, {"error": "not found"})
 
     def do_POST(self) -> None:
         document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.double.requests.append(Request(self.path, document))
         if self.path == "/api/show":
-            if self.double.listings:
-                self.double.listings.pop(0)(self)
-            else:
-                self.send(*self.double.details_document(document["model"]))
+            self.answer_listing(*self.double.details_document(document["model"]))
         elif self.double.chats:
             self.double.chats.pop(0)(self)
         else:
             text = self.double.question_text(document)
             last_line = text.splitlines()[-1]
-            code = next(code for code in self.double.answers if LANGUAGES[code].name in last_line)
-            self.send(200, self.double.answer_document(json.dumps(self.double.answers[code])))
+            answer = next(answer for code, answer in GOOD.items() if LANGUAGES[code].name in last_line)
+            self.send(200, self.double.answer_document(json.dumps(answer)))
+
+    def answer_listing(self, status: int, document: Any) -> None:
+        """Answers a request about models."""
+        (self.double.listings.pop(0) if self.double.listings else sends(status, document))(self)
 
     def send(self, status: int, document: Any, headers: dict[str, str] | None = None) -> None:
         body = b"" if document is None else document if isinstance(document, bytes) else json.dumps(document).encode()
@@ -181,9 +179,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def sends(status: int, document: Any, headers: dict[str, str] | None = None) -> Behaviour:
@@ -211,19 +206,11 @@ def disconnects(handler: Handler) -> None:
 
 
 @contextlib.contextmanager
-def model_server(program: str, port: int = 0) -> Iterator[ModelServerDouble]:
+def model_server(program: str) -> Iterator[ModelServerDouble]:
     """A double of `program` on this machine."""
     double = ModelServerDouble(program)
-    handler = type("BoundHandler", (Handler,), {"double": double})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
-    server.daemon_threads = True
-    double.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield double
-    finally:
-        double.stop.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving_double(Handler, double=double) as double.url:
+        try:
+            yield double
+        finally:
+            double.stop.set()

@@ -14,12 +14,12 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
 import pytest
-import uvicorn
 from litestar import Litestar
 
 from imgproc_local.api.app import end_requests, make_app
@@ -85,8 +85,8 @@ class Service:
         result: dict[str, Any] = answer.json()["data"]
         return result
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        answer = self.client.get(f"/jobs/{job_id}")
+    def job(self, job_id: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        answer = self.client.get(f"/jobs/{job_id}", headers=headers)
         assert answer.status_code == 200, answer.text
         data: dict[str, Any] = answer.json()["data"]
         return data
@@ -94,13 +94,9 @@ class Service:
     def final(self, job_id: str, timeout_s: float = 60) -> dict[str, Any]:
         """Wait until the job is final, and return it."""
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            answer = self.client.get(f"/jobs/{job_id}", headers={"Prefer": "wait=20"})
-            assert answer.status_code == 200, answer.text
-            if answer.json()["data"]["status"] in FINAL:
-                data: dict[str, Any] = answer.json()["data"]
-                return data
-        raise AssertionError(f"job {job_id} is not final after {timeout_s} s: {self.job(job_id)}")
+        while (job := self.job(job_id, {"Prefer": "wait=20"}))["status"] not in FINAL:
+            assert time.monotonic() < deadline, f"the job is not final after {timeout_s} s: {job}"
+        return job
 
     def process(self, operation: str, picture: bytes, name: str = "picture.jpg", **form: Any) -> dict[str, Any]:
         return self.final(self.dispatch(operation, picture, name, **form)["job_id"])
@@ -175,47 +171,31 @@ def running(
     """The service on `folder`, stopped gracefully at the end of the block."""
     if BASE_URL:
         pytest.skip(f"needs settings, a clock or a describer that the service at {BASE_URL} does not have")
-    config = config_for(folder, **settings)
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(128)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     listener.setblocking(False)
-    started: dict[str, Any] = {}
-    ready = threading.Event()
+    ready: Future[tuple[Services, Litestar, Server, asyncio.AbstractEventLoop]] = Future()
 
     async def serve() -> None:
+        config = config_for(folder, **settings)
         async with open_services(config, "test", make_describer=make_describer, clock=clock) as services:
             app = make_app(services, page.HANDLERS, monotonic)
             server = Server(server_config(app, 2), on_stop=lambda: end_requests(app), limits=limits)
-            started["app"] = app
-            started.update(services=services, server=server, loop=asyncio.get_running_loop())
-            ready.set()
+            ready.set_result((services, app, server, asyncio.get_running_loop()))
             await server.serve(sockets=[listener])
 
-    def work() -> None:
-        try:
-            asyncio.run(serve())
-        except BaseException as error:
-            started["error"] = error
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=work, name="service")
-    thread.start()
-    assert ready.wait(START_TIMEOUT_S)
-    if "error" in started:
-        thread.join()
-        listener.close()
-        raise started["error"]
-    server: uvicorn.Server = started["server"]
+    pool = ThreadPoolExecutor(1, thread_name_prefix="service")
+    ended = pool.submit(lambda: asyncio.run(serve()))
+    pool.shutdown(wait=False)
     try:
-        service = Running(started["services"], started["app"], started["loop"], listener.getsockname()[1])
-        with service.client:
-            yield service
+        wait((ready, ended), START_TIMEOUT_S, FIRST_COMPLETED)
+        if ended.done():
+            ended.result()  # raises the error of the start
+        services, app, server, loop = ready.result(0)
+        try:
+            with Running(services, app, loop, listener.getsockname()[1]) as service:
+                yield service
+        finally:
+            server.should_exit = True
+            ended.result(START_TIMEOUT_S)
     finally:
-        server.should_exit = True
-        thread.join(START_TIMEOUT_S)
         listener.close()
-        assert not thread.is_alive(), "the service did not stop"
-        if "error" in started:
-            raise started["error"]
