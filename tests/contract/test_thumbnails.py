@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ import httpx
 import pytest
 from PIL import Image
 
-from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.job import Job
 from imgproc_local.engine import thumbnails
 from imgproc_local.engine.thumbnails import Thumbnails
 from tests.support import pictures, worker_functions
-from tests.support.service import GatedDescriber, Running, running
+from tests.support.service import GatedDescriber, Running
 
 
 class CountedThumbnails:
@@ -157,37 +155,3 @@ def test_a_hostile_picture_is_refused_with_the_reason_and_not_decoded_again(
         assert list(answer.json()["errors"]) == ["image"]
     assert made.count == 1
     assert httpx.get(f"{gated.root}/healthz").status_code == 200
-
-
-def test_an_upload_whose_stored_file_is_damaged_has_no_thumbnail(service: Running) -> None:
-    image_id = upload(service, 51)
-    job = service.run(service.services.jobs.by_image(image_id, service.run(service.services.store.keys.account_id())))
-    service.final(job.id)
-    service.services.blobs.path(job.original.sha256).write_bytes(b"damaged")
-    answer = get(service, image_id)
-    assert (answer.status_code, list(answer.json())) == (404, ["message"])
-
-
-def test_a_stopped_service_ends_the_requests_for_thumbnails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: CountedThumbnails
-) -> None:
-    monkeypatch.setattr(thumbnails, "make_thumbnail", worker_functions.hang_on_a_thumbnail)
-    with running(tmp_path) as service, ThreadPoolExecutor(1) as pool:
-        image_id = upload(service)
-        answer = pool.submit(get, service, image_id)
-        while not made.count:
-            time.sleep(0.01)
-        service.services.thumbnails.close()
-        assert answer.result(5).status_code == 503
-
-
-def test_an_error_of_the_machine_is_remembered_for_a_limited_time(
-    service: Running, monkeypatch: pytest.MonkeyPatch, made: CountedThumbnails
-) -> None:
-    image_id = upload(service, 61)
-    made.failure = StageFailed("The process that works on pictures can't be started.")
-    assert get(service, image_id).status_code == 422
-    made.failure = None
-    assert get(service, image_id).status_code == 422
-    monkeypatch.setattr(thumbnails, "RETRY_AFTER_S", 0.0)
-    assert get(service, image_id).status_code == 200
