@@ -54,36 +54,27 @@ def test_sentences_without_names_are_in_the_script_of_the_language_with_a_capita
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_each_month_changes_the_sentence(code: str) -> None:
-    months = {sentence(code, PixelFacts("photograph"), Mentions(capture_month=(2023, month))) for month in range(1, 13)}
-    assert len(months) == 12
+def test_each_month_changes_the_sentence_of_a_photograph_or_of_other_content(code: str) -> None:
     year = {"th": "2566"}.get(code, "2023")
+    photograph, screenshot = PixelFacts("photograph"), PixelFacts("screenshot")
+    months = {sentence(code, photograph, Mentions(capture_month=(2023, month))) for month in range(1, 13)}
+    assert len(months) == 12
     assert all(year in text for text in months)
+    assert year in sentence(code, screenshot, structs.replace(JULY, persons=("Ada",)))
+    assert year not in sentence(code, screenshot, JULY)
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_quotations_use_the_quotation_marks_of_the_language(code: str) -> None:
+def test_texts_are_in_the_quotation_marks_of_the_language_and_their_colon_is_the_only_one(code: str) -> None:
+    def sentence_with(**mentions: str) -> str:
+        return sentence(code, PixelFacts("graphic"), Mentions(places=("Lisbon",), **mentions))
+
     opening, closing = language_table(code).phrases.quotes
-    text = sentence(code, PixelFacts("picture"), Mentions(quote="Dusk"))
-    assert f"{opening}Dusk{closing}" in text
-    assert sentence(code, PixelFacts("picture"), Mentions(quote="«Dusk»")) == text
+    assert f"{opening}Dusk{closing}" in sentence_with(quote="Dusk")
+    assert sentence_with(quote="«Dusk»") == sentence_with(quote="Dusk")
     assert f"{opening}boat, pier{closing}" in sentence(code, PixelFacts("picture"), Mentions(keywords="boat, pier"))
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_a_sentence_whose_texts_have_a_colon_has_no_other(code: str) -> None:
-    for mentions in (Mentions(quote="Star Wars: A New Hope"), Mentions(places=("Lisbon",), keywords="dc:subject")):
-        text = sentence(code, PixelFacts("graphic"), mentions)
+    for text in (sentence_with(quote="Star Wars: A New Hope"), sentence_with(keywords="dc:subject")):
         assert len(re.findall("[:：]", text)) == 1, text
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_a_date_is_mentioned_with_content_or_for_a_photograph(code: str) -> None:
-    year = {"th": "2563"}.get(code, "2020")
-    month = (2020, 9)
-    assert year in sentence(code, PixelFacts("photograph"), Mentions(capture_month=month))
-    assert year in sentence(code, PixelFacts("screenshot"), Mentions(capture_month=month, persons=("Ada",)))
-    assert year not in sentence(code, PixelFacts("screenshot"), Mentions(capture_month=month))
 
 
 def test_keywords_are_never_left_out_if_nothing_else_is_known() -> None:
@@ -117,12 +108,9 @@ def test_months_have_the_inflection_that_the_sentence_needs(row: str) -> None:
     ("code", "persons", "joined"),
     [
         ("es", "Ana, Isabel", "Ana e Isabel"),
-        ("es", "Ana, Íñigo", "Ana e Íñigo"),
         ("es", "Ana, Yolanda", "Ana y Yolanda"),
-        ("es", "Ana, Luis, Inés", "Ana, Luis e Inés"),
         ("it", "Marco, Emmanuel", "Marco ed Emmanuel"),
         ("uk", "Олена, Ірина", "Олена та Ірина"),
-        ("uk", "Ада, Юрій, Олексій", "Ада, Юрій та Олексій"),
         ("he", "דנה, ורד, אבי", "דנה, ורד ואבי"),
         ("ar", "سارة, علي, مريم", "سارة وعلي ومريم"),
         ("th", "สมชาย ใจดี, มาลี สุขใจ", "สมชาย ใจดี และมาลี สุขใจ"),

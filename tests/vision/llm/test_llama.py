@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,18 +64,12 @@ def test_the_instructions_are_processed_once_for_all_pictures(llama: Llama, monk
     for number in (1, 2):
         llama.free_context()
         alone.append(generate(llama, scene_pixels(number), SUFFIXES))
-    chunks = []
-    prefill_chunk = llama._prefill_chunk
-
-    def record(chunk: object, position: int, sequence: int) -> int:
-        chunks.append((position, sequence))
-        return prefill_chunk(chunk, position, sequence)
-
-    monkeypatch.setattr(llama, "_prefill_chunk", record)
+    chunks = Mock(wraps=llama._prefill_chunk)
+    monkeypatch.setattr(llama, "_prefill_chunk", chunks)
     assert [generate(llama, scene_pixels(number), SUFFIXES) for number in (1, 2)] == alone
     # of each picture only the picture and the notes, which begin after the instructions
-    assert len(chunks) == 4
-    assert all(position > 0 and sequence == 1 for position, sequence in chunks)
+    assert chunks.call_count == 4
+    assert all(position > 0 and sequence == 1 for _, position, sequence in (call.args for call in chunks.mock_calls))
 
 
 @pytest.mark.parametrize(
@@ -153,15 +148,10 @@ def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.Mon
 def test_weights_are_never_loaded_into_amx_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels for these buffers crash if GCC 12 compiled them, as in a default build on a processor with AMX."""
     llama_cpp = bindings().llama
-    load, used = llama_cpp.llama_model_load_from_file, []
-
-    def record(path: bytes, params: Any) -> object:
-        used.append(params.use_extra_bufts)
-        return load(path, params)
-
-    monkeypatch.setattr(llama_cpp, "llama_model_load_from_file", record)
+    load = Mock(wraps=llama_cpp.llama_model_load_from_file)
+    monkeypatch.setattr(llama_cpp, "llama_model_load_from_file", load)
     Llama(tiny.tiny_model()).close()
-    assert used == [False]
+    assert [call.args[1].use_extra_bufts for call in load.call_args_list] == [False]
 
 
 def test_weights_that_compute_nan_are_reported_without_a_crash(tmp_path: Path) -> None:

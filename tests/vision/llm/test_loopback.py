@@ -194,25 +194,20 @@ def test_a_cancelled_picture_ends_its_request_at_once(tmp_path: Path, double: Mo
     assert double.disconnected.wait(5), "the request was not cancelled"
 
 
-def test_a_model_that_can_not_see_or_is_missing_is_found_before_a_picture_is_sent(
+def test_a_model_that_can_not_see_is_missing_or_runs_in_a_cloud_gets_no_picture(
     tmp_path: Path, double: ModelServerDouble
 ) -> None:
-    blind, missing = BLIND[double.program], "gone"
+    blind = BLIND[double.program]
+    problems = {blind: "can't see pictures", "gone": "has no model 'gone'"}
     if double.program == "llama-server":
         double.model = blind
-    for name, words in ((blind, "can't see pictures"), (missing, "has no model 'gone'")):
+    elif double.program == "ollama":
+        problems |= dict.fromkeys(("qwen3-vl:235b-cloud", "mine"), "pictures would leave this machine")
+    for name, words in problems.items():
         settings = config(tmp_path, double, model=f"{double.program}:{name}")
         assert words in (compose.used_model_status(settings).problem or "")
         assert describe(compose.describer(settings)) == facts()
     assert double.questions == []
-
-
-@pytest.mark.parametrize("name", ["qwen3-vl:235b-cloud", "mine"])
-def test_a_model_in_the_cloud_of_ollama_gets_no_picture(tmp_path: Path, name: str, ollama: ModelServerDouble) -> None:
-    settings = config(tmp_path, ollama, model=f"ollama:{name}")
-    assert "pictures would leave this machine" in (compose.used_model_status(settings).problem or "")
-    assert describe(compose.describer(settings)) == facts()
-    assert ollama.questions == []
 
 
 def test_an_answer_of_another_model_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import struct
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -134,13 +132,10 @@ def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> 
 
 
 def test_a_read_only_folder_is_logged_and_the_model_is_used(
-    model: VisionModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    model: VisionModel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def read_only(*_: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(selftest, "write_json", read_only)
-    run_self_test(model, PASSES)
+    with patch.object(selftest, "write_json", side_effect=PermissionError(13, "Permission denied")):
+        run_self_test(model, PASSES)
     assert "can't be stored" in caplog.text
 
 
@@ -156,49 +151,30 @@ def test_the_real_child_reports_the_reason_of_llama_cpp_and_passes_a_working_mod
 
 # ---- what the child checks, with the tiny model: a blind model writes fluent text, too
 
-F16 = 1
-LAST_TENSOR = b"mm.1.bias"
-PROJECTOR = (b"mm.0.weight", b"mm.1.weight")
-"""The matrices between the vision encoder and the text model, as f16."""
 
-
-def with_projector(folder: Path, change: Callable[[bytes], bytes]) -> VisionModel:
-    """The tiny model with the matrices of its projector changed by `change`."""
-    encoder = MMPROJ.read_bytes()
-    tensors = {name: tensor(encoder, name) for name in (*PROJECTOR, LAST_TENSOR)}
+def with_blank_projector(folder: Path) -> VisionModel:
+    """The tiny model with zeros between the vision encoder and the text model, where it has matrices of f16."""
+    encoder = bytearray(MMPROJ.read_bytes())
+    tensors = {}
+    for name in (b"mm.0.weight", b"mm.1.weight", b"mm.1.bias"):
+        place = encoder.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
+        (dimensions,) = struct.unpack_from("<I", encoder, place)
+        *shape, kind, offset = struct.unpack_from(f"<{dimensions}QIQ", encoder, place + 4)
+        tensors[name] = offset, math.prod(shape) * (2 if kind == 1 else 4)
     # the header does not state where the data begins; it ends with the last tensor, padded to 32 bytes
-    offset, size = tensors[LAST_TENSOR]
-    data_start = len(encoder) - -(-(offset + size) // 32) * 32
-    for name in PROJECTOR:
-        offset, size = tensors[name]
-        start = data_start + offset
-        encoder = encoder[:start] + change(encoder[start : start + size]) + encoder[start + size :]
+    data_start = len(encoder) - -(-sum(tensors.pop(b"mm.1.bias")) // 32) * 32
+    for offset, size in tensors.values():
+        encoder[data_start + offset : data_start + offset + size] = bytes(size)
     path = folder / "encoder.gguf"
     path.write_bytes(encoder)
     return VisionModel("other", TEXT, path)
 
 
-def tensor(encoder: bytes, name: bytes) -> tuple[int, int]:
-    """The offset of a tensor in the data, and its size in bytes."""
-    place = encoder.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
-    (dimensions,) = struct.unpack_from("<I", encoder, place)
-    *shape, kind, offset = struct.unpack_from(f"<{dimensions}QIQ", encoder, place + 4)
-    return offset, math.prod(shape) * (2 if kind == F16 else 4)
-
-
-def shuffled(weights: bytes) -> bytes:
-    """As the weights of a projector that was made for another model."""
-    values = [weights[place : place + 2] for place in range(0, len(weights), 2)]
-    random.Random(1).shuffle(values)
-    return b"".join(values)
-
-
-def test_a_working_model_passes_and_a_blind_or_foreign_projector_is_found(tmp_path: Path) -> None:
+def test_a_working_model_passes_and_a_blind_one_is_found(tmp_path: Path) -> None:
     assert problem_of(tiny.tiny_model()) is None
-    for change in (lambda weights: bytes(len(weights)), shuffled):
-        problem = problem_of(with_projector(tmp_path, change)) or ""
-        assert problem.startswith("it does not see what is in the pictures: expected one text about a blue circle")
-        assert "vision encoder (mmproj) was made for another text model" in problem
+    problem = problem_of(with_blank_projector(tmp_path)) or ""
+    assert problem.startswith("it does not see what is in the pictures: expected one text about a blue circle")
+    assert "vision encoder (mmproj) was made for another text model" in problem
 
 
 CIRCLE, SQUARE = "A blue circle on white.", "A red square on white."
@@ -213,11 +189,10 @@ CIRCLE, SQUARE = "A blue circle on white.", "A red square on white."
         ((SQUARE, CIRCLE), False),
         ((CIRCLE, "A bored, tired boxer."), False),
         (("A blue circle, a red square.", "A blue circle, a red square."), False),
-        ((CIRCLE, "A red square. " + "red red red red red red"), False),
-        ((CIRCLE, f"A dog {'and a cat ' * 30}"), False),
+        ((CIRCLE, f"A red square. {'red red ' * 90}"), False),
     ],
 )
 def test_texts_must_fit_the_pictures(texts: tuple[str, str], passes: bool) -> None:
     problem = problem_of_texts(*texts)
     assert (problem is None) == passes
-    assert passes or len(problem or "") < 600
+    assert len(problem or "") < 600
