@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from imgproc_local.cli.support_report import redacted
 
 from imgproc_local.cli.doctor import installation
 from imgproc_local.cli.log_file import redacted
