@@ -100,31 +100,6 @@ def test_no_view_is_wider_than_360_pixels(service: Running, open_tab: OpenTab) -
     assert not tab.page.evaluate("document.querySelector('.pictures-detail').checkVisibility()")
 
 
-@pytest.mark.parametrize("width", [1280, 2600])
-def test_only_the_list_and_the_details_scroll(empty_service: Running, open_tab: OpenTab, width: int) -> None:
-    codes = ["en", "de", "fr", "es", "it", "ja"]
-    empty_service.process("process", pictures.jpeg(96, 64), "1.jpg", languages=codes)
-    tab = open_tab(empty_service, width=width)
-    tab.wait(f"document.querySelectorAll('.text').length === {len(codes)}")
-    for element in ("document.documentElement", "document.querySelector('.detail-body')"):
-        scrolled = tab.page.evaluate(f"{element}.scrollTop = 9999, {element}.scrollTop")
-        # where the texts are beside the picture, they scroll alone
-        assert (scrolled > 0) is (width == 1280 and "detail" in element), element
-
-
-def test_a_4k_screen_is_used(service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(service, width=3840, height=2160)
-    tab.wait("document.querySelector('.compare') && document.querySelector('.tile')")
-    columns = tab.page.evaluate(
-        "new Set([...document.querySelectorAll('.tile')].map((tile) => tile.getBoundingClientRect().left)).size"
-    )
-    assert columns >= 6
-    compared = tab.page.evaluate("document.querySelector('.compare').getBoundingClientRect().width")
-    assert compared >= 1000
-    texts = tab.page.evaluate("document.querySelector('.detail-texts').getBoundingClientRect().left")
-    assert texts > 1000 + compared, "the texts are beside the picture"
-
-
 def test_pictures_are_named_and_exported_by_keyboard_alone(empty_service: Running, open_tab: OpenTab) -> None:
     for number in range(1, 6):
         empty_service.process("process", pictures.jpeg(64, 48, seed=number), f"{number}.jpg", languages=["en", "de"])
@@ -176,12 +151,3 @@ def test_the_list_is_one_tab_stop_with_a_named_active_option(service: Running, o
     tab.press("Space")
     assert option.get_attribute("aria-selected") == "true"
     assert ".jpg" in option.inner_text()
-
-
-def test_motion_is_reduced_where_the_user_asks_for_it(service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(service, reduced_motion="reduce")
-    tab.wait("document.querySelector('.status')")
-    names = tab.page.evaluate(
-        "[...document.querySelectorAll('*')].filter((node) => getComputedStyle(node).animationName !== 'none').length"
-    )
-    assert names == 0

@@ -115,32 +115,6 @@ def test_a_model_is_installed_paused_resumed_used_and_removed(
     assert store.names() == []
 
 
-def test_an_answer_that_arrives_after_a_newer_one_does_not_bring_back_a_stopped_installation(
-    service: Running, open_tab: OpenTab, hub: Hub, self_test: SelfTest
-) -> None:
-    held: list[tuple[Any, Any]] = []
-
-    def hold_the_first(route: Any) -> None:
-        if held:
-            route.continue_()
-        else:
-            held.append((route, route.fetch()))
-
-    tab = open_tab(service)
-    show_view(tab, "models", ".models")
-    self_test.is_open = False
-    press_button(tab, "Install known")
-    tab.wait("document.querySelector('.task')?.textContent.includes('Testing')")
-    tab.page.route("**/local/models", hold_the_first)
-    tab.wait_for_request(held)
-    press_button(tab, "Pause")
-    tab.wait("!document.querySelector('.task')")
-    ((route, answer),) = held
-    route.fulfill(response=answer)
-    tab.page.wait_for_timeout(300)
-    assert tab.page.locator(".task").count() == 0
-
-
 def test_no_model_can_be_installed_where_none_can_run(
     service: Running, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

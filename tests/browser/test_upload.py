@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from statistics import median
 
 import pytest
 
-from tests.browser.conftest import WAIT_S, OpenTab, Tab
+from tests.browser.conftest import OpenTab, Tab
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running
 
@@ -22,7 +20,6 @@ REFUSED = {
 }
 """Files that are not accepted, with a part of the reason."""
 
-TOTAL = 300
 ACCEPTED = {f"IMG_{number}.jpg": pictures.jpeg(64, 48, seed=number) for number in range(1, 25)}
 
 
@@ -46,56 +43,6 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_servic
     tab.wait(f"document.querySelector('.totals').textContent.includes('{len(ACCEPTED)} of {len(ACCEPTED)}')")
     tab.page.get_by_role("button", name="Close", exact=True).click()
     assert tab.text(".refused") == ""
-
-
-def test_what_is_dropped_as_soon_as_the_page_is_shown_is_added_with_the_chosen_languages(
-    empty_service: Running, open_tab: OpenTab
-) -> None:
-    tab = open_tab(empty_service)
-    picture = pictures.jpeg(64, 48)
-    tab.drop({"first.jpg": picture})
-    tab.wait_for_count("Done", 1)
-    tab.page.evaluate("localStorage.setItem('imgproc-local.options', JSON.stringify({ languages: ['de'] }))")
-    tab.page.add_init_script(
-        f"""new MutationObserver((_, observer) => {{
-          if (document.querySelector(".pictures-view") === null) return;
-          observer.disconnect();
-          const dataTransfer = new DataTransfer();
-          const content = Uint8Array.from({list(picture)});
-          for (const name of ["first.jpg", "second.jpg"]) dataTransfer.items.add(new File([content], name));
-          document.body.dispatchEvent(new DragEvent("drop", {{ dataTransfer, bubbles: true, cancelable: true }}));
-        }}).observe(document, {{ childList: true, subtree: true }});"""
-    )
-    held = tab.hold("**/api/v1/languages")
-    tab.page.reload()
-    tab.wait("document.querySelector('.list')")
-    assert tab.count("All") == 1
-    tab.wait("document.querySelector('.pictures-list [role=status]')")
-    assert "2 files will be added when the list and the languages are loaded." in tab.text(".pictures-list")
-    tab.wait_for_request(held)
-    held[0].continue_()
-    tab.wait_for_count("Done", 2)
-    assert "in the list already" in tab.text(".refused li")
-    jobs = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"]
-    assert jobs[0]["image"]["original_filename"] == "second.jpg"
-    assert jobs[0]["image"]["details"]["languages"] == ["de"]
-
-
-def test_a_file_that_is_dropped_on_another_view_does_not_replace_the_page(
-    empty_service: Running, open_tab: OpenTab, tmp_path: Path
-) -> None:
-    (tmp_path / "quay.jpg").write_bytes(pictures.jpeg(64, 48))
-    tab = open_tab(empty_service)
-    tab.page.goto(f"{empty_service.root}/#access")
-    tab.wait("document.querySelector('.view-access h2')")
-    devtools = tab.page.context.new_cdp_session(tab.page)
-    dragged = {"items": [], "files": [str(tmp_path / "quay.jpg")], "dragOperationsMask": 1}
-    for kind in ("dragEnter", "dragOver", "drop"):
-        devtools.send("Input.dispatchDragEvent", {"type": kind, "x": 400, "y": 400, "data": dragged})
-    tab.page.wait_for_timeout(300)
-    assert len(tab.context.pages) == 1
-    assert tab.page.url == f"{empty_service.root}/#access"
-    assert tab.text(".view-access h2")
 
 
 def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(
@@ -215,58 +162,3 @@ def test_a_reload_in_the_middle_of_the_work_loses_sight_of_nothing(
     tab.page.reload()
     tab.wait_for_count("Done", 6)
     assert tab.names() == before
-
-
-def test_the_page_is_never_more_than_a_second_behind_the_service(
-    gated: Running, describer: GatedDescriber, open_tab: OpenTab
-) -> None:
-    describer.open.clear()
-    picture = pictures.jpeg(48, 32)
-    for number in range(TOTAL):
-        gated.dispatch("analyze", picture, f"{number}.jpg")
-    tab = open_tab(gated)
-    tab.wait_for_count("In progress", TOTAL)
-    describer.open.set()
-    lags_s: list[float] = []
-    shown = 0
-    deadline = time.monotonic() + 120
-    while shown < TOTAL:
-        before, began_s = completed(gated), time.monotonic()
-        is_behind = shown < before < TOTAL
-        while (shown := tab.count("Done")) < before:
-            assert time.monotonic() - began_s < WAIT_S, (shown, before)
-            time.sleep(0.02)
-        if is_behind:
-            lags_s.append(time.monotonic() - began_s)
-        assert shown <= completed(gated), "the page is never ahead"
-        assert time.monotonic() < deadline, shown
-    assert lags_s, "the comparison was made while the engine worked"
-    assert median(lags_s) < 1  # a busy machine may delay single comparisons for longer
-    assert tab.count("All") == TOTAL
-
-
-def test_the_time_left_is_estimated_once_a_picture_is_finished(empty_service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(empty_service)
-    estimates = tab.page.evaluate(
-        """async () => {
-          const { Progress } = await import("/static/progress.js");
-          const progress = new Progress();
-          const image = { optimized_size: null, converted_size: null };
-          const picture = (id, state) => ({ id, state, createdAt: 0, image });
-          const now = performance.now;
-          try {
-            return [[0, 3, "running"], [5000, 2, "running"], [8000, 2, "done"]].map(([at, unsent, state]) => {
-              performance.now = () => at;
-              return progress.measure([picture("1", state), picture("2", "running")], unsent).secondsLeft;
-            });
-          } finally {
-            performance.now = now;
-          }
-        }"""
-    )
-    assert estimates[:2] == [None, None], "a file that was sent is not finished"
-    assert estimates[2] == 24
-
-
-def completed(service: Running) -> int:
-    return len(service.client.get("/jobs", params={"status": "completed", "limit": 500}).json()["data"])
