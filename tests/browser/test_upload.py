@@ -45,22 +45,6 @@ def test_a_drop_of_30_files_lists_6_refused_ones_with_their_reasons(empty_servic
     assert tab.text(".refused") == ""
 
 
-def test_a_picture_that_is_in_the_list_is_added_again_only_on_request(
-    empty_service: Running, open_tab: OpenTab
-) -> None:
-    tab = open_tab(empty_service)
-    first = pictures.jpeg(64, 48)
-    tab.drop({"a.jpg": first})
-    tab.wait_for_count("Done", 1)
-    tab.drop({"a.jpg": first, "b.jpg": pictures.jpeg(64, 48)})
-    tab.wait_for_count("Done", 2)
-    assert tab.text(".refused summary") == "1 file not added"
-    assert "in the list already" in tab.text(".refused li")
-    tab.page.get_by_role("button", name="Add duplicates too").click()
-    tab.wait_for_count("Done", 3)
-    assert tab.names() == ["a.jpg", "b.jpg", "a.jpg"]
-
-
 def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab: OpenTab, tmp_path: Path) -> None:
     folder = tmp_path / "Harbour"
     (folder / "Day 2").mkdir(parents=True)
@@ -81,25 +65,10 @@ def test_a_dropped_folder_is_added_in_its_order(empty_service: Running, open_tab
     assert tab.page.locator(".refused li strong").all_inner_texts() == ["Harbour/raw.NEF"]
 
 
-def test_a_picture_is_pasted(empty_service: Running, open_tab: OpenTab) -> None:
+def test_pictures_are_chosen_with_options_pasted_and_added_again_only_on_request(
+    empty_service: Running, open_tab: OpenTab
+) -> None:
     tab = open_tab(empty_service, permissions=["clipboard-read", "clipboard-write"])
-    tab.page.evaluate(
-        """async () => {
-          const canvas = new OffscreenCanvas(64, 48);
-          canvas.getContext("2d").fillRect(8, 8, 30, 20);
-          const picture = await canvas.convertToBlob({ type: "image/png" });
-          await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
-        }"""
-    )
-    tab.press("Control+v")
-    tab.wait_for_count("Done", 1)
-    (job,) = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"]
-    assert job["image"]["details"]["format"] == "png"
-    assert (job["image"]["details"]["width_px"], job["image"]["details"]["height_px"]) == (64, 48)
-
-
-def test_options_of_an_upload_reach_the_service(empty_service: Running, open_tab: OpenTab) -> None:
-    tab = open_tab(empty_service)
     tab.page.get_by_label("Project").first.fill("Harbour")
     tab.page.locator(".languages summary").click()
     tab.page.get_by_label("Find a language").fill("german")
@@ -116,6 +85,22 @@ def test_options_of_an_upload_reach_the_service(empty_service: Running, open_tab
     assert details["languages"] == ["en", "de"]
     assert (details["max_width_px"], details["max_height_px"]) == (1280, 1280)
     assert empty_service.final(job["job_id"])["image"]["converted_format"] == "avif"
+    tab.drop({"quay.jpg": pictures.jpeg(64, 48)})
+    tab.wait("document.querySelector('.refused li')")
+    assert "in the list already" in tab.text(".refused li")
+    tab.page.get_by_role("button", name="Add duplicates too").click()
+    tab.wait_for_count("All", 2)
+    tab.page.evaluate(
+        """async () => {
+          const { canvas } = new OffscreenCanvas(64, 48).getContext("2d");
+          const picture = await canvas.convertToBlob({ type: "image/png" });
+          await navigator.clipboard.write([new ClipboardItem({ "image/png": picture })]);
+        }"""
+    )
+    tab.press("Control+v")
+    tab.wait_for_count("All", 3)
+    newest = empty_service.client.get("/jobs", params={"include": "details"}).json()["data"][0]
+    assert newest["image"]["details"]["format"] == "png"
 
 
 def downloaded(tab: Tab) -> list[str]:
