@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,25 +13,6 @@ from imgproc_local.system.piped_child import peak_resident_bytes, reset_peak, re
 
 MEGABYTE = 1024 * 1024
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="other systems report less")
-SLEEP = "import sys; print(flush=True); sys.stdin.read()"
-
-
-def resident_bytes_of(script: str) -> int:
-    """The memory of a process that runs `script` and then waits."""
-    child = subprocess.Popen([sys.executable, "-c", script + SLEEP], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    with child:
-        assert child.stdout is not None
-        child.stdout.readline()
-        held = resident_bytes(child.pid)
-        child.kill()
-    return held
-
-
-@linux_only
-def test_the_name_that_a_process_gives_itself_is_no_size() -> None:
-    name = "Vm: 1 kB"
-    rename = f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0); data = b'x' * {64 * MEGABYTE}; "
-    assert resident_bytes_of(rename) > 60 * MEGABYTE
 
 
 @linux_only
