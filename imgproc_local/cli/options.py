@@ -19,6 +19,7 @@ from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import (
+    CONVERT_TARGETS,
     DEFAULT_PROJECT_NAME,
     MAX_CONTEXT_CHARS,
     MAX_LANGUAGES,
@@ -204,7 +205,7 @@ _OPTIONS = (
     click.option(
         "--format",
         "convert_to",
-        type=click.Choice(("webp", "avif"), case_sensitive=False),
+        type=click.Choice(CONVERT_TARGETS, case_sensitive=False),
         default="webp",
         show_default=True,
         help="Convert to this format.",
