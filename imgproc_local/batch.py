@@ -7,11 +7,9 @@ takes the results of the other for pictures.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -28,7 +26,6 @@ from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.engine.direct import DirectStages, StageResult
-from imgproc_local.engine.exports import BYTE_ORDER_MARK, escape_formula
 from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.system.files import open_own_file
 
@@ -43,7 +40,7 @@ STATE_FOLDER = ".imgproc-local-archive"
 """The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
 for pictures. All other files of the target are results.
 """
-_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
+ALT_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
 
 Kind = Literal["optimized", "converted", "sidecar"]
 
@@ -301,29 +298,16 @@ def fallback_name(picture: PurePath, language: str) -> str:
     return make_slug(picture.stem, language) or "image"
 
 
-# ---- the table of alt texts: CSV for spreadsheets, RFC 4180 ----
+# ---- the table of alt texts ----
 
 
 def alt_rows(original: str, results: Results) -> Iterator[tuple[str, ...]]:
     """The rows of one picture, one per result file and language, or one per language if no file was written.
 
-    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty. What
-    a spreadsheet would calculate is preceded by an apostrophe.
+    `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty.
     """
     for path in [file.path for kind, file in results.by_kind.items() if kind != "sidecar"] or [""]:
         for text in results.translations:
             alt_text = "" if text.needs_text else text.seo_alt_text
-            cells = (path, original, text.language_code, text.seo_filename, alt_text)
             needs_text = "true" if text.needs_text else "false"
-            yield (*(escape_formula(cell) for cell in cells), text.source.value, needs_text)
-
-
-def csv_bytes(rows: Iterable[Sequence[str]], *, with_head: bool = True) -> bytes:
-    """The rows as CSV, with `with_head` after the byte order mark by which Excel knows UTF-8 and the column names."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    if with_head:
-        writer.writerow(_COLUMNS)
-    writer.writerows(rows)
-    content = text.getvalue().encode("utf-8", "backslashreplace")
-    return BYTE_ORDER_MARK + content if with_head else content
+            yield path, original, text.language_code, text.seo_filename, alt_text, text.source.value, needs_text

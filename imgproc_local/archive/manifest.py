@@ -27,9 +27,10 @@ from msgspec import Struct, field
 
 from imgproc_local.archive.picture import Row
 from imgproc_local.archive.stores import Store
-from imgproc_local.batch import STATE_FOLDER, Results, alt_rows, csv_bytes
+from imgproc_local.batch import ALT_COLUMNS, STATE_FOLDER, Results, alt_rows
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource
+from imgproc_local.engine.exports import csv_bytes
 from imgproc_local.system.files import encodable_text
 
 PARTS_FOLDER = f"{STATE_FOLDER}/parts"
@@ -143,11 +144,11 @@ class Manifest:
             pq.ParquetWriter(self._folder / TABLE_NAME, _row_schema(), compression="zstd") as table,
             (self._folder / TEXTS_NAME).open("wb") as texts,
         ):
-            texts.write(csv_bytes(()))
+            texts.write(csv_bytes((), ALT_COLUMNS))
             summary = Summary()
             for rows in self._batches():
                 table.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], _row_schema()))
-                texts.write(csv_bytes((cells for row in rows for cells in alt_rows(row.source, row)), with_head=False))
+                texts.write(csv_bytes(cells for row in rows for cells in alt_rows(row.source, row)))
                 for row in rows:
                     summary.add(row)
         (self._folder / REPORT_NAME).write_bytes(report(summary))

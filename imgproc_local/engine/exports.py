@@ -61,7 +61,7 @@ from imgproc_local.storage.jobs import Jobs
 
 log = logging.getLogger(__name__)
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
 _COLUMNS = ("file", "original_filename", "language", "seo_filename", "alt_text", "source", "needs_text", "variant")
 _FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
@@ -323,17 +323,17 @@ def _texts(job: Job) -> list[dict[str, Any]]:
 
 
 def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
-    """One row per file and language, in the format of RFC 4180. Formulas are escaped.
+    """One row per file and language.
 
     If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
     """
-    yield BYTE_ORDER_MARK + _csv_rows([_COLUMNS])
+    yield csv_bytes((), _COLUMNS)
     for planned in images:
         texts = [
             (*list(text.values())[:3], text["source"] or "", str(text["needs_text"]).lower())
             for text in _texts(planned.job)
         ]
-        yield _csv_rows(
+        yield csv_bytes(
             (file.name, planned.job.original_filename, *cells, file.variant)
             for file in planned.files
             for cells in texts or [("",) * 5]
@@ -364,15 +364,18 @@ def _json_data(
     yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
 
 
-def _csv_rows(rows: Iterable[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows([escape_formula(cell) for cell in row] for row in rows)
-    return text.getvalue().encode()
+def csv_bytes(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> bytes:
+    """The rows in the format of RFC 4180; with `columns`, after a byte order mark and these names.
 
-
-def escape_formula(cell: str) -> str:
-    """The cell, with an apostrophe before each part that a spreadsheet would evaluate as a formula."""
-    return _FORMULA.sub(r"\1'", cell)
+    Each part of a cell that a spreadsheet would evaluate as a formula is preceded by an apostrophe.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    if columns:
+        writer.writerow(columns)
+    writer.writerows([_FORMULA.sub(r"\1'", cell) for cell in row] for row in rows)
+    content = text.getvalue().encode("utf-8", "backslashreplace")  # a path need not be text
+    return _BYTE_ORDER_MARK + content if columns else content
 
 
 # ---- one archive ----
