@@ -258,8 +258,10 @@ def run_stages(
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
-    Raises: StorageFailed, if temporary files can't be written, for example to a full disk.
+    Raises: StorageFailed, if temporary files can't be written, for example to a full disk; FileNotFoundError, if the
+    file was removed since it was read.
     """
+    file.stat()
     original = original_name(name, default=f"image.{picture.info.format.value}")
     work = WorkItem(os.fsencode(file), picture.info, plan, original, direct.options, picture.record)
     stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
