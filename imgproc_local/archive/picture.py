@@ -29,7 +29,7 @@ from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 
 Outcome = Literal["done", "failed", "skipped"]
 """An object is `skipped` if it is not a picture."""
-FailureKind = Literal["", "picture", "source", "target", "worker"]
+_FailureKind = Literal["", "picture", "source", "target", "worker"]
 """What failed: a stage or the picture itself (`picture`), reading it (`source`), writing its results (`target`), or
 every worker that processed it (`worker`); "" if nothing did.
 """
@@ -56,7 +56,7 @@ class Row(Results, frozen=True, kw_only=True):
     size_bytes: int
     options: str
     outcome: Outcome = "done"
-    failure: FailureKind = ""
+    failure: _FailureKind = ""
     problems: tuple[Problem, ...] = ()
     sha256: str = ""
     format: Format | None = None
@@ -141,7 +141,7 @@ def failed_row(
     pending: PendingPicture,
     options: str,
     target: Store,
-    kind: FailureKind,
+    kind: _FailureKind,
     message: str,
     outcome: Outcome = "failed",
 ) -> Row:

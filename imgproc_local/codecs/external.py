@@ -34,7 +34,7 @@ less, and another picture differs far more.
 MAX_ALPHA_ERROR = 0.02
 """The largest difference between the mean opacities, from 0.0 to 1.0, of original and result."""
 
-SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
+_SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
 
 
 @translate_errors("The picture can't be read")
@@ -44,7 +44,7 @@ def file_to_send(path: Path, picture: Picture) -> bytes | None:
     Raises: BrokenImage, StageFailed.
     """
     info = picture.info
-    if info.format not in SENDABLE_FORMATS or info.frames > 1 or info.bits_per_sample > 8:
+    if info.format not in _SENDABLE_FORMATS or info.frames > 1 or info.bits_per_sample > 8:
         return None
     with opened(path) as data:
         if _may_not_be_sent(data, info, picture.record.icc):

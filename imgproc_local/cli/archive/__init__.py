@@ -25,7 +25,7 @@ from imgproc_local.system.files import is_disk_full
 if TYPE_CHECKING:
     from imgproc_local.archive.run import Counts
 
-HOW_TO_INSTALL = f"This command needs the extra `cluster`. {how_to_install('cluster')}"
+_HOW_TO_INSTALL = f"This command needs the extra `cluster`. {how_to_install('cluster')}"
 
 
 @click.command("archive")
@@ -81,7 +81,7 @@ def command(
         from imgproc_local.archive.run import Arguments, run_archive
         from imgproc_local.cli.archive.report import report_page
     except ModuleNotFoundError as error:
-        raise Refused(f"{HOW_TO_INSTALL} ({error.name} is missing)") from error
+        raise Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
     try:
         arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
         stop = threading.Event()

@@ -130,7 +130,7 @@ class Run:
         if self.stop_reason is None and batch.is_interrupted and self.is_unfinished:
             self.stop_reason = _INTERRUPTED
 
-    def _process_once(self, batch: Batch) -> None:
+    def _process_once(self, batch: _Batch) -> None:
         pending, unchanged = self._divide(batch.folder.records)
         outcomes = {outcome.picture: outcome for outcome in unchanged}
         try:
@@ -138,7 +138,7 @@ class Run:
         finally:
             self.outcomes = [outcomes[picture.path] for picture in self.discovery.pictures if picture.path in outcomes]
 
-    def _watch(self, batch: Batch) -> None:
+    def _watch(self, batch: _Batch) -> None:
         """Process the pictures that are there, and those that are added or change, until the run is interrupted."""
         outcomes: dict[Path, Outcome] = {}
         before: set[Picture] = set()
@@ -198,7 +198,7 @@ class _Finished(Struct, frozen=True):
     made: Made
 
 
-class Batch:
+class _Batch:
     """Processes pictures into `folder`; `_open_batch` makes one."""
 
     def __init__(self, config: Config, folder: ResultsFolder, direct: DirectStages, temporary: Path, at_once: int):
@@ -324,7 +324,7 @@ class Batch:
 
 
 @contextmanager
-def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[Batch]:
+def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[_Batch]:
     """A batch with worker processes of its own, which end with the block. Inside it, Ctrl+C stops the batch.
 
     Raises: SettingInvalid.
@@ -337,7 +337,7 @@ def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[Batch]:
         TemporaryDirectory(PART_SUFFIX, PART_PREFIX, out, ignore_cleanup_errors=True) as temporary,
         open_stages(config, Path(temporary), at_once=at_once, service=service) as direct,
     ):
-        batch = Batch(config, folder, direct, Path(temporary), at_once + _PICTURES_BESIDE)
+        batch = _Batch(config, folder, direct, Path(temporary), at_once + _PICTURES_BESIDE)
         message = "Finishing the pictures in progress. Press Ctrl+C again to stop at once."
         with batch.progress.shown(), interruptible(batch.stop, message):
             yield batch

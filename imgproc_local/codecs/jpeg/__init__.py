@@ -86,7 +86,7 @@ _MOZJPEG = {"quant_table": 2, "trellis_quant": True, "overshoot_deringing": True
 _LUMA_WEIGHTS = [[0.299, 0.587, 0.114]]
 """The weights of red, green and blue in luma. Source: JFIF 1.02, conversion to and from RGB."""
 
-MAX_SIZE_SHARE = 0.95
+_MAX_SIZE_SHARE = 0.95
 """A lossy encoding must not be larger than this share of the clean copy."""
 
 
@@ -110,7 +110,7 @@ def candidates(source: Source) -> Iterator[bytes]:
     if written_here:
         _check_complete(source.path, info, check_stop)
     else:
-        max_bytes = int(MAX_SIZE_SHARE * len(clean))
+        max_bytes = int(_MAX_SIZE_SHARE * len(clean))
         encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
     # what was encoded here is packed already: only bytes that no scan needs can make it shorter
     encoded = encoded or _repacked(clean, check_stop, is_trusted=written_here)

@@ -35,7 +35,7 @@ from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.plan import Effort
 
-MAX_LOSSY_SIZE_SHARE = 0.8
+_MAX_LOSSY_SIZE_SHARE = 0.8
 """A picture with changed pixels is used only if it is smaller than this share of the lossless one."""
 
 _FILTERS = ("none", "sub", "up", "paeth", "all")
@@ -103,13 +103,13 @@ def _encoded(
     reduced = palette.smallest_palette(palette_source, palette_profile, target, check_stop, palette.SEARCHES[effort])
     if reduced:
         indexed = indexed_layout(reduced.picture, check_stop)
-        max_share = 1 if reduced.exact and palette_source is image else MAX_LOSSY_SIZE_SHARE
+        max_share = 1 if reduced.exact and palette_source is image else _MAX_LOSSY_SIZE_SHARE
         if indexed.estimated_bytes < max_share * lossless.estimated_bytes:
             return indexed.packed(), palette_profile
     posterized = palette.posterized(image, profile, target, check_stop)
     if posterized is not None:
         rounded = layout(posterized, check_stop)
-        if rounded.estimated_bytes < MAX_LOSSY_SIZE_SHARE * lossless.estimated_bytes:
+        if rounded.estimated_bytes < _MAX_LOSSY_SIZE_SHARE * lossless.estimated_bytes:
             return rounded.packed(marked=True), profile
     return lossless.packed(), profile
 
@@ -168,7 +168,7 @@ def _redeflated(stream: bytes, info: ImageInfo) -> bytes:
     # a row has at most 8 bytes per pixel and a filter byte; Adam7 adds a few rows
     limit = (info.width_px * 8 + 8) * (info.height_px + 8) * 2
     inflater = zlib.decompressobj()
-    again = deflated(inflater.decompress(stream, limit))
+    again = _deflated(inflater.decompress(stream, limit))
     return min(stream[: len(stream) - len(inflater.unused_data)], again, key=len)
 
 
@@ -177,7 +177,7 @@ def _check_complete(path: Path, info: ImageInfo, check_stop: CheckStop) -> None:
     evaluate(open_upright(path, info), check_stop, "avg")
 
 
-class Layout(Struct, frozen=True):
+class _Layout(Struct, frozen=True):
     """A PNG whose rows are filtered but not yet deflated. `chunks` are written between its header and its data."""
 
     header: bytes
@@ -187,7 +187,7 @@ class Layout(Struct, frozen=True):
 
     def packed(self, *, marked: bool = False) -> bytes:
         """The file. With `marked`, its compressed data begins with the mark of a posterised picture."""
-        stream = deflated(self.filtered)
+        stream = _deflated(self.filtered)
         if marked:
             stream = stream[:2] + _MARK + stream[2:]
         chunks = (
@@ -208,14 +208,14 @@ def is_marked(data: Data) -> bool:
     return first is not None and data[first.payload + 2 : first.payload + 2 + len(_MARK)] == _MARK
 
 
-def layout(image: pyvips.Image, check_stop: CheckStop) -> Layout:
+def layout(image: pyvips.Image, check_stop: CheckStop) -> _Layout:
     """The lossless layout of a picture in memory: 8 or 16 bits, grey or RGB, with or without alpha."""
     bits = 16 if image.format == "ushort" else 8
     header = _header(image.width, image.height, bits, _COLOUR_TYPES[image.bands])
-    return Layout(header, (), *_filtered(image, check_stop))
+    return _Layout(header, (), *_filtered(image, check_stop))
 
 
-def indexed_layout(picture: palette.Indexed, check_stop: CheckStop) -> Layout:
+def indexed_layout(picture: palette.Indexed, check_stop: CheckStop) -> _Layout:
     """The layout with the smallest estimate, at the lowest possible bit depth or 8."""
     plain = _by_luma(picture)
     depths = {8, next(bits for bits in (1, 2, 4, 8) if len(plain.colours) <= 1 << bits)}
@@ -223,11 +223,11 @@ def indexed_layout(picture: palette.Indexed, check_stop: CheckStop) -> Layout:
     return min(layouts, key=lambda each: each.estimated_bytes)
 
 
-def _indexed_layout(picture: palette.Indexed, bits: int, check_stop: CheckStop) -> Layout:
+def _indexed_layout(picture: palette.Indexed, bits: int, check_stop: CheckStop) -> _Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, _PALETTE)
     filtered, estimated_bytes = _filtered(_packed_bits(picture.index_image(), bits), check_stop)
-    return Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
+    return _Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
 
 
 def _palette_chunks(colours: Sequence[bytes]) -> list[bytes]:
@@ -290,6 +290,6 @@ def _luma(colour: bytes) -> int:
     return 299 * colour[0] + 587 * colour[1] + 114 * colour[2]
 
 
-def deflated(data: bytes) -> bytes:
+def _deflated(data: bytes) -> bytes:
     """The data as a zlib stream, compressed thoroughly. Level 12 takes four times as long as 10 and saves 2 % more."""
     return bytes(deflate.zlib_compress(data, 12 if len(data) <= 2_000_000 else 10))

@@ -88,12 +88,12 @@ class QualityScale(Struct, frozen=True):
         return self.clamped(self.initial + round((target - TARGET_SCORE) / self.slope))
 
 
-class Scored(Protocol):
+class _Scored(Protocol):
     @property
     def score(self) -> float: ...
 
 
-Trial = TypeVar("Trial", bound=Scored)
+Trial = TypeVar("Trial", bound=_Scored)
 
 
 def search(
@@ -203,7 +203,7 @@ class EncoderProfile(Struct, frozen=True):
     final_limits: Limits = _FINAL_LIMITS
 
 
-class Estimate(Struct, frozen=True):
+class _Estimate(Struct, frozen=True):
     """The quality that a picture will need, and the scores by quality number and the best trial of its sample."""
 
     quality: int
@@ -211,7 +211,7 @@ class Estimate(Struct, frozen=True):
     sample_result: SearchResult
 
 
-def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate:
+def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> _Estimate:
     """The quality for the whole picture, estimated on its sample."""
     aim, scale = target + _AIM_MARGIN, encoder.scale
 
@@ -228,12 +228,12 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> Estimate
     return _estimated(trials, scale, aim)
 
 
-def _estimated(trials: Mapping[int, SearchResult], scale: QualityScale, aim: float) -> Estimate:
+def _estimated(trials: Mapping[int, SearchResult], scale: QualityScale, aim: float) -> _Estimate:
     """The quality number expected to reach `aim`, estimated from these trials."""
     scores = {quality: trial.score for quality, trial in trials.items()}
     best = best_quality(scores, aim)
     quality = best if _CLOSE.accepts(scores[best] - aim) else _next_quality(scores, scale, aim) or best
-    return Estimate(quality, scores, trials[best])
+    return _Estimate(quality, scores, trials[best])
 
 
 def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> SearchResult:
@@ -251,7 +251,7 @@ def encode_to_score(
     encoder: EncoderProfile,
     target: float,
     sample: Sample,
-    estimated: Estimate | None = None,
+    estimated: _Estimate | None = None,
 ) -> SearchResult:
     """The encoding of a picture in memory whose score is nearest to the target.
 
@@ -285,7 +285,7 @@ def _best_encoding(
     image: pyvips.Image,
     score_of: Callable[[pyvips.Image], float],
     target: float,
-    estimated: Estimate,
+    estimated: _Estimate,
 ) -> SearchResult:
     start = estimated.quality
     attempt = cache(partial(_trial, encoder.encode, encoder, image, score_of))

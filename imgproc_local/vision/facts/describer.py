@@ -134,16 +134,16 @@ def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int]
     events = tuple(entry.text for entry in sorted(texts.events, key=lambda entry: entry.language != language)[:1])
     has_names = bool(events or texts.persons or texts.places)
     quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
-    leading_keywords = () if quote else keywords_in(texts, language)
+    leading_keywords = () if quote else _keywords_in(texts, language)
     labelled_keywords: Sequence[str] = ()
     if not leading_keywords and (not quote or quote in [entry.text for entry in texts.titles]):
         # keywords add information to a title, but hardly to an alt text or a caption
-        matching = keywords_in(texts, language) or keywords_in(texts, None)
+        matching = _keywords_in(texts, language) or _keywords_in(texts, None)
         known = quote.casefold()
         labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quote or leading_keywords or labelled_keywords):
         quote = _first_text([*texts.titles, *texts.captions])
-        labelled_keywords = () if quote else keywords_of_any_language(texts)
+        labelled_keywords = () if quote else _keywords_of_any_language(texts)
     # the first keyword begins the sentence; the others keep their case
     leading_keywords = tuple(
         word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
@@ -185,7 +185,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
     words = next(filter(None, candidates), [])
     for name in names:
         _append_words(words, name, language)
-    for keyword in keywords_in(texts, language) or keywords_in(texts, None):
+    for keyword in _keywords_in(texts, language) or _keywords_in(texts, None):
         if words and len(words) < 5:
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
@@ -214,7 +214,9 @@ def _append_words(words: list[str], addition: str, language: str, text_language:
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first. Those of the metadata in another language are last."""
-    keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
+    keywords, untagged_keywords = (
+        LocalizedText(" ".join(_keywords_in(texts, code)), code) for code in (language, None)
+    )
     best_texts = [*texts.titles, *texts.alt_texts, *texts.model_alt_texts, *texts.alt_text_candidates]
     yield from (entry for entry in best_texts if entry.language == language)
     yield keywords
@@ -225,7 +227,7 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     yield LocalizedText(" ".join(texts.filename), None)
     yield from (entry for entry in texts.captions if entry.language is None)
     yield from (*texts.alt_texts, *texts.titles, *texts.captions)
-    yield LocalizedText(" ".join(keywords_of_any_language(texts)), None)
+    yield LocalizedText(" ".join(_keywords_of_any_language(texts)), None)
 
 
 def _content_words(text: LocalizedText, language: str) -> list[str]:
@@ -329,15 +331,15 @@ def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> s
     return next((entry.text for entry in texts if entry.language == language), "")
 
 
-def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
+def _keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
     """The first five keywords in `language` of at most 30 characters; None stands for keywords of unknown language."""
     matching = [entry.text for entry in texts.keywords if entry.language == language]
     return tuple(text for text in matching if len(text) <= 30)[:5]
 
 
-def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
+def _keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
     """The keywords in the language of the first keyword, whichever it is."""
-    return keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
+    return _keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
 
 
 def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:

@@ -38,7 +38,7 @@ _MAX_PERSONS = 4
 _QUOTATION_MARKS = frozenset('"“”„«»「」『』')
 
 
-class Phrases(Struct, frozen=True, forbid_unknown_fields=True):
+class _Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     """The fragments of the sentences that are made from facts. Each `{placeholder}` is replaced; by "" if its fragment
     is unused.
 
@@ -110,7 +110,7 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     picture_words: str
     untitled: str
     screenshot: str
-    phrases: Phrases
+    phrases: _Phrases
     function_words: str = ""
     stop_words: str = ""
     removable_openers: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
     return unicodedata.normalize("NFC", text if begins_with_lead else capitalized(text, language_code))
 
 
-def _lead(phrases: Phrases, locale: Locale, mentions: Mentions) -> str:
+def _lead(phrases: _Phrases, locale: Locale, mentions: Mentions) -> str:
     """The texts at the beginning of the sentence, separated by commas; those that do not fit into 180 characters are
     omitted.
     """
@@ -244,7 +244,7 @@ def _unquoted(text: str) -> str:
     return inner.strip() if enclosed and inner.strip() else text
 
 
-def _persons(phrases: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
+def _persons(phrases: _Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
     if len(persons) > _MAX_PERSONS + 1:
         return phrases.and_others.format(names=_separated_by_commas(phrases, locale, persons[:_MAX_PERSONS]))
     last = persons[-1]
@@ -263,13 +263,13 @@ def _persons(phrases: Phrases, locale: Locale, persons: tuple[str, ...]) -> str:
     return joined
 
 
-def _separated_by_commas(phrases: Phrases, locale: Locale, names: tuple[str, ...]) -> str:
+def _separated_by_commas(phrases: _Phrases, locale: Locale, names: tuple[str, ...]) -> str:
     """`names` with the separator that CLDR has between the first elements of a list, unless that is "and"."""
     middle = locale.list_patterns["standard"]["middle"].replace("{0}", "").replace("{1}", "")
     return (middle if middle.strip() and not any(map(str.isalpha, middle)) else phrases.comma).join(names)
 
 
-def _month(phrases: Phrases, locale: Locale, pattern: str, year: int, month: int) -> str:
+def _month(phrases: _Phrases, locale: Locale, pattern: str, year: int, month: int) -> str:
     """`pattern`, a fragment of `phrases`, with year and month."""
     from babel.dates import format_skeleton
 

@@ -33,7 +33,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.system.threads import run_until_stopped
 from imgproc_local.vision.models.model import LoopbackModel
 
-LIST_TIMEOUT_S = 2.0
+_LIST_TIMEOUT_S = 2.0
 """The limit for listing the models of a program and their details, all requests together."""
 MAX_BYTES = 4 * 1024 * 1024
 """Limit for a response. An answer has about 4 kB, and a list of 1,000 models less than this."""
@@ -212,7 +212,7 @@ class ModelServer:
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[_ListedModel]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
-        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        deadline_s = time.monotonic() + _LIST_TIMEOUT_S
         return [self._details(model, deadline_s, check_stop) for model in self._list(deadline_s, check_stop)]
 
     def require(self, name: str, check_stop: CheckStop = lambda: None) -> None:
@@ -220,7 +220,7 @@ class ModelServer:
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        deadline_s = time.monotonic() + LIST_TIMEOUT_S
+        deadline_s = time.monotonic() + _LIST_TIMEOUT_S
         # Ollama takes a name without a tag for that with the tag "latest"
         names = (name, f"{name}:latest")
         found = next((model for model in self._list(deadline_s, check_stop) if model.name in names), None)

@@ -25,7 +25,7 @@ _MIN_PROBABILITY = 0.93
 """The minimum probability of a language in Latin or Cyrillic script."""
 _MIN_PROBABILITY_OF_NAMES = 0.985
 """The same for two or three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
-MIN_WORDS = 2
+_MIN_WORDS = 2
 """The minimum number of different words. A single word exists in many languages, and may be a name."""
 _MIN_SHARE_OF_SCRIPT = 0.8
 """The share of the letters of a text that must be in one script; the others may be in quoted names."""
@@ -160,7 +160,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
             return sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1
         case "hi":
             return detect_language(" ".join(words)) in ("mr", "ne")
-    if scripts[0] not in ("latin", "cyrillic") or len(words) < MIN_WORDS:
+    if scripts[0] not in ("latin", "cyrillic") or len(words) < _MIN_WORDS:
         return False
     found = probabilities(" ".join(words), scripts[0])
     related = (sum(found.get(code, 0) for code in group) for group in _RELATED)
@@ -214,7 +214,7 @@ def _detect_by_marks(text: str, script: str) -> str | None:
 def _detect_by_ngrams(text: str, script: str) -> str | None:
     """The language of a text in Latin or Cyrillic script."""
     words = dict.fromkeys(re.findall(r"[^\W\d_]{2,}", text))
-    if len(words) < MIN_WORDS:
+    if len(words) < _MIN_WORDS:
         return None
     may_be_name = len(words) <= 3 and all(word[0].isupper() for word in words)
     scored = " ".join(words) if may_be_name else text
