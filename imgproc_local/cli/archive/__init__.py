@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import sys
 import threading
 import time
+from datetime import UTC, datetime
+from importlib import resources
 from typing import TYPE_CHECKING
 
 import click
 
+from imgproc_local import __version__
 from imgproc_local.cli.options import PictureFlags, data_dir_option, load_config, picture_options, request_for
 from imgproc_local.cli.output import (
     EXIT_INTERRUPTED,
@@ -18,11 +23,15 @@ from imgproc_local.cli.output import (
     RunProgress,
     interruptible,
     printable,
+    size_text,
 )
 from imgproc_local.domain.errors import how_to_install
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.result import TextSource
 from imgproc_local.system.files import is_disk_full
 
 if TYPE_CHECKING:
+    from imgproc_local.archive.manifest import Summary
     from imgproc_local.archive.run import Counts
 
 _HOW_TO_INSTALL = f"This command needs the extra `cluster`. {how_to_install('cluster')}"
@@ -78,8 +87,9 @@ def command(
     if config.air_gapped:
         raise Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
     try:
+        import jinja2  # noqa: F401 - for the report, at the end of the run
+
         from imgproc_local.archive.run import Arguments, run_archive
-        from imgproc_local.cli.archive.report import report_page
     except ModuleNotFoundError as error:
         raise Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
     try:
@@ -144,3 +154,62 @@ def _progress_text(counts: Counts, elapsed_s: float) -> str:
     if counts.failed:
         parts.append(f"{counts.failed:,} failed")
     return ", ".join(parts)
+
+
+# ---- the report
+
+_ORIGINS = {
+    TextSource.VISION: "Vision model",
+    TextSource.EMBEDDED: "Text in the file",
+    TextSource.FACTS: "Words in the file",
+    TextSource.PERSON: "Person",
+    TextSource.PIXELS: "To be written",
+}
+"""The columns of the table of texts."""
+
+
+def report_page(summary: Summary, model: str, is_complete: bool) -> bytes:
+    """The report as one HTML file that loads nothing and runs no script.
+
+    Its Content Security Policy allows only its style. It names pictures by their path below SOURCE, and neither SOURCE
+    nor TARGET, because TARGET may be public.
+
+    `model` is the identity of the vision model of the last run, "" without one, and `is_complete` says that this run
+    has seen the whole source.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from imgproc_local.codecs.picture.formats import FORMATS
+
+    folder = resources.files(__package__)
+    style = (folder / "report.css").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters.update(
+        change=_change,
+        counted=lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
+        format_name=lambda image_format: FORMATS[image_format].name,
+        language_name=lambda code: LANGUAGES[code].name if code in LANGUAGES else code,
+        number=lambda number: f"{number:,}",
+        origin=_ORIGINS.__getitem__,
+        size=size_text,
+    )
+    page = environment.from_string((folder / "report.html").read_text(encoding="utf-8")).render(
+        style=Markup(style),  # noqa: S704 - a file of the package
+        style_sha256=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        summary=summary,
+        model=model,
+        is_complete=is_complete,
+        written_at=f"{datetime.now(UTC):%Y-%m-%d at %H:%M} UTC",
+        origins=[origin for origin in _ORIGINS if any(found is origin for _, found in summary.texts)],
+        version=__version__,
+    )
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _change(before_bytes: int, after_bytes: int) -> str:
+    """The change of a size in percent, such as “−63 %”; "" without bytes."""
+    if not before_bytes:
+        return ""
+    percent = round(100 * after_bytes / before_bytes) - 100
+    return f"{'−' if percent < 0 else '+' if percent else '±'}{abs(percent)} %"

@@ -15,7 +15,7 @@ pytest.importorskip("jinja2")
 
 from imgproc_local.archive.manifest import MAX_LISTED, Summary
 from imgproc_local.archive.picture import Problem, Row
-from imgproc_local.cli.archive.report import report_page
+from imgproc_local.cli.archive import report_page
 from imgproc_local.domain.image import Format
 from tests.cli.archive.rows import NEEDS_TEXT, row
 
