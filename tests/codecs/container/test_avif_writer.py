@@ -84,9 +84,3 @@ def test_tiles_are_in_their_places() -> None:
     for number, colour in enumerate(colours):
         at = (number % 3 * TILE[0] + 20, number // 3 * TILE[1] + 20)
         assert all(abs(got - meant) <= 4 for got, meant in zip(shown.getpixel(at), colour, strict=True))
-
-
-def test_a_grid_of_incomplete_rows_is_refused() -> None:
-    tiles = [pictures.saved(Image.new("RGB", TILE), "AVIF")] * 3
-    with pytest.raises(ValueError, match="full rows"):
-        avif_writer.joined(tiles, 2, 100, 100)

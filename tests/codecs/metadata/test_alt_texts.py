@@ -197,19 +197,6 @@ PACKETS = {
 }  # fmt: skip
 
 
-def test_a_packet_in_the_value_of_a_property_belongs_to_that_value() -> None:
-    inner = packet("<acme:Thing>1</acme:Thing>", ' dc:format="image/png"').decode()
-    name = "Iptc4xmpCore:AltTextAccessibility"
-    stored = packet(f"{TITLE}<{name}>{inner}</{name}>", head='<x:xmpmeta xmlns:x="adobe:ns:meta/">') + b"</x:xmpmeta>"
-    for data in (stored, stored.partition(b">")[2].removesuffix(b"</x:xmpmeta>")):
-        assert xmp.parse(data).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
-        text = xmp.from_language_items(xmp.ALT_TEXT, [("x-default", "A boat")])
-        edited = xmp.with_properties(data, {xmp.ALT_TEXT: text})
-        assert edited is not None
-        assert b"acme:Thing" not in edited
-        assert xmp.parse(edited).properties.keys() == {xmp.DC + "title", xmp.ALT_TEXT}
-
-
 @pytest.mark.parametrize("own", ["attribute", "element"])
 def test_a_node_of_another_type_is_read_and_edited_like_a_description(own: str) -> None:
     name = "Iptc4xmpCore:AltTextAccessibility"
@@ -315,19 +302,6 @@ def test_texts_that_can_not_be_written_are_an_error(tmp_path: Path, stored: byte
     path = pictures.write(tmp_path, source)
     with pytest.raises(StageFailed, match=message):
         write_alt_texts(path, probe(path, MAX_PIXELS), TEXTS, never_stop)
-
-
-def test_an_edited_text_replaces_that_of_the_file(tmp_path: Path) -> None:
-    before = FileTexts({"en": "A ship", "de": "Ein Schiff"})
-    edited = [
-        Translation("de", "boot", "Ein Boot", TextSource.FACTS),
-        Translation("en", "boat", "A boat", TextSource.PERSON),
-        Translation("fr", "bateau", "Un bateau", TextSource.VISION),
-    ]
-    with_own = written(tmp_path, plain("png"), before)
-    after = written(tmp_path, with_own, texts_to_write(edited))
-    expected = {"x-default": "A boat", "en": "A boat", "de": "Ein Schiff", "fr": "Un bateau"}
-    assert texts_in(stored_packet(after)) == expected
 
 
 @pytest.mark.parametrize("tag", ["en", "x-default"])

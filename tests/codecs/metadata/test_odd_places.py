@@ -22,9 +22,7 @@ from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.picture.source import dropped_kinds
-from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.privacy import Removed
 from tests.codecs import avif_writer, pictures
 from tests.codecs.pictures import never_stop
 from tests.support.reading import optimize_file, probe, read_embedded
@@ -78,16 +76,6 @@ def test_fill_bytes_before_a_removed_segment_make_no_marker_of_what_follows() ->
     cleaned = jpeg_container.with_blocks(damaged, Blocks())
     assert cleaned == plain[:end] + b"\xd9\x11" + plain[end:]
     assert dropped_kinds(Format.JPEG, cleaned) == set()
-
-
-def test_a_jfif_segment_that_is_too_short_for_decoders_is_removed() -> None:
-    plain = pictures.saved(pictures.photo(), "JPEG")
-    jfif_end = 20
-    without = plain[:2] + plain[jfif_end:]
-    damaged = plain[:2] + pictures.segment(0xE0, b"JFIF\0\1\2\0") + plain[jfif_end:]
-    assert jpeg_container.with_blocks(plain, Blocks()) == plain
-    assert jpeg_container.with_blocks(damaged, Blocks()) == without
-    assert (dropped_kinds(Format.JPEG, plain), dropped_kinds(Format.JPEG, damaged)) == (set(), {Removed.OTHER})
 
 
 HDRGM = "http://ns.adobe.com/hdr-gain-map/1.0/"
@@ -158,14 +146,6 @@ def test_only_the_gain_map_is_preserved_of_the_data_after_a_jpeg_and_without_its
     assert np.array_equal(frames(before)[0], frames(gain_map)[0])
 
 
-def test_a_gain_map_declared_only_in_damaged_xmp_is_removed(tmp_path: Path) -> None:
-    source = ultra_hdr("attributes").replace(b"urn:iso:std:iso:ts:21496:-1", b"urn:nobody:knows:what:it:is")
-    broken = source.replace(b"</rdf:Description>", b"</rdf:Descriptiom>")
-    assert jpeg_container.gain_map(optimized_twice(tmp_path, source)) is not None
-    out = optimized_twice(tmp_path, broken)
-    assert out.count(b"\xff\xd8\xff") == 1
-
-
 def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> None:
     plain = optimized_twice(tmp_path, pictures.animated("WEBP", [100, 200, 300], quality=20))
     hidden = b"PRIVSECRET".replace(b"SECRET", struct.pack("<I", 6) + b"SECRET")
@@ -226,14 +206,6 @@ def test_private_bytes_in_avif_items_are_removed_with_each_construction_method(t
     assert pyvips.Image.heifload_buffer(out).avg() == pyvips.Image.heifload_buffer(source).avg()
     path = pictures.write(tmp_path, out)
     assert read_embedded(path, probe(path, MAX_PIXELS)).copyright == pictures.COPYRIGHT
-
-
-def test_an_avif_that_lists_an_item_twice_is_damaged(tmp_path: Path) -> None:
-    source = avif_of(tmp_path, avif_writer._Item(b"Exif", b"\0\0\0\0" + pictures.tiff()))
-    twice = source.replace(struct.pack(">HH4s", 2, 0, b"Exif"), struct.pack(">HH4s", 1, 0, b"Exif"))
-    assert avif_container.read_blocks(source).exif == pictures.tiff()
-    with pytest.raises(BrokenImage, match="list an item twice"):
-        avif_container.read_blocks(twice)
 
 
 def shifted(data: bytes, start: int, by: int) -> bytes:

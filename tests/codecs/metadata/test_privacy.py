@@ -190,20 +190,6 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
         assert optimize_file(path, info_after, never_stop) is None, seed
 
 
-def test_a_file_without_private_data_that_can_not_be_made_smaller_is_not_changed(tmp_path: Path) -> None:
-    words = b'<RDF xmlns="%s"><Description p:City="C" xmlns:p="%s"/></RDF>' % (
-        RDF.encode(),
-        NAMESPACES["photoshop"].encode(),
-    )
-    source = plain("jpeg")
-    clean = pictures.write(tmp_path, source)
-    smallest = optimize_file(clean, probe(clean, MAX_PIXELS), never_stop) or source
-    block = pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + words)
-    path = pictures.write(tmp_path, smallest[:2] + block + smallest[2:])
-    assert read_embedded(path, probe(path, MAX_PIXELS)).city == "C"
-    assert optimize_file(path, probe(path, MAX_PIXELS), never_stop) is None
-
-
 def test_a_packet_is_read_back_equal() -> None:
     words = xmp.parse(pictures.xmp_packet()).properties
     elements = xmp_fields.published(words, lambda name: str, KeepLocation.ALL)[0]

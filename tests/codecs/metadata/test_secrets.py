@@ -28,7 +28,6 @@ from tests.codecs.metadata.planted import (
     CITY,
     COPYRIGHT,
     CREATOR,
-    DATA_TEXTS,
     FORMATS,
     NEEDLES,
     TITLE,
@@ -151,16 +150,6 @@ def test_no_secret_is_found_in_texts_and_file_names(tmp_path: Path, name: str) -
     ]
     assert found == []
     assert ALT_TEXT in texts
-
-
-@pytest.mark.parametrize("text", [text for text, *_ in DATA_TEXTS.values()])
-def test_a_description_that_is_data_is_in_no_text_and_no_file_name(tmp_path: Path, text: str) -> None:
-    plain = pictures.saved(pictures.scene(64, 48), "JPEG")
-    fields = pictures.compact_tiff({0x010E: text.encode()}, 1, {})
-    data = plain[:2] + pictures.segment(0xE1, b"Exif\0\0" + fields) + plain[2:]
-    path = pictures.write(tmp_path, data)
-    assert read_embedded(path, probe(path, MAX_PIXELS)).description == ()
-    assert found_in(texts_of(tmp_path, data).encode()) == []
 
 
 @pytest.mark.parametrize(

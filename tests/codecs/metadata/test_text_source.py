@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
+from imgproc_local.codecs.alt_texts import texts_to_write
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.image import EmbeddedText, Format
 from imgproc_local.domain.result import TextSource, Translation
@@ -74,23 +72,3 @@ def test_an_edit_by_another_program_makes_a_text_that_of_a_person(tmp_path: Path
     people, model = read(tmp_path, with_xmp(data, packet))
     assert EmbeddedText(SHIP, "en") in people
     assert EmbeddedText(SHIP, "en") not in model
-
-
-@pytest.mark.skipif(shutil.which("exiftool") is None, reason="exiftool is not installed")
-def test_the_source_is_valid_for_exiftool_and_survives_its_edits(tmp_path: Path) -> None:
-    path = pictures.write(tmp_path, written(tmp_path, plain("jpeg"), texts_to_write(TEXTS)), "edited.jpg")
-    edit = [f"-XMP-iptcCore:AltTextAccessibility-de={SHIP}", "-overwrite_original"]
-    for arguments in (["-validate", "-warning", "-error", "-s3"], edit):
-        command = ["exiftool", *arguments, str(path)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-        assert answer.stdout.strip() in ("OK", "1 image files updated")
-    people, model = read(tmp_path, path.read_bytes())
-    assert (people, model) == ((EmbeddedText(SHIP, "de"),), (EmbeddedText(BOAT, "en"),))
-
-
-def test_texts_of_persons_alone_have_no_mark(tmp_path: Path) -> None:
-    texts = FileTexts({"en": BOAT})
-    assert b"imgproc" not in sidecar(texts)
-    path = pictures.write(tmp_path, plain("png"))
-    assert b"imgproc" not in write_alt_texts(path, probe(path, MAX_PIXELS), texts, never_stop)
-    assert sidecar(texts_to_write(TEXTS)).count(b">vision ") == 2

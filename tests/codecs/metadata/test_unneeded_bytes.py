@@ -18,9 +18,8 @@ from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.domain.privacy import Removed
-from tests.codecs import avif_writer, pictures
+from tests.codecs import pictures
 from tests.codecs.metadata.test_odd_places import MAX_PIXELS, box, frames, optimized_twice, shifted
-from tests.codecs.operations import to_avif, to_webp
 from tests.codecs.pictures import never_stop
 from tests.support.reading import optimize_file, private_kinds, probe
 
@@ -146,35 +145,6 @@ def test_bytes_in_an_avif_that_is_small_already_are_removed(tmp_path: Path, plac
             assert [frame.tobytes() for frame in frames(out)] == [frame.tobytes() for frame in frames(plain)]
 
 
-@pytest.mark.parametrize("place", AVIF_PLACES)
-def test_bytes_in_an_avif_are_removed_with_its_metadata(tmp_path: Path, place: str) -> None:
-    out = cleaned(tmp_path, AVIF_PLACES[place](small_avif(metadata=True)))
-    assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
-    assert pictures.COPYRIGHT.encode() in out
-
-
-@pytest.mark.parametrize("kind", [b"hint", b"Exie", b"mime", b"uri "])
-@pytest.mark.parametrize("place", [avif_writer._IN_FILE, avif_writer._IN_IDAT])
-def test_an_avif_item_of_unknown_type_is_removed(tmp_path: Path, kind: bytes, place: int) -> None:
-    tile = optimized_twice(tmp_path, small_avif())
-    picture = avif_writer.picture_of(tile)
-    items = [
-        avif_writer._Item(b"av01", picture.data, picture.properties),
-        avif_writer._Item(kind, SECRET + pictures.tiff(), place=place, content_type=b"SECRET/type\0"),
-    ]
-    out = cleaned(tmp_path, avif_writer._file(tile, items, [(b"cdsc", 2, [1])]))
-    assert [secret for secret in pictures.SECRETS.values() if secret in out] == []
-
-
-def test_numbers_of_items_that_do_not_exist_are_removed_from_an_avif(tmp_path: Path) -> None:
-    tile = optimized_twice(tmp_path, small_avif())
-    picture = avif_writer.picture_of(tile)
-    item = avif_writer._Item(b"av01", picture.data, picture.properties)
-    numbers = list(struct.unpack(">14H", SECRET[:28]))
-    for kind in (b"cdsc", b"abcd"):
-        assert SECRET[:28] not in cleaned(tmp_path, avif_writer._file(tile, [item], [(kind, 1, numbers)]))
-
-
 def with_sound(data: bytes) -> bytes:
     """The animation with a second track, whose handler is that of sound, and whose samples hold the secret."""
     track = inside(data, b"moov", b"trak")[-1]
@@ -284,13 +254,3 @@ def test_bytes_in_a_png_that_is_small_already_are_removed(tmp_path: Path, place:
     plain = optimized_twice(tmp_path, pictures.saved(np.ascontiguousarray(picture[kind]), "PNG"))
     out = cleaned(tmp_path, PNG_PLACES[place](plain), is_reported=False)
     assert len(out) <= len(plain) + 21  # the density is preserved
-
-
-@pytest.mark.parametrize("convert", [to_webp, to_avif])
-def test_bytes_that_no_decoder_needs_are_not_in_a_converted_file(tmp_path: Path, convert: Callable[..., bytes]) -> None:
-    for source in (
-        JPEG_PLACES["8 bytes before the end"](pictures.saved(pictures.photo(), "JPEG")),
-        PNG_PLACES["end"](pictures.saved(pictures.photo(64, 48), "PNG")),
-    ):
-        path = pictures.write(tmp_path, source)
-        assert SECRET[:6] not in convert(path, probe(path, MAX_PIXELS), never_stop)

@@ -89,26 +89,10 @@ def test_colours_of_invisible_pixels_do_not_bleed_into_a_smaller_sample(tmp_path
     assert found[25, 25].astype(int) == pytest.approx((255, 127, 127), abs=6)
 
 
-def test_wide_gamut_colours_are_converted_through_their_profile(tmp_path: Path) -> None:
-    scene = np.full((60, 80, 3), (200, 60, 60), np.uint8)
-    plain = as_array(sampled(tmp_path, pictures.saved(scene, "PNG")))[30, 40].astype(int)
-    wide = as_array(sampled(tmp_path, pictures.saved(scene, "PNG", icc_profile=pictures.wide_profile())))[30, 40]
-    assert wide[0] > plain[0] + 8
-    srgb = as_array(sampled(tmp_path, pictures.saved(scene, "PNG", icc_profile=pictures.srgb_profile())))[30, 40]
-    assert srgb == pytest.approx(plain, abs=1)
-
-
 def test_a_broken_profile_is_ignored(tmp_path: Path) -> None:
     profile = pictures.wide_profile()[:150]
     found = as_array(sampled(tmp_path, pictures.saved(pictures.scene(), "JPEG", quality=95, icc_profile=profile)))
     assert pictures.distance(found, pictures.scene()) < 2
-
-
-def test_red_in_cmyk_is_red_in_rgb(tmp_path: Path) -> None:
-    cmyk = Image.new("CMYK", (80, 60), (0, 255, 255, 0))
-    red = as_array(sampled(tmp_path, pictures.saved(cmyk, "JPEG", quality=95)))[30, 40].astype(int)
-    assert red[0] > 180
-    assert max(red[1], red[2]) < 90
 
 
 def test_the_sample_of_an_animation_is_its_first_frame(tmp_path: Path) -> None:

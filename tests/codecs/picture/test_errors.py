@@ -118,16 +118,6 @@ def test_a_truncated_picture_fails_in_every_operation(tmp_path: Path, file_forma
         decode.thumbnail(path, info, 256, never_stop)
 
 
-def test_a_jpeg_with_a_truncated_scan_and_an_end_marker_fails(tmp_path: Path) -> None:
-    for quality in (95, 40):
-        whole = pictures.saved(pictures.scene(640, 480), "JPEG", quality=quality)
-        path = pictures.write(tmp_path, whole[: len(whole) // 2] + b"\xff\xd9")
-        info = probe(path, 10**9)
-        for call in (optimize_file, to_webp, to_avif):
-            with pytest.raises(BrokenImage):
-                call(path, info, never_stop)
-
-
 @pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
 def test_a_picture_too_large_for_the_format_is_refused_with_its_size(tmp_path: Path, file_format: str) -> None:
     path = pictures.write(tmp_path, pictures.saved(pictures.scene(16400, 2), "PNG"))

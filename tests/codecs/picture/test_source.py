@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from imgproc_local.codecs.container import inflate, jpeg, png
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, packed, unpacked
 from imgproc_local.domain.errors import BrokenImage, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from tests.codecs import pictures
-from tests.faults.hostile import hostile_files
 from tests.support.reading import picture, probe
 
 MAX_PIXELS = 10**9
 
 
-@pytest.mark.parametrize(
-    ("data", "file_format"),
-    [
-        (pictures.jpeg_with_metadata(), Format.JPEG),
-        (pictures.png_with_metadata(), Format.PNG),
-        (pictures.saved(pictures.scene(), "GIF"), Format.GIF),
-        (pictures.webp_with_metadata(), Format.WEBP),
-        (pictures.webp_with_metadata(lossless=True), Format.WEBP),
-        (pictures.saved(pictures.scene(), "WEBP"), Format.WEBP),
-        (pictures.avif_with_metadata(), Format.AVIF),
-    ],
-)
-def test_the_format_is_decided_by_the_bytes_and_the_size_by_the_header(
-    tmp_path: Path, data: bytes, file_format: Format
-) -> None:
+RGBA = pictures.graphic(320, 240, alpha=True)
+HEADERS = {
+    "JPEG": (pictures.jpeg_with_metadata(), Format.JPEG, 1, False, 8),
+    "PNG": (pictures.png_with_metadata(), Format.PNG, 1, False, 8),
+    "PNG of 16 bits": (pictures.saved(Image.new("I;16", (320, 240)), "PNG"), Format.PNG, 1, False, 16),
+    "PNG of one bit": (pictures.saved(Image.new("1", (320, 240)), "PNG"), Format.PNG, 1, False, 1),
+    "grey PNG with alpha": (pictures.saved(Image.new("LA", (320, 240)), "PNG"), Format.PNG, 1, True, 8),
+    "GIF": (pictures.saved(pictures.scene(), "GIF"), Format.GIF, 1, False, 8),
+    "WebP": (pictures.webp_with_metadata(), Format.WEBP, 1, False, 8),
+    "WebP with alpha": (pictures.saved(RGBA, "WEBP"), Format.WEBP, 1, True, 8),
+    "lossless WebP with alpha": (pictures.saved(RGBA, "WEBP", lossless=True), Format.WEBP, 1, True, 8),
+    "AVIF": (pictures.avif_with_metadata(), Format.AVIF, 1, False, 8),
+    "AVIF with alpha": (pictures.saved(RGBA, "AVIF"), Format.AVIF, 1, True, 8),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_the_format_is_decided_by_the_bytes_and_all_else_by_the_header(tmp_path: Path, name: str) -> None:
+    data, *expected = HEADERS[name]
     info = probe(pictures.write(tmp_path, data, "picture.txt"), MAX_PIXELS)
-    assert (info.format, info.width_px, info.height_px, info.frames) == (file_format, 320, 240, 1)
+    assert [info.format, info.frames, info.has_alpha, info.bits_per_sample] == expected
+    assert (info.width_px, info.height_px) == (320, 240)
 
 
 @pytest.mark.parametrize("file_format", ["GIF", "WEBP", "PNG", "AVIF"])
 def test_frames_of_an_animation_are_counted(tmp_path: Path, file_format: str) -> None:
-    options = {"lossless": True} if file_format == "WEBP" else {}
-    info = probe(pictures.write(tmp_path, pictures.animated(file_format, [100, 250, 300, 50], **options)), MAX_PIXELS)
+    info = probe(pictures.write(tmp_path, pictures.animated(file_format, [100, 250, 300, 50])), MAX_PIXELS)
     assert (info.frames, info.width_px, info.height_px) == (4, 96, 64)
 
 
@@ -61,29 +61,6 @@ def test_the_orientation_is_read_from_every_format(tmp_path: Path, orientation: 
     ]
     assert [info.orientation for info in found] == [orientation] * 4
     assert [info.display_size_px for info in found] == [(320, 240)] * 4
-
-
-@pytest.mark.parametrize(
-    ("mode", "alpha", "bits"),
-    [("RGB", False, 8), ("RGBA", True, 8), ("LA", True, 8), ("I;16", False, 16), ("1", False, 1)],
-)
-def test_alpha_and_depth_of_a_png_are_read(tmp_path: Path, mode: str, alpha: bool, bits: int) -> None:
-    from PIL import Image
-
-    info = probe(pictures.write(tmp_path, pictures.saved(Image.new(mode, (9, 7)), "PNG")), MAX_PIXELS)
-    assert (info.has_alpha, info.bits_per_sample) == (alpha, bits)
-
-
-def test_alpha_of_the_other_formats_is_read(tmp_path: Path) -> None:
-    rgba = pictures.graphic(alpha=True)
-    for data, alpha in (
-        (pictures.saved(rgba, "WEBP"), True),
-        (pictures.saved(rgba, "WEBP", lossless=True), True),
-        (pictures.saved(rgba, "AVIF"), True),
-        (pictures.saved(rgba[..., :3], "AVIF"), False),
-        (pictures.saved(rgba[..., :3], "WEBP"), False),
-    ):
-        assert probe(pictures.write(tmp_path, data), MAX_PIXELS).has_alpha is alpha
 
 
 @pytest.mark.parametrize(
@@ -116,30 +93,12 @@ def test_the_pixels_of_all_frames_are_limited_and_the_message_has_the_numbers(tm
         probe(path, 96 * 64 * 4 - 1)
 
 
-def test_a_header_with_billions_of_pixels_is_refused(tmp_path: Path) -> None:
-    header = pictures.chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 1, 0, 0, 0, 0))
-    data = b"\x89PNG\r\n\x1a\n" + header + pictures.chunk(b"IDAT", b"") + pictures.chunk(b"IEND", b"")
-    with pytest.raises(TooManyPixels, match="3,600,000,000"):
-        probe(pictures.write(tmp_path, data), 200_000_000)
-
-
-def test_a_decompression_bomb_in_metadata_is_not_decompressed() -> None:
-    assert inflate(zlib.compress(b"\0" * 100_000_000)) is None
-    assert inflate(zlib.compress(b"profile")) == b"profile"
-
-
 @pytest.mark.parametrize(
     "data",
     [
         pictures.jpeg_with_metadata()[:400],
-        pictures.png_with_metadata()[:5000],
         pictures.gif_with_metadata()[:590],
-        pictures.webp_with_metadata()[:900],
-        pictures.avif_with_metadata()[:-900],
-        b"\xff\xd8\xff\xe0\0\x10JFIF",
-        b"\xff\xd8\xff\xd9",
         b"\x89PNG\r\n\x1a\n",
-        b"GIF89a\x01\0\x01\0\0\0\0;",
         b"RIFF\x04\0\0\0WEBP",
         b"\0\0\0\x14ftypavif\0\0\0\0avif",
     ],
@@ -153,43 +112,6 @@ def test_the_orientation_is_never_read_from_the_next_part_of_the_file(tmp_path: 
     upright = pictures.jpeg_with_metadata(orientation=6)
     damaged = upright[:2] + b"\xff\xe1\0\2" + b"Exif\0\0" + upright[2:]
     assert probe(pictures.write(tmp_path, damaged), MAX_PIXELS).orientation == 6
-
-
-def test_the_compressed_metadata_of_a_png_has_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    inflated_bytes = 0
-
-    def counted(compressed: bytes, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-        nonlocal inflated_bytes
-        plain = inflate(compressed, max_bytes)
-        inflated_bytes += max_bytes if plain is None else len(plain)
-        return plain
-
-    monkeypatch.setattr(png, "inflate", counted)
-    too_long = pictures.chunk(b"iCCP", b"icc\0\0" + zlib.compress(bytes(MAX_BLOCK_BYTES + 1)))
-    for data in (
-        hostile_files()["flood-ztxt.png"],
-        pictures.with_png_chunks(pictures.png_with_metadata(), *[too_long] * 50),
-    ):
-        inflated_bytes = 0
-        png.read_blocks(data)
-        assert 0 < inflated_bytes <= 2 * MAX_BLOCK_BYTES
-
-
-def test_all_frames_of_a_long_animation_are_counted(tmp_path: Path) -> None:
-    animated = pictures.animated("GIF", [100, 100])
-    first = animated.index(b"\x21\xf9")
-    second = animated.index(b"\x21\xf9", first + 1)
-    long = animated[:first] + animated[first:second] * 20_000 + b";"
-    info = probe(pictures.write(tmp_path, long), MAX_PIXELS)
-    assert info.frames == 20_000
-
-
-def test_a_jpeg_with_a_thousand_segments_is_read(tmp_path: Path) -> None:
-    whole = pictures.jpeg_with_metadata()
-    notes = b"".join(pictures.segment(0xE5, b"a note") for _ in range(1000))
-    path = pictures.write(tmp_path, whole[:2] + notes + whole[2:])
-    assert probe(path, MAX_PIXELS).width_px == 320
-    assert jpeg.read_blocks(path.read_bytes()) == jpeg.read_blocks(whole)
 
 
 def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
