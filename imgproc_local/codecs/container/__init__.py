@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.metadata.blocks import Blocks as Blocks
 from imgproc_local.codecs.metadata.blocks import Data as Data
 from imgproc_local.codecs.metadata.blocks import TextBlock as TextBlock
 from imgproc_local.codecs.metadata.blocks import text_of as text_of
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 

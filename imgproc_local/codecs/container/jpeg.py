@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.metadata import iptc
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 

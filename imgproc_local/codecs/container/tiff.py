@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.metadata import exif, iptc
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.privacy import Removed
 
 _SUBFILE, _EXTRA_SAMPLES, _DNG_VERSION = 254, 338, 50706

@@ -1,4 +1,9 @@
-"""The metadata blocks of one file, as every container reads and writes them, and how their texts are decoded."""
+"""The metadata blocks of one file, as every container reads and writes them, and how their texts are decoded.
+
+What exceeds a bound counts as absent, and is reported as `Removed.UNREADABLE` if it is XMP, a text that is cleaned, or
+EXIF. Each bound, here and in the modules that parse the blocks, is a multiple of what real files have, and small enough
+that reading, cleaning and writing everything that it admits takes about a second.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,15 @@ import mmap
 from msgspec import Struct
 
 Data = bytes | mmap.mmap
+
+MAX_BLOCK_BYTES = 8 * 1024 * 1024
+"""The largest metadata block that is read, after decompression: ICC profiles of printers have up to 3 MB."""
+
+MAX_TEXT_BYTES = 64 * 1024
+"""The largest PNG text or GIF comment that is read, after decompression."""
+
+MAX_TEXTS = 32
+"""The number of PNG texts or GIF comments that are read from one file."""
 
 
 class TextBlock(Struct, frozen=True):

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata.blocks import Data, text_of
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES, MAX_IFD_ENTRIES
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Data, text_of
 
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F
@@ -28,6 +27,9 @@ XP_FIELDS = range(0x9C9B, 0x9CA0)
 
 MAX_TEXT_BYTES = 64 * 1024
 """The longest field that is read. A JPEG segment can't hold more."""
+
+MAX_IFD_ENTRIES = 512
+"""Entries of one IFD of EXIF; cameras write fewer than 100."""
 
 TIFF_TAGS = frozenset(
     (*range(269, 274), ORIENTATION, 285, 305, 306, ARTIST, 316, 337, COPYRIGHT, *XP_FIELDS, EXIF_IFD, GPS_IFD, 0xC62F)

@@ -27,12 +27,7 @@ import msgspec
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
-from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.codecs.metadata.bounds import (
-    MAX_BLOCK_BYTES,
-    MAX_CLEANED_CHARACTERS,
-    MAX_XMP_BYTES,
-)
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption
@@ -52,6 +47,12 @@ _ATTRIBUTION = (_RIGHTS, _CREATOR, _CREDIT, xmp.PHOTOSHOP + "Source", xmp.TIFF, 
 
 _MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
 """What one segment may hold after the bytes that name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
+_MAX_CLEANED_CHARACTERS = 128 * 1024
+"""Characters in all texts of one file that are searched for private data, which takes up to 5 µs each.
+
+The longest single text that is preserved has 32 Ki. `clean_text` caches its results, so that a text that several blocks
+hold is searched once.
+"""
 
 
 class Record(Struct, frozen=True):
@@ -141,7 +142,7 @@ def blocks_for(
     is_jpeg = target is Format.JPEG
     elements = xmp.fitting(
         xmp_fields.ordered(record.properties, gain_map_bytes=gain_map_bytes),
-        _MAX_JPEG_XMP_BYTES if is_jpeg else MAX_XMP_BYTES,
+        _MAX_JPEG_XMP_BYTES if is_jpeg else xmp.MAX_XMP_BYTES,
     )
     written = Record({element.tag: element for element in elements}, None, frozenset(), frozenset())
     fields = {
@@ -205,7 +206,7 @@ def embedded(record: Record) -> EmbeddedMetadata:
 
 
 class _TextCleaner:
-    """Cleans the texts of one file, up to `MAX_CLEANED_CHARACTERS`; further ones become empty.
+    """Cleans the texts of one file, up to `_MAX_CLEANED_CHARACTERS`; further ones become empty.
 
     A text that several blocks hold counts once, so that a result, which repeats some in EXIF and IPTC, is read as a
     whole. `removed` are the kinds of what was removed from them, `dropped` those of whole texts that are no captions.
@@ -214,7 +215,7 @@ class _TextCleaner:
     def __init__(self) -> None:
         self.removed: set[Removed] = set()
         self.dropped: set[Removed] = set()
-        self._characters_left = MAX_CLEANED_CHARACTERS
+        self._characters_left = _MAX_CLEANED_CHARACTERS
         self._cleaned: dict[tuple[str, bool], str] = {}
 
     def of(self, name: str) -> Callable[[str], str]:

@@ -12,7 +12,6 @@ from xml.etree import ElementTree as ET
 
 from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.codecs.metadata.bounds import MAX_SCANNED_CHARACTERS
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
 
@@ -60,6 +59,8 @@ _TECHNICAL = frozenset(_TECHNICAL_NAMES.split())
 _MAX_TECHNICAL_BYTES = 48
 """The longest of them, ReferenceBlackWhite, has six rational numbers."""
 _EXTENDED_XMP, _GUID = "{http://ns.adobe.com/xmp/note/}HasExtendedXMP", re.compile("[0-9A-F]{32}")
+_MAX_SCANNED_CHARACTERS = 16 * 1024
+"""Characters of removed comments and unknown fields that are searched for further kinds of private data."""
 _PADDING, _PADDING_BYTES = 0xEA1C, b"\0\x1c\xea\x08 "
 """A field with which Windows reserves room, and the bytes that fill it. Source: ExifTool's tag names."""
 _DISPLAY_SERIAL = re.compile("mmod|serial")
@@ -86,11 +87,11 @@ def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) ->
 
 
 class Kinds:
-    """Collects the kinds of removed fields, and those in their free text, up to `MAX_SCANNED_CHARACTERS` of it."""
+    """Collects the kinds of removed fields, and those in their free text, up to `_MAX_SCANNED_CHARACTERS` of it."""
 
     def __init__(self) -> None:
         self.kinds: set[Removed] = set()
-        self._characters_left = MAX_SCANNED_CHARACTERS
+        self._characters_left = _MAX_SCANNED_CHARACTERS
 
     def add(self, kind: Removed, text: str = "") -> None:
         self.kinds.add(kind)
@@ -149,7 +150,7 @@ def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) ->
 
 def _add_profile(found: Kinds, profile: bytes) -> None:
     descriptions, others = (part.decode("latin-1").replace("\0", "") for part in icc.left_out(profile))
-    texts = (descriptions + others)[:MAX_SCANNED_CHARACTERS]
+    texts = (descriptions + others)[:_MAX_SCANNED_CHARACTERS]
     # without positions: they look like measured colours
     found.kinds |= clean_text(texts).removed & {Removed.CONTACT, Removed.IDENTIFIER}
     if others.strip():

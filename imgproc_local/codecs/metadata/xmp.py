@@ -16,7 +16,6 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata.bounds import MAX_XMP_BYTES, MAX_XMP_DEPTH
 from imgproc_local.domain.image import EmbeddedText
 
 RDF = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}"
@@ -58,6 +57,12 @@ _ENCODINGS = (
     (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"<\0", "utf-16-le"), (b"\0<", "utf-16-be"),
 )  # fmt: skip
 """The first bytes of packets that are not in UTF-8, with and without a byte order mark."""
+
+MAX_XMP_BYTES = 2 * 1024 * 1024
+"""The largest XMP packet that is parsed. Larger ones hold previews or the history of a document."""
+
+MAX_XMP_DEPTH = 256
+"""The nesting depth of a packet's elements; deeper ones are skipped. Source: libxml2's limit, `xmlParserMaxDepth`."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 

@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata import exif
-from imgproc_local.codecs.metadata.bounds import MAX_PUBLISHED_XMP_NODES
 from imgproc_local.codecs.metadata.xmp import (
     ALT_TEXT,
     ALT_TEXT_SOURCE,
@@ -89,6 +88,8 @@ _VALUE_NAMESPACES = (PANORAMA, GAIN_MAP)
 _SIMPLE_VALUE = re.compile(r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|\s*")
 _MEDIA_SUMMARY_CODE = re.compile(r"\|PLUS\|[A-Z0-9|]{1,400}")
 LANGUAGE_TAG = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8}){0,6}")
+_MAX_PUBLISHED_NODES = 4_096
+"""Elements and attributes in all properties that are published; what follows is removed."""
 
 
 def _names(namespace: str, *names: str) -> frozenset[str]:
@@ -162,7 +163,7 @@ def published(
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
     What `clean_of` returns for the name of a property is applied to its texts; what that empties is removed. Also
-    whether these are all: False if some were omitted because there are more than `MAX_PUBLISHED_XMP_NODES`.
+    whether these are all: False if some were omitted because there are more than `_MAX_PUBLISHED_NODES`.
     """
     copier = _Copier(str, keep_location)
     copies = []
@@ -202,7 +203,7 @@ class _Copier(Struct):
 
     clean: Callable[[str], str]
     keep_location: KeepLocation
-    nodes_left: int = MAX_PUBLISHED_XMP_NODES
+    nodes_left: int = _MAX_PUBLISHED_NODES
 
     def copy(self, element: ET.Element) -> ET.Element | None:
         """A copy of only what may be published; None where nothing of the content is left."""

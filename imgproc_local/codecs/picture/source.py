@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.metadata import record
-from imgproc_local.codecs.metadata.bounds import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from imgproc_local.codecs.container import Blocks
-from imgproc_local.codecs.metadata.bounds import MAX_IFD_ENTRIES
+from imgproc_local.codecs.metadata.exif import MAX_IFD_ENTRIES
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import avif_writer, pictures
