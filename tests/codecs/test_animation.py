@@ -83,17 +83,6 @@ def test_frames_of_a_gif_are_disposed_as_in_browsers(tmp_path: Path, target: str
         assert np.abs(premultiplied(old) - new).mean() < 5
 
 
-@pytest.mark.parametrize("target", CONVERT)
-def test_transparent_areas_around_opaque_frames_are_preserved(tmp_path: Path, target: str) -> None:
-    pages = [Image.new("RGBA", (WIDTH, HEIGHT)) for _ in range(3)]
-    for number, page in enumerate(pages):
-        page.paste((200, 40, 40, 255), (8 * number, 8 * number, 8 * number + 24, 8 * number + 24))
-    out = io.BytesIO()
-    pages[0].save(out, "GIF", save_all=True, append_images=pages[1:], duration=100, disposal=2)
-    for page, frame in zip(pages, frames_of(converted(tmp_path, out.getvalue(), target)), strict=True):
-        assert np.abs(premultiplied(np.asarray(page)) - frame).mean() < 4
-
-
 def test_an_avif_has_no_alpha_where_all_composed_frames_are_opaque(tmp_path: Path) -> None:
     source = gif((0, WHOLE, 1, 10), (1, (6, 4, 30, 20), 1, 10), (2, (20, 10, 32, 24), 1, 10))
     assert pyvips.Image.gifload_buffer(source, n=-1).hasalpha()

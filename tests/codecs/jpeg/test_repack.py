@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.container import Blocks
@@ -76,14 +75,6 @@ def test_a_low_quality_file_is_recompressed_with_its_public_metadata(tmp_path: P
     assert probe(pictures.write(tmp_path, out), MAX_PIXELS).orientation == 6
     assert optimized(tmp_path, out) is None
     assert optimized(tmp_path, container.with_blocks(out, Blocks())) is None
-
-
-@pytest.mark.parametrize("is_trusted", [False, True])
-def test_a_grey_picture_is_recompressed_only_if_it_was_encoded_here(is_trusted: bool) -> None:
-    source = pictures.saved(Image.fromarray(pictures.scene(640, 480)).convert("L"), "JPEG", quality=50)
-    out = jpeg._repacked(source, never_stop, is_trusted=is_trusted)
-    assert (out is not None) is is_trusted
-    assert out is None or same_pixels(out, source)
 
 
 def test_a_picture_on_which_the_package_exits_is_returned_unchanged(tmp_path: Path) -> None:
