@@ -15,72 +15,48 @@ from imgproc_local.cli.process import results_folder
 from imgproc_local.cli.process.results_folder import ResultsFolder, delete_leftovers, existing, rename_all, stage
 
 
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+@pytest.mark.parametrize("has_hard_links", [True, False])
+def test_an_existing_file_is_not_changed_and_a_failure_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_hard_links: bool
+) -> None:
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    out.mkdir()
 
+    def staged() -> list[LocalFile]:
+        return [stage(out, LocalFile("converted", tmp_path / "made", ending)) for ending in (".jpg", ".webp")]
 
-@pytest.fixture(params=[True, False], ids=["hard links", "no hard links"])
-def out(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
-    if not request.param:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "refused")
 
-        def refuse(self: Path, target: Path) -> None:
-            raise OSError(errno.EPERM, "no hard links here")
-
+    if not has_hard_links:
         monkeypatch.setattr(Path, "hardlink_to", refuse)
-    for name, content in (("one", b"one"), ("two", b"two")):
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out"
+    (tmp_path / "made").write_bytes(b"made")
+    for taken in ("a-dog.jpg", "a-dog.webp"):
+        for is_link in (False, True):
+            (out / taken).symlink_to(elsewhere) if is_link else (out / taken).write_bytes(b"mine")
+            assert existing(out, ["a-dog.jpg", "a-dog.webp", "a-dog-2.jpg"]) == (taken,)
+            assert not rename_all(out, {f"a-dog{file.ending}": file.path for file in staged()})
+            assert not elsewhere.exists()
+            assert is_link or (out / taken).read_bytes() == b"mine"
+            delete_leftovers(out)
+            assert [path.name for path in out.iterdir()] == [taken]
+            (out / taken).unlink()
+    monkeypatch.setattr(results_folder.os, "fsync", refuse)
+    with pytest.raises(OSError, match="refused"):
+        staged()
+    assert list(out.iterdir()) == []
 
 
-def staged(out: Path) -> list[LocalFile]:
-    made = (("one", ".jpg"), ("two", ".webp"))
-    return [stage(out, LocalFile("converted", out.with_name(name), ending)) for name, ending in made]
-
-
-def publish(out: Path, name: str) -> bool:
-    return rename_all(out, {f"{name}{file.ending}": file.path for file in staged(out)})
-
-
-@pytest.mark.parametrize("taken", ["a-dog.jpg", "a-dog.webp"])
-@pytest.mark.parametrize("is_link", [False, True])
-def test_an_existing_file_is_not_changed(out: Path, tmp_path: Path, taken: str, is_link: bool) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    (out / taken).symlink_to(elsewhere) if is_link else (out / taken).write_bytes(b"mine")
-    assert existing(out, ["a-dog.jpg", "a-dog.webp", "a-dog-2.jpg"]) == (taken,)
-    assert not publish(out, "a-dog")
-    assert not elsewhere.exists()
-    assert is_link or (out / taken).read_bytes() == b"mine"
-    delete_leftovers(out)
-    assert names(out) == [taken]
-
-
-def test_a_failure_leaves_no_file_behind(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(results_folder.os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        staged(out)
-    assert names(out) == []
-
-
-@pytest.mark.parametrize("path", ["../mine.txt", "deeper/../../mine.txt", "/mine.txt", "a\0b"])
-def test_a_manifest_names_no_file_outside_its_folder(tmp_path: Path, path: str) -> None:
-    inside, outside = (
-        msgspec.json.encode(
-            Record(source=name, size_bytes=1, modified_ns=1, sha256="", options="", optimized=ResultFile(file, "", 1))
-        )
-        for name, file in (("inside", "deeper/a-dog.jpg"), ("outside", path))
-    )
-    (tmp_path / MANIFEST_FILE).write_bytes(b"\n".join([outside, inside, b'{"source":"\xff"}', b""]))
-    assert list(read_manifest(tmp_path)) == ["inside"]
-
-
-def test_a_manifest_of_too_many_bytes_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "MAX_MANIFEST_BYTES", 1000)
-    file = tmp_path / MANIFEST_FILE
-    file.write_bytes(b"\n" * 1001)
+def test_a_manifest_names_no_file_outside_its_folder_and_is_read_up_to_a_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = ["deeper/a-dog.jpg", "../mine.txt", "deeper/../../mine.txt", "/mine.txt", "a\0b"]
+    fields = {"size_bytes": 1, "modified_ns": 1, "sha256": "", "options": ""}
+    records = [Record(source=path, optimized=ResultFile(path, "", 1), **fields) for path in paths]
+    content = b"\n".join([*map(msgspec.json.encode, records), b'{"source":"\xff"}', b""])
+    (tmp_path / MANIFEST_FILE).write_bytes(content)
+    assert list(read_manifest(tmp_path)) == paths[:1]
+    monkeypatch.setattr(batch, "MAX_MANIFEST_BYTES", len(content) - 1)
     for read in (lambda folder: ResultsFolder(folder, BatchRequest((), (), "")), read_manifest):
-        with pytest.raises(PermissionError, match=f"{MANIFEST_FILE} has 1,001 bytes; at most 1,000 are read"):
+        with pytest.raises(PermissionError, match=f"{MANIFEST_FILE} has {len(content):,} bytes; at most"):
             read(tmp_path)
