@@ -1,4 +1,4 @@
-"""The local cluster: only its own client connects to it, and why it does not start is said."""
+"""The cluster that pictures are processed on: who may connect to it, and why there is no connection or no plug-in."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import asyncio
 import http.client
 import os
 import signal
+import socket
+import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 
+pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+pytest.importorskip("psutil")
+
+import dask
+import psutil
+
+from imgproc_local.archive import cluster
 from imgproc_local.archive.cluster import COMMAND, connected, local_cluster
+from imgproc_local.domain.errors import ServiceError
 from tests.cli.conftest import Program
-from tests.support import processes
+from tests.support import pictures, processes
 from tests.support.worker_pool import wait_until
 
-pytest.importorskip("distributed")
-psutil = pytest.importorskip("psutil")
-
-
-def open_ports() -> set[int]:
-    """The ports on which the processes of the local cluster listen."""
-    below = processes.descendants(os.getpid())
-    cluster = next(pid for pid in below if COMMAND in processes.command_line(pid))
-    sockets = [
-        each for pid in (cluster, *processes.descendants(cluster)) for each in psutil.Process(pid).net_connections()
-    ]
-    return {each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN}
+TLS = "distributed.comm.tls"
 
 
 def require_closed_ports() -> None:
@@ -35,7 +35,11 @@ def require_closed_ports() -> None:
     from distributed.comm.core import connect
     from distributed.security import Security
 
-    ports = open_ports()
+    below = processes.descendants(os.getpid())
+    parent = next(pid for pid in below if COMMAND in processes.command_line(pid))
+    pids = (parent, *processes.descendants(parent))
+    sockets = [each for pid in pids for each in psutil.Process(pid).net_connections()]
+    ports = {each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN}
     assert len(ports) == 3, "those of scheduler, nanny and worker"
     for port in ports:
         with pytest.raises((http.client.HTTPException, ConnectionError)):
@@ -62,8 +66,40 @@ def test_a_local_cluster_that_does_not_start_is_reported_once_with_the_reason(
 ) -> None:
     (tmp_path / "source").mkdir()
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TLS__MIN_VERSION", "9")
-    ended = program.in_process("archive", tmp_path / "source", tmp_path / "target", "--workers", "1")
-    assert ended.exit_code == 2
-    (line,) = ended.stderr.splitlines()
+    (line,) = program.error("archive", tmp_path / "source", tmp_path / "target", "--workers", "1").splitlines()
     assert line.startswith("Error: The local cluster of Dask can't be started (exit status 1: ValueError: ")
     assert "min-version=9 is not supported" in line
+
+
+def refusal(address: str) -> str:
+    with pytest.raises(ServiceError) as raised, connected(address):
+        pass
+    return raised.value.message
+
+
+def test_where_no_scheduler_answers_the_cause_and_the_settings_of_tls_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "CONNECT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    message = refusal(address)
+    assert message.startswith(f"There is no connection to a scheduler at {address} (")
+    assert "Connection refused" in message
+    assert "its address begins with tls://" in message
+    assert cluster.TLS_SETTINGS in refusal("tls://127.0.0.1:1")
+    missing = str(tmp_path / "missing.pem")
+    with dask.config.set({f"{TLS}.{name}": missing for name in ("ca-file", "client.cert", "client.key")}):
+        assert cluster.TLS_SETTINGS in refusal("tls://127.0.0.1:1")
+
+
+def test_a_plug_in_that_is_missing_is_named_without_a_traceback(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.jpg").write_bytes(pictures.jpeg(64, 48))
+    monkeypatch.setitem(sys.modules, "gcsfs", None)  # fsspec would remember one that another test had loaded
+    refused = program.error("archive", source, "gs://museum/web")
+    assert "The plug-in of fsspec for a URL is missing" in refused
+    assert "gcsfs" in refused
