@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -21,7 +21,7 @@ from imgproc_local.archive import run as run_module
 from imgproc_local.archive.picture import PendingPicture, Row
 from imgproc_local.archive.run import KILLED, Arguments, Submitter, _processed
 from imgproc_local.archive.stores import LocalStore, SourceObject
-from imgproc_local.archive.worker import RunSpec, describe, process
+from imgproc_local.archive.worker import RunSpec, describe
 from imgproc_local.batch import BatchRequest
 from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.job import StageName
@@ -38,19 +38,19 @@ class Task:
 
     status = "finished"
 
-    def __init__(self, cluster: Cluster, key: str, function: object, pending: PendingPicture) -> None:
-        self.cluster, self.key, self.function, self.pending = cluster, key, function, pending
+    def __init__(self, key: str, answer: Answer, function: object, pending: PendingPicture) -> None:
+        self.key, self.answer, self.function, self.pending = key, answer, function, pending
 
     def result(self) -> Any:
-        source = self.pending.picture.key
-        answer = (self.cluster.describe if self.function is describe else self.cluster.process)(source)
+        source, described = self.pending.picture.key, self.pending.described
+        answer = self.answer(source)
         if isinstance(answer, Exception):
             self.status = "cancelled" if isinstance(answer, CancelledError) else "error"
             raise answer
-        described = self.pending.described.error if self.pending.described is not None else "by itself"
-        if self.function is process:
-            return Row(source=source, version=described, size_bytes=1, options="", outcome="done")
-        return StageResult(StageName.ANALYZE, Output(), f"described {source}", 1.0)
+        if self.function is describe:
+            return StageResult(StageName.ANALYZE, Output(), f"described {source}", 1.0)
+        version = described.error if described is not None else "by itself"
+        return Row(source=source, version=version, size_bytes=1, options="")
 
 
 class Cluster:
@@ -73,16 +73,13 @@ class Cluster:
 
     def submit(self, function: object, *arguments: Any, key: str, **options: Any) -> Task:
         assert ("resources" in options) == (function is describe)
-        return Task(self, key, function, arguments[-1] if arguments else PICTURES[0])
+        answer = self.describe if function is describe else self.process
+        return Task(key, answer, function, arguments[-1] if arguments else PICTURES[0])
 
     def add(self, task: Task) -> None:
         self.waiting.append(task)
         self.most_waiting = max(self.most_waiting, len(self.waiting))
-        describing = sum(each.function is describe for each in self.waiting)
-        self.most_described = max(self.most_described, describing)
-
-    def __iter__(self) -> Iterator[Task]:
-        return self
+        self.most_described = max(self.most_described, sum(each.function is describe for each in self.waiting))
 
     def __next__(self) -> Task:
         if not self.waiting:
