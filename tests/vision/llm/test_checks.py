@@ -167,20 +167,7 @@ def test_words_that_belong_to_no_language_are_rejected(language: str, text: str)
 # --- file names
 
 
-@pytest.mark.parametrize(
-    ("language", "good", "bad"),
-    [
-        ("en", "red-barn-in-snow", "barn image-picture-photo img-1234-jpg red-red-red-red-barn"),
-        ("en", "red-barn-in-snow", "xqzkrtw-bvcxz-mnbtrwq-window red-oldтаун-river"),
-        ("de", "rotes-haus-am-see schlüsseldienst-öztürk-ladenschild", "red-barn-with-white-snow"),
-        ("ru", "красный-сарай-на-поле", "red-barn-with-white-snow"),
-        ("zh", "红色谷仓-雪地", ""),
-        ("ja", "あかい-なや-ゆき 赤い-納屋-雪", ""),
-        ("ko", "빨간-헛간-눈밭", ""),
-        ("ar", "حظيرة-حمراء-في-الثلج", "متحمس-مرتفع-مختلف"),
-        ("fr", "restaurant-terrasse-café-paris", ""),
-    ],
-)
+@pytest.mark.parametrize(("language", "good", "bad"), TEXTS["file_names"])
 def test_a_file_name_describes_the_picture_in_its_language(language: str, good: str, bad: str) -> None:
     for expected, names in ((True, good), (False, bad)):
         for name in names.split():
@@ -192,31 +179,13 @@ def test_a_file_name_describes_the_picture_in_its_language(language: str, good: 
 READ = TextInPicture("Road closed Use other route 前方施工")
 
 
-@pytest.mark.parametrize(
-    ("language", "alt_text"),
-    [
-        ("en", "A yellow sign reads “Road closed”."),
-        ("en", 'A sign: "ROAD CLOSED – use other route".'),
-        ("de", "Ein Schild mit „Road closed, use 0ther route“."),
-        ("zh", "黄色标志写着“前方施工”。"),
-        ("en", "A sign with “A” and “12”."),
-        ("en", "A sign in front of Mount “Fuji”."),  # a name in the notes
-    ],
-)
+@pytest.mark.parametrize(("language", "alt_text"), TEXTS["exact_quotations"])
 def test_exact_quotations_are_accepted(language: str, alt_text: str) -> None:
     notes = picture_notes(PictureTexts(titles=(LocalizedText("Fuji in spring", "en"),)), "", "", READ)
     assert complaint_about(alt_text, language, notes=notes, read_text=READ) is None
 
 
-@pytest.mark.parametrize(
-    ("language", "alt_text"),
-    [
-        ("en", "A sign reads “Road opened”."),
-        ("en", f"A sign reads “{'No entry for lorries and buses ' * 5}”."),
-        ("de", "Ein Schild: „Straße gesperrt“."),
-        ("zh", "标志写着“正在装修”。"),
-    ],
-)
+@pytest.mark.parametrize(("language", "alt_text"), TEXTS["other_quotations"])
 def test_other_and_translated_quotations_are_refused(language: str, alt_text: str) -> None:
     complaint = complaint_about(alt_text, language, read_text=READ) or ""
     assert "quoted" in complaint
