@@ -120,10 +120,3 @@ def test_only_what_is_asked_for_is_sent(tmp_path: Path, remote_service: TinifySe
     ):
         pass
     assert remote_service.requests == []
-
-
-def test_no_repr_contains_the_key(remote_service: TinifyServer) -> None:
-    config = Config(**settings(remote_service))
-    assert KEY not in repr(config)
-    assert KEY not in str(config.compression_key)
-    assert KEY not in repr(compression_service(config))

@@ -107,16 +107,15 @@ def test_no_result_is_requested_from_another_origin(
     assert remote_service.count("GET") == 0
 
 
-def test_a_result_behind_a_redirect_is_not_followed(remote_service: TinifyServer, client: Client) -> None:
+def test_a_redirected_result_is_not_followed_and_a_large_one_not_read_to_its_end(
+    remote_service: TinifyServer, client: Client
+) -> None:
+    remote_service.gets = [server.response(200, PICTURE * 50)]
+    assert client.shrink() is None
     with server.tinify_server() as other:
         remote_service.gets = [server.response(302, Location=f"{other.url}/output/0")]
         assert "status 302" in client.failure().message
         assert other.requests == []
-
-
-def test_a_result_larger_than_the_picture_is_not_read_to_its_end(remote_service: TinifyServer, client: Client) -> None:
-    remote_service.gets = [server.response(200, PICTURE * 50)]
-    assert client.shrink() is None
 
 
 @pytest.mark.parametrize(
