@@ -1,13 +1,11 @@
-"""curl, requests, fetch and PHP do the main job: process, poll, download. They spell `languages` in three ways."""
+"""curl and fetch do the main job: process, poll, download. test_examples.py has requests and PHP too."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,21 +44,6 @@ def php_with_curl() -> str:
     return php
 
 
-def run_client(service: Running, tmp_path: Path, *arguments: str) -> None:
-    """Run a client and check the files that it stored."""
-    picture = tmp_path / "Leuchtturm am Meer.jpg"
-    picture.write_bytes(pictures.jpeg(640, 480))
-    out = tmp_path / "out"
-    out.mkdir()
-    variables = {"BASE_URL": service.url, "API_KEY": service.key, "PICTURE": str(picture), "OUT": str(out)}
-    ended = subprocess.run(
-        arguments, env=os.environ | variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-
-    check_results(out, picture.name)
-
-
 def check_results(out: Path, filename: str) -> None:
     """Check the body of the job and the files that a client stored in `out`, for a picture of 640 × 480 pixels."""
     image = json.loads((out / "job.json").read_bytes())["data"]["image"]
@@ -80,20 +63,16 @@ def check_results(out: Path, filename: str) -> None:
             assert (opened.format, opened.size) == (kind, (640, 480))
 
 
-def test_curl_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    command("curl")
-    run_client(service, tmp_path, command("sh"), str(HERE / "curl.sh"))
-
-
-def test_requests_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    if importlib.util.find_spec("requests") is None:
-        pytest.skip("the Python package requests is not installed")
-    run_client(service, tmp_path, sys.executable, str(HERE / "requests_client.py"))
-
-
-def test_fetch_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    run_client(service, tmp_path, node_with_fetch(), str(HERE / "fetch_client.mjs"))
-
-
-def test_php_completes_the_main_job(service: Running, tmp_path: Path) -> None:
-    run_client(service, tmp_path, php_with_curl(), str(HERE / "client.php"))
+@pytest.mark.parametrize("client", ["curl.sh", "fetch_client.mjs"])
+def test_a_client_completes_the_main_job(service: Running, tmp_path: Path, client: str) -> None:
+    program = command("curl") and command("sh") if client == "curl.sh" else node_with_fetch()
+    picture, out = tmp_path / "Leuchtturm am Meer.jpg", tmp_path / "out"
+    picture.write_bytes(pictures.jpeg(640, 480))
+    out.mkdir()
+    variables = {"BASE_URL": service.url, "API_KEY": service.key, "PICTURE": str(picture), "OUT": str(out)}
+    arguments = [program, str(HERE / client)]
+    ended = subprocess.run(
+        arguments, env=os.environ | variables, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    check_results(out, picture.name)

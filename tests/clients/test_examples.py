@@ -51,6 +51,12 @@ def run(folder: Path, *arguments: str, succeeds: bool = True) -> str:
     return ended.stdout if succeeds else ended.stdout + ended.stderr
 
 
+def require_requests() -> None:
+    """Skip the test where the Python package requests is not installed."""
+    if importlib.util.find_spec("requests") is None:
+        pytest.skip("the Python package requests is not installed")
+
+
 READ_FILE = 'import { readFile } from "node:fs/promises";\nconst file = new Blob([await readFile("photo.jpg")]);\n'
 
 
@@ -106,21 +112,6 @@ def test_an_example_has_the_results_and_a_failure_shows_the_message_and_leaves_t
     assert all(path.read_bytes() == content for path, content in results.items())
 
 
-def test_the_shell_example_has_the_results_of_the_picture_that_is_there(service: Running, folder: Path) -> None:
-    interpreter, code = program("shell", service)
-    (folder / EXAMPLE).write_text(code, encoding="utf-8")
-    run(folder, interpreter, EXAMPLE)
-    exif = Image.Exif()
-    exif[0x010E] = "A bridge in fog"
-    other = pictures.encoded(pictures.photo(200, 100), "JPEG", quality=92, exif=exif)
-    (folder / "photo.jpg").write_bytes(other)
-    run(folder, interpreter, EXAMPLE)
-    for suffix in (".jpg", ".webp"):
-        (result,) = (path for path in folder.glob(f"*bridge*{suffix}"))
-        with Image.open(result) as opened:
-            assert opened.size == (200, 100)
-
-
 def run_wordpress(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """What a request of the example prints, with WordPress' functions replaced by those of wordpress.php."""
     functions = (HERE / "wordpress.php").read_text(encoding="utf-8")
@@ -128,12 +119,6 @@ def run_wordpress(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [php_with_curl(), EXAMPLE], cwd=folder, capture_output=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
     )
-
-
-def test_wordpress(service: Running, folder: Path) -> None:
-    post_id, key, alt_text = json.loads(run_wordpress(folder, example("wordpress", service)).stdout)
-    assert (post_id, key) == (7, "_wp_attachment_image_alt")
-    assert CAPTION in alt_text
 
 
 @pytest.mark.parametrize("content", [b"a letter", pictures.broken_jpeg()], ids=["refused", "failed"])
@@ -156,12 +141,6 @@ def test_wordpress_asks_again_for_the_same_job(tmp_path: Path, folder: Path) -> 
         stored = json.loads(run_wordpress(folder, code).stdout)
         assert stored == [7, "_wp_attachment_image_alt", "Text in en."]
         assert len(service.client.get("/jobs").json()["data"]) == 1
-
-
-def require_requests() -> None:
-    """Skip the test where the Python package requests is not installed."""
-    if importlib.util.find_spec("requests") is None:
-        pytest.skip("the Python package requests is not installed")
 
 
 def test_archive(service: Running, folder: Path) -> None:
