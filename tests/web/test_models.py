@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import CheckStop, ModelUnusable
+from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.vision.llm import listing, selftest
 from imgproc_local.vision.llm.listing import ModelList, ModelRow
 from imgproc_local.vision.models.store import ModelStore
@@ -147,50 +147,6 @@ def test_a_model_is_installed_used_and_removed(page: httpx.Client, service: Runn
     assert not model(page)["in_use"]
     assert page.delete("/local/models/known").status_code == 204
     assert store_of(service).names() == []
-
-
-def test_a_broken_download_is_resumed(page: httpx.Client, hub: Hub) -> None:
-    half = 640
-    hub.cut_after[:] = [half, *[0] * 20]
-    page.post("/local/models/known/install")
-    assert "Try again to resume the download" in ended(page)["failures"]["known"]
-    broken = model(page)
-    assert (broken["state"], broken["downloaded_bytes"]) == ("failed", half)
-    assert "can't be reached" in broken["problem"]
-    hub.cut_after.clear()
-    page.post("/local/models/known/install")
-    assert ended(page)["failures"] == {}
-    assert model(page)["in_use"]
-    assert f"bytes={half}-" in hub.ranges()
-
-
-def test_a_cancelled_installation_is_paused_and_resumed(
-    page: httpx.Client, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def wait_for_stop(*_: Any, check_stop: CheckStop, **__: Any) -> None:
-        while True:
-            check_stop()
-            time.sleep(0.01)
-
-    monkeypatch.setattr(selftest, "require_self_test", wait_for_stop)
-    page.post("/local/models/known/install")
-    data = until(page, lambda data: data["task"] is not None and data["task"]["step"] == "testing")
-    assert data["task"]["name"] == "known"
-    assert data["task"]["done_bytes"] == data["task"]["total_bytes"] == len(FILES["M.gguf"])
-    assert model(page)["state"] == "installing"
-    second = page.post("/local/models/gemma-4-e4b/install")
-    assert (second.status_code, "One model at a time" in second.json()["message"]) == (409, True)
-    assert page.post("/local/models/other/cancel").status_code == 404
-    assert page.post("/local/models/known/cancel").status_code == 202
-    assert ended(page)["failures"] == {}
-    paused = model(page)
-    assert (paused["state"], paused["downloaded_bytes"]) == ("paused", SIZE_BYTES)
-    monkeypatch.setattr(selftest, "require_self_test", passes)
-    hub.requests.clear()
-    page.post("/local/models/known/install")
-    ended(page)
-    assert model(page)["in_use"]
-    assert hub.requests == [], "no byte is downloaded again"
 
 
 def test_a_model_is_tested_before_it_is_used_and_the_one_in_use_unloaded_meanwhile(
