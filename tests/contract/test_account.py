@@ -138,19 +138,6 @@ def test_the_stream_begins_with_a_snapshot_and_reports_every_change(gated: Runni
         assert stream.until("deleted") == {"job_id": job_id}
 
 
-def test_an_event_arrives_within_a_second_of_its_commit(gated: Running) -> None:
-    lags_s = []
-    with account_events(gated) as stream:
-        stream.until("totals")
-        for seed in range(3):
-            gated.final(gated.dispatch("optimize", pictures.jpeg(seed=seed))["job_id"])
-            began_s = time.monotonic()
-            while stream.until("job")["data"]["status"] != "completed":
-                pass
-            lags_s.append(time.monotonic() - began_s)
-    assert min(lags_s) < 1  # a busy machine may delay some of them for longer
-
-
 def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(gated: Running) -> None:
     gated.process("optimize", pictures.jpeg())
     with account_events(gated) as stream:
