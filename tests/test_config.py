@@ -27,7 +27,8 @@ def config_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_defaults_then_file_then_environment_then_flags(config_file: Path) -> None:
-    assert load({}, {}).config.port == 8484
+    defaults = load({}, {}).config
+    assert (defaults.host, defaults.port, defaults.max_upload_bytes) == ("127.0.0.1", 8484, 25 * 1024 * 1024)
     config_file.write_text("port = 1001\nqueue_limit = 7\n")
     assert load({}, {}).config.port == 1001
     environ = {"IMGPROC_PORT": "1002"}
@@ -37,14 +38,13 @@ def test_defaults_then_file_then_environment_then_flags(config_file: Path) -> No
     origins = [loaded.origins[name] for name in ("port", "queue_limit", "host")]
     assert origins == ["--port", str(config_file), "default"]
     assert load({}, environ).origins["port"] == "IMGPROC_PORT"
-
-
-def test_the_environment_can_name_another_settings_file(tmp_path: Path, config_file: Path) -> None:
-    other = tmp_path / "other.toml"
-    other.write_text('status_set = "B"\n')
-    assert load({}, {"IMGPROC_CONFIG": str(other)}).config.status_set == "B"
+    other = config_file.with_name("other.toml")
+    environ = {"IMGPROC_CONFIG": str(other)}
     with pytest.raises(SettingInvalid, match="no such file"):
-        load({}, {"IMGPROC_CONFIG": str(tmp_path / "none.toml")})
+        load({}, environ)
+    other.write_text('status_set = "B"\ndata_dir = "here"\n')
+    assert load({}, environ).config.status_set == "B"
+    assert load({}, environ).config.data_dir.is_absolute()
 
 
 def test_config_show_has_every_setting_with_value_source_and_description(program: Program, tmp_path: Path) -> None:
@@ -73,14 +73,10 @@ def test_config_show_has_every_setting_with_value_source_and_description(program
     ("environ", "message"),
     [
         ({"IMGPROC_PORT": "99999"}, "^port .IMGPROC_PORT. can't be '99999'. Expected: port to listen on, up to 65535"),
-        ({"IMGPROC_PRICES": "1, 2"}, "prices .*'1, 2'. Expected: credits for analyze"),
         ({"IMGPROC_STATUS_SET": "C"}, "status_set.*'C'.*or B"),
-        ({"IMGPROC_KEEP_LOCATION": "street"}, "'street'.*none, city, or all"),
-        ({"IMGPROC_QUEUE_LIMIT": "0"}, "queue_limit"),
         ({"IMGPROC_PROT": "1"}, r"Unknown setting 'prot' \(IMGPROC_PROT\). Did you mean port"),
         ({"IMGPROC_DATA_DIR": ""}, "data_dir.*Expected: folder"),
         ({"IMGPROC_QUALITY_TARGET": "best"}, "'best'.*from 50 to 95"),
-        ({"IMGPROC_QUALITY_TARGET": "20"}, "quality_target.*'20'.*from 50 to 95"),
         *(({"IMGPROC_BEHIND_PROXY": each}, "behind_proxy") for each in ("a.lan", "10.0.0.0/33", "10.0.0.1 10.0.0.2")),
         ({"IMGPROC_CORS_ORIGINS": "*"}, "cors_origins: expected origins such as"),
     ],
@@ -109,18 +105,7 @@ def test_a_quality_target_is_a_name_or_a_number(config_file: Path, value: str, s
     assert target_score(load({}, {}).config.quality_target) == score
 
 
-def test_the_data_folder_is_made_absolute(config_file: Path) -> None:
-    assert load({"data_dir": "~/pictures"}, {}).config.data_dir == Path("~/pictures").expanduser()
-    assert load({"data_dir": "here"}, {}).config.data_dir.is_absolute()
-
-
 COMPRESSION_SERVICE = {"IMGPROC_COMPRESSION_SERVICE": "tinify", "IMGPROC_COMPRESSION_KEY": " secret-word "}
-
-
-def test_a_compression_service_is_accepted_with_its_key(config_file: Path) -> None:
-    loaded = load({}, COMPRESSION_SERVICE).config
-    assert loaded.compression_key.reveal() == "secret-word"
-    assert "secret-word" not in repr(loaded)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +115,6 @@ def test_a_compression_service_is_accepted_with_its_key(config_file: Path) -> No
         ({"IMGPROC_AIR_GAPPED": "true"}, "air_gapped is true"),
         ({"IMGPROC_COMPRESSION_URL": "http://api.tinify.com"}, "expected https"),
         ({"IMGPROC_COMPRESSION_KEY": "secret-word\n"}, "compression_key"),
-        ({"IMGPROC_COMPRESSION_KEY": "secret-wörd"}, "compression_key"),
         ({"IMGPROC_COMPRESSION_SERVICE": "other"}, "compression_service"),
     ],
 )
@@ -140,13 +124,9 @@ def test_unusable_compression_settings_are_refused_without_their_key(
     with pytest.raises(SettingInvalid, match=message) as caught:
         load({}, COMPRESSION_SERVICE | environ)
     assert "secret-w" not in caught.value.message
-
-
-def test_a_compression_key_that_is_no_string_is_refused_and_not_shown(config_file: Path) -> None:
-    config_file.write_text("compression_key = 4711")
-    with pytest.raises(SettingInvalid, match="compression_key") as caught:
-        load({}, {})
-    assert "4711" not in caught.value.message
+    loaded = load({}, COMPRESSION_SERVICE).config
+    assert loaded.compression_key.reveal() == "secret-word"
+    assert "secret-word" not in repr(loaded)
 
 
 def test_without_a_home_folder_only_a_data_folder_has_to_be_set(

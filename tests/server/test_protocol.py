@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-import httpx
 import pytest
 
 from imgproc_local.api import uploads
@@ -35,24 +34,18 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     ("request_bytes", "status", "phrase"),
     [
         pytest.param(b"hello\r\n\r\n", 400, "RFC 9112", id="not HTTP"),
-        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "RFC 9112", id="HTTP/2"),
         pytest.param(b"GET /healthz HTTP/1.1\r\n\r\n", 400, "one Host", id="no Host"),
         pytest.param(GET + b"Host: b\r\n\r\n", 400, "one Host", id="two Hosts"),
-        pytest.param(b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", 400, "one Host", id="two Hosts in HTTP/1.0"),
         pytest.param(b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 400, "CONNECT", id="CONNECT"),
         pytest.param(
             POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "RFC 9112", id="CL and TE"
         ),
         pytest.param(POST + b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde", 400, "RFC 9112", id="two lengths"),
-        pytest.param(POST + b"Content-Length: +4\r\n\r\nabcd", 400, "RFC 9112", id="signed length"),
         pytest.param(b"GET /healthz HTTP/1.1\nHost: a\n\n", 400, "RFC 9112", id="bare LF"),
-        pytest.param(GET + b"X: 1\nY: 2\r\n\r\n", 400, "RFC 9112", id="bare LF in a header"),
-        pytest.param(GET + b"X: 1\n\r\n", 400, "RFC 9112", id="bare LF at the end of a header"),
         pytest.param(GET + b"Upgrade: a\nX: 1\r\n\r\n", 400, "RFC 9112", id="bare LF after Upgrade"),
         pytest.param(GET + b"X: 1\rY: 2\r\n\r\n", 400, "RFC 9112", id="bare CR"),
         pytest.param(GET + b"X : 1\r\n\r\n", 400, "RFC 9112", id="space before the colon"),
         pytest.param(GET + b"X: 1\r\n 2\r\n\r\n", 400, "RFC 9112", id="folded field"),
-        pytest.param(GET + b"Upgrade: a\r\n b\r\n\r\n", 400, "RFC 9112", id="folded Upgrade"),
         pytest.param(
             POST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400, "RFC 9112", id="chunked is not last"
         ),
@@ -107,15 +100,6 @@ def test_a_malformed_body_ends_its_request(service: Running) -> None:
     assert statuses(exchange(service.root, head + form + b"not a chunk\r\n")) == [400]
 
 
-def test_what_follows_an_answer_gets_no_second_one(service: Running) -> None:
-    head = b"POST /api/v1/exports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-    with connect(service.root) as connection:
-        connection.sendall(head)
-        assert statuses(receive_until(connection, b"}")) == [401]
-        connection.sendall(b"not a chunk\r\n")
-        assert receive_all(connection) == b""
-
-
 def test_a_body_of_tiny_chunks_does_not_occupy_the_service(service: Running) -> None:
     head = b"POST /api/v1/exports HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     with connect(service.root) as connection:
@@ -133,17 +117,12 @@ def test_a_body_of_tiny_chunks_does_not_occupy_the_service(service: Running) -> 
     ("packets", "answers"),
     [
         pytest.param([GET + b"\r\n" + GET + CLOSE], 2, id="two at once"),
-        pytest.param([GET + b"\r\n" + GET, CLOSE], 2, id="one and a half"),
         pytest.param([(GET + b"\r\n") * 20 + GET + CLOSE], 21, id="twenty waiting"),
         pytest.param([GET + CLOSE[:-2], b"\r\n"], 1, id="cut before the last line break"),
-        pytest.param([GET + CLOSE[:-1], b"\n"], 1, id="cut in the last line break"),
-        pytest.param([bytes([byte]) for byte in GET[:5]] + [GET[5:] + CLOSE], 1, id="single bytes"),
         pytest.param([b"\r\n\r\n" + GET + CLOSE], 1, id="empty lines before"),
         pytest.param([GET + b"X: " + b"a" * 30_000 + b"\r\n" + CLOSE], 1, id="field of 30 kB"),
-        pytest.param([GET + b"X: " + b"a" * 30_000, b"\r\n" + CLOSE], 1, id="field of 30 kB in two packets"),
         pytest.param([b"GET /healthz HTTP/1.0\r\n\r\n"], 1, id="HTTP/1.0 without Host"),
         pytest.param([GET.replace(b"/", b"http://127.0.0.1/", 1) + CLOSE], 1, id="absolute target"),
-        pytest.param([GET + CLOSE + b"nonsense", b"more"], 1, id="more after the last request"),
         pytest.param([GET + b"Upgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n"], 1, id="WebSocket"),
     ],
 )
@@ -169,11 +148,6 @@ def test_an_upload_that_offers_an_upgrade_to_http2_is_accepted(service: Running,
             connection.sendall(packet)
         response = receive_until(connection, b"}}")
     assert statuses(response) == [202], response
-
-
-def test_an_early_answer_is_readable_while_the_client_still_sends(service: Running) -> None:
-    answer = httpx.post(f"{service.url}/images/process", content=iter([b"x" * 100_000] * 20))
-    assert answer.status_code == 401
 
 
 # ---- time ----
@@ -215,14 +189,6 @@ def test_a_slow_connection_is_ended(
             pytest.fail("the connection is still open")
     assert time.monotonic() - began_s > after_s * 0.9
     assert statuses(received) == expected
-
-
-def test_a_connection_serves_requests_until_its_idle_time_is_over(service: Running) -> None:
-    with connect(service.root) as connection:
-        for _ in range(4):
-            connection.sendall(GET + b"\r\n")
-            assert statuses(receive_until(connection, b"}")) == [200]
-            time.sleep(LIMITS.keep_alive_s * 0.5)
 
 
 @pytest.mark.parametrize(("bytes_per_packet", "status"), [(1, 408), (400, 202)])
