@@ -6,9 +6,7 @@ import json
 import logging
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -29,26 +27,15 @@ LARGE = 9_000_000
 """More bytes than the buffers of a connection hold, and than an export holds in memory."""
 
 
-@pytest.fixture
-def fresh(service: Running, request: pytest.FixtureRequest) -> Iterator[Running]:
-    """The service that the tests of this file share, with an account without images for one test."""
-    with service.as_account(request.node.name) as started:
-        yield started
-
-
-def request_bytes(service: Running, body: dict[str, Any]) -> bytes:
-    encoded = json.dumps(body).encode()
-    head = f"POST /api/v1/exports HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {service.key}\r\nConnection: close\r\n"
-    return f"{head}Content-Length: {len(encoded)}\r\n\r\n".encode() + encoded
-
-
 def begin_export(service: Running, *, write_texts: bool = False) -> socket.socket:
     """A connection on which an archive has begun. Its buffers are too small for the archive."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
     connection.settimeout(30)
     connection.connect(("127.0.0.1", int(service.root.rpartition(":")[2])))
-    connection.sendall(request_bytes(service, {"write_texts": write_texts, "variants": ["optimized"]}))
+    body = json.dumps({"write_texts": write_texts, "variants": ["optimized"]}).encode()
+    head = f"POST /api/v1/exports HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {service.key}\r\nConnection: close\r\n"
+    connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     assert connection.recv(1000).startswith(b"HTTP/1.1 200")
     return connection
 
@@ -82,6 +69,13 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
     assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
     assert "The client has closed the connection" in caplog.text
     assert len(archive(post(fresh, variants=["optimized"]))) == 5
+    large = pictures.encoded(Image.effect_noise((1600, 1200), 90), quality=100)
+    for number in range(8):
+        add(fresh, f"a-{number}", optimized=Result(large, Format.JPEG))
+    with begin_export(fresh, write_texts=True):
+        pass
+    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
+    assert list(fresh.services.blobs.incoming_folder.iterdir()) == [], "no temporary file is left"
 
 
 def test_an_account_runs_two_exports_at_once(service: Running) -> None:
@@ -136,13 +130,3 @@ def test_an_export_is_broken_off_where_a_file_is_lost_on_the_way(
         assert rest(connection) < 2 * LARGE + 1000, "nothing of the damaged file is sent"
     assert "broken off" in caplog.text
     assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
-
-
-def test_a_broken_off_export_leaves_no_temporary_file(fresh: Running) -> None:
-    large = pictures.encoded(Image.effect_noise((1600, 1200), 90), quality=100)
-    for number in range(8):
-        add(fresh, f"a-{number}", optimized=Result(large, Format.JPEG))
-    with begin_export(fresh, write_texts=True):
-        pass
-    assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
-    assert list(fresh.services.blobs.incoming_folder.iterdir()) == []

@@ -92,9 +92,3 @@ def test_a_large_picture_is_not_overtaken_for_ever() -> None:
     for large in (3, 5):  # nothing else runs beside it
         assert set(order[:large]) == set(range(large))
         assert order[large] == large
-
-
-def test_after_it_was_cancelled_stages_fail_soon(recorder: Recorder, picture: Path) -> None:
-    recorder.lasts_s = 60
-    threading.Timer(0.1, recorder.direct.cancelled.set).start()
-    assert [result.error for result in recorder.run(picture, 90)] == ["Cancelled.", "Cancelled."]
