@@ -27,13 +27,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pyvips
 
 from imgproc_local.codecs.quality import score as ssimulacra2
 from tests.codecs import pictures
-from tests.faults.server_process import ServerProcess, make_key, serving
+from tests.faults.server_process import make_key, serving
 from tests.support.processes import descendants
+from tests.support.service import Service
 
 SAMPLE = Path(__file__).parent / "sample" / "IMG_4711.jpg"
 LANGUAGES = "en,de,fr,ja,ar,cs"
@@ -115,52 +115,43 @@ def fields_of(data: bytes, suffix: str) -> dict[str, str] | None:
     return fields
 
 
-class Client:
-    """Sends pictures to a service, one at a time."""
-
-    def __init__(self, server: ServerProcess, key: str) -> None:
-        self._server = server
-        headers = {"X-API-Key": key}
-        self._http = httpx.Client(base_url=f"{server.root}/api/v1", headers=headers, timeout=WAIT_S)
-
-    def run(self, operation: str, name: str, data: bytes, **form: str) -> dict[str, Any]:
-        """The entry of one operation on one picture, with the files in `results`."""
-        before_s = self._cpu_s()
-        answer = self._http.post(f"/images/{operation}", files={"image": (name, data)}, data=form)
-        if answer.status_code != 202:
-            return {"status": answer.status_code, "errors": answer.json(), "results": {}}
-        job = answer.json()["data"]
-        while job["status"] not in ("completed", "failed"):
-            address = f"/jobs/{job['job_id']}?include=removed"
-            job = self._http.get(address, headers={"Prefer": "wait=60"}).json()["data"]
-        image = job["image"]
-        files = {which: self._http.get(f"/images/{image['id']}/{which}") for which in ("optimized", "converted")}
-        results = {which: response.content for which, response in files.items() if response.status_code == 200}
-        entry = {
-            "status": job["status"],
-            "errors": job.get("errors", []),
-            "cpu_s": round(self._cpu_s() - before_s, 2),
-            "texts": {
-                each["language_code"]: [each["seo_filename"], each["seo_alt_text"], each["source"], each["needs_text"]]
-                for each in image["translations"]
-            },
-            "removed": image.get("removed", []),
-            "results": results,
-        }
-        self._http.delete(f"/jobs/{job['job_id']}")
-        return entry
-
-    def _cpu_s(self) -> float:
-        """The CPU time of the service, its living workers, and those that have ended."""
-        total = 0
-        for pid in (self._server.pid, *descendants(self._server.pid)):
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                total += sum(map(int, fields[11:15]))
-        return total / os.sysconf("SC_CLK_TCK")
+def run(service: Service, pid: int, operation: str, name: str, data: bytes, **form: str) -> dict[str, Any]:
+    """The entry of one operation on one picture, with the files in `results`. `pid` is the process of the service."""
+    before_s = _cpu_s(pid)
+    answer = service.client.post(f"/images/{operation}", files={"image": (name, data)}, data=form)
+    if answer.status_code != 202:
+        return {"status": answer.status_code, "errors": answer.json(), "results": {}}
+    job_id = answer.json()["data"]["job_id"]
+    service.final(job_id, WAIT_S)
+    job = service.client.get(f"/jobs/{job_id}?include=removed").json()["data"]
+    image = job["image"]
+    files = {which: service.client.get(f"/images/{image['id']}/{which}") for which in ("optimized", "converted")}
+    entry = {
+        "status": job["status"],
+        "errors": job.get("errors", []),
+        "cpu_s": round(_cpu_s(pid) - before_s, 2),
+        "texts": {
+            each["language_code"]: [each["seo_filename"], each["seo_alt_text"], each["source"], each["needs_text"]]
+            for each in image["translations"]
+        },
+        "removed": image.get("removed", []),
+        "results": {which: response.content for which, response in files.items() if response.status_code == 200},
+    }
+    service.client.delete(f"/jobs/{job_id}")
+    return entry
 
 
-def recorded(client: Client, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _cpu_s(service_pid: int) -> float:
+    """The CPU time of the service, its living workers, and those that have ended."""
+    total = 0
+    for pid in (service_pid, *descendants(service_pid)):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def recorded(service: Service, pid: int, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The entries of one picture, by operation."""
     data = path.read_bytes()
     for operation, suffixes in ACCEPTED.items():
@@ -168,10 +159,10 @@ def recorded(client: Client, path: Path) -> Iterator[tuple[str, dict[str, Any]]]
             continue
         target = {"process": "webp", "convert": "avif"}.get(operation)
         form = {"languages": LANGUAGES} if operation == "process" else {}
-        entry = client.run(operation, path.name, data, **form, **({"format": target} if target else {}))
+        entry = run(service, pid, operation, path.name, data, **form, **({"format": target} if target else {}))
         for which, result in entry.pop("results").items():
             suffix = f".{target}" if which == "converted" else path.suffix
-            again = client.run("optimize", f"again{suffix}", result)["results"].get("optimized", b"")
+            again = run(service, pid, "optimize", f"again{suffix}", result)["results"].get("optimized", b"")
             entry[which] = {
                 "bytes": len(result),
                 "score": _score(data, result),
@@ -197,11 +188,10 @@ def record(file: Path, folders: list[Path]) -> None:
         sources = {own_pictures(own): "own", **{folder: folder.name for folder in folders}}
         data_dir = Path(temporary, "data")
         key = make_key(data_dir)
-        with serving(data_dir) as server:
-            client = Client(server, key)
+        with serving(data_dir) as server, Service(server.wait_ready(), key) as service:
             for folder, label in sources.items():
                 for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-                    for operation, entry in recorded(client, path):
+                    for operation, entry in recorded(service, server.pid, path):
                         name = f"{label}/{path.relative_to(folder)}"
                         entries[f"{operation} {name}"] = entry
                         print(f"{operation} {name}: {entry['status']}", flush=True)
@@ -244,6 +234,7 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 def _compare_files(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Print how one result differs. Returns whether its score and its stability were kept."""
     kept = True
     if old["stable"] and not new["stable"]:
         kept = False
@@ -251,16 +242,10 @@ def _compare_files(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
     if old["score"] is not None and (new["score"] is None or new["score"] < old["score"] - SCORE_TOLERANCE):
         kept = False
         print(f"{name}: score {old['score']} → {new['score']}")
-    lost = {field: value for field, value in (old["fields"] or {}).items() if field not in (new["fields"] or {})}
-    gained = {field: value for field, value in (new["fields"] or {}).items() if field not in (old["fields"] or {})}
-    changed = {
-        field: f"{value} → {new['fields'][field]}"
-        for field, value in (old["fields"] or {}).items()
-        if field in (new["fields"] or {}) and new["fields"][field] != value
-    }
-    for what, found in (("lost", lost), ("gained", gained), ("changed", changed)):
-        for field, value in found.items():
-            print(f"{name}: {what} {field} = {value[:160]}")
+    before, after = old["fields"] or {}, new["fields"] or {}
+    for field in sorted(before.keys() | after.keys()):
+        if before.get(field) != after.get(field):
+            print(f"{name}: {field} {_line(before.get(field))} → {_line(after.get(field))}")
     return kept
 
 
