@@ -140,9 +140,7 @@ static int open_any(int folder, const char *path, int flags, mode_t mode) {
         va_end(arguments); \
     }
 
-int open(const char *path, int flags, ...) { MODE(flags) return open_any(AT_FDCWD, path, flags, mode); }
 int open64(const char *path, int flags, ...) { MODE(flags) return open_any(AT_FDCWD, path, flags | O_LARGEFILE, mode); }
-int openat(int folder, const char *path, int flags, ...) { MODE(flags) return open_any(folder, path, flags, mode); }
 int openat64(int folder, const char *path, int flags, ...) {
     MODE(flags) return open_any(folder, path, flags | O_LARGEFILE, mode);
 }
@@ -165,10 +163,9 @@ static ssize_t write_at(int fd, const void *data, size_t size, off_t offset, int
 }
 
 ssize_t write(int fd, const void *data, size_t size) { return write_at(fd, data, size, 0, 0); }
-ssize_t pwrite(int fd, const void *data, size_t size, off_t offset) { return write_at(fd, data, size, offset, 1); }
 ssize_t pwrite64(int fd, const void *data, size_t size, off64_t offset) { return write_at(fd, data, size, offset, 1); }
 
-static int truncate_any(int fd, off_t size) {
+int ftruncate64(int fd, off64_t size) {
     char path[8192];
     if (!path_of(fd, path, sizeof path))
         return syscall(SYS_ftruncate, fd, size);
@@ -177,9 +174,6 @@ static int truncate_any(int fd, off_t size) {
     after(TRUNCATE, !result, path, inode_of(fd), size, NULL, 0);
     return result;
 }
-
-int ftruncate(int fd, off_t size) { return truncate_any(fd, size); }
-int ftruncate64(int fd, off64_t size) { return truncate_any(fd, size); }
 
 static int sync_any(int fd, long call) {
     char path[8192];
@@ -198,22 +192,16 @@ int fdatasync(int fd) { return sync_any(fd, SYS_fdatasync); }
 
 /* ---- names ---- */
 
-static int rename_any(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+int rename(const char *from, const char *to) {
     char full_from[8192], full_to[8192];
-    int ours = absolute(from_folder, from, full_from, sizeof full_from);
-    ours = absolute(to_folder, to, full_to, sizeof full_to) || ours;
+    int ours = absolute(AT_FDCWD, from, full_from, sizeof full_from);
+    ours = absolute(AT_FDCWD, to, full_to, sizeof full_to) || ours;
     if (!ours)
-        return syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+        return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
     before();
-    int result = syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+    int result = syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
     after(RENAME, !result, full_from, 0, 0, full_to, strlen(full_to));
     return result;
-}
-
-int rename(const char *from, const char *to) { return rename_any(AT_FDCWD, from, AT_FDCWD, to, 0); }
-int renameat(int a, const char *from, int b, const char *to) { return rename_any(a, from, b, to, 0); }
-int renameat2(int a, const char *from, int b, const char *to, unsigned flags) {
-    return rename_any(a, from, b, to, flags);
 }
 
 static int unlink_any(int folder, const char *path, int flags) {
@@ -230,15 +218,12 @@ int unlink(const char *path) { return unlink_any(AT_FDCWD, path, 0); }
 int unlinkat(int folder, const char *path, int flags) { return unlink_any(folder, path, flags); }
 int rmdir(const char *path) { return unlink_any(AT_FDCWD, path, AT_REMOVEDIR); }
 
-static int mkdir_any(int folder, const char *path, mode_t mode) {
+int mkdir(const char *path, mode_t mode) {
     char full[8192];
-    if (!absolute(folder, path, full, sizeof full))
-        return syscall(SYS_mkdirat, folder, path, mode);
+    if (!absolute(AT_FDCWD, path, full, sizeof full))
+        return syscall(SYS_mkdirat, AT_FDCWD, path, mode);
     before();
-    int result = syscall(SYS_mkdirat, folder, path, mode);
+    int result = syscall(SYS_mkdirat, AT_FDCWD, path, mode);
     after(MKDIR, !result, full, 0, 0, NULL, 0);
     return result;
 }
-
-int mkdir(const char *path, mode_t mode) { return mkdir_any(AT_FDCWD, path, mode); }
-int mkdirat(int folder, const char *path, mode_t mode) { return mkdir_any(folder, path, mode); }

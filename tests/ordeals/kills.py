@@ -3,7 +3,7 @@
 `python -m tests.ordeals.kills [--kills 1000] [--seed N] [--program BINARY]`
 
 Half of the kills happen at a chosen change: just before or just after the n-th write, sync, rename or deletion in the
-data folder since the start. The others happen at a random time, a third of them while the server starts. After every
+data folder since the start. The others happen at a random time while the server starts or works. After every
 `ROUND` kills, the work that is left is finished by a server that is not killed, and every invariant of the folder is
 checked.
 """
@@ -24,40 +24,60 @@ from tests.faults.server_process import START_TIMEOUT_S, ServerProcess, make_key
 from tests.ordeals.options import options_of
 from tests.ordeals.recorder import build, under_library
 from tests.support import pictures
+from tests.support.worker_pool import wait_until
 
 ROUND = 50
 CLIENTS, OPEN_JOBS = 3, 3
+WAYS = ("a change", "work", "a change", "its start", "a change", "work")
 CHANGES = (15, 50, 150)
 """A chosen change is one of the first 15, 50 or 150: a start makes about ten changes, a job about forty."""
-UPTIME_S, STARTING_S = 1.5, 1.5
-"""The longest time after the server is ready, and of its start, at which it is killed at a random time."""
-MAX_UPTIME_S = 8.0
-"""A server that has not reached its chosen change by then is killed anyway."""
+STARTING_S, UPTIME_S = 1.5, 1.5
+"""The longest time at which a start is killed, and a server after it has accepted an upload."""
+MAX_UPTIME_S = 10.0
+"""A server that has not reached its chosen change or accepted an upload by then is killed anyway."""
 
 
-def run_round(folder: Path, library: Path, kills: int, seed: int, program: tuple[str, ...]) -> Counter[str]:
+def kill_once(
+    fleet: Fleet, folder: Path, way: str, library: Path | None, rng: random.Random, program: tuple[str, ...]
+) -> None:
+    """Start a server and kill it in one of `WAYS`. Raises: AssertionError if it ended on its own.
+
+    Without `library`, which file_operations.c makes, it is killed at work instead of at a chosen change.
+    """
+    if way == "a change" and library is not None:
+        kill_at = rng.choice((-1, 1)) * rng.randint(1, rng.choice(CHANGES))
+        program = under_library(library, folder, program, kill_at=kill_at)
+    server = ServerProcess(folder, program=program)
+    accepted = len(fleet.accepted)
+    is_at_change = way == "a change" and library is not None
+
+    def has_ended() -> bool:
+        return server.process.poll() is not None
+
+    try:
+        if way == "its start":
+            time.sleep(rng.uniform(0, STARTING_S))
+        else:
+            wait_until(lambda: has_ended() or server.root is not None, START_TIMEOUT_S)
+            fleet.root = server.root
+            wait_until(lambda: has_ended() or (not is_at_change and len(fleet.accepted) > accepted), MAX_UPTIME_S)
+            time.sleep(0 if is_at_change else rng.uniform(0, UPTIME_S))
+        assert server.process.poll() in (None, -9), server.output()
+    finally:
+        server.kill()
+        fleet.root = None
+
+
+def run_round(folder: Path, library: Path | None, kills: int, seed: int, program: tuple[str, ...]) -> Counter[str]:
     """Kill a server on the new `folder`, then check everything. Raises: AssertionError."""
-    counts = Counter[str]()
     rng = random.Random(seed)
     key = make_key(folder)
     with Fleet(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=small_pictures()) as fleet:
-        for _ in range(kills):
-            at_change, while_starting = rng.random() < 0.5, rng.random() < 1 / 3
-            kill_at = rng.choice((-1, 1)) * rng.randint(1, rng.choice(CHANGES)) if at_change else 0
-            server = ServerProcess(folder, program=under_library(library, folder, program, kill_at=kill_at))
-            ends_at = time.monotonic() + (
-                rng.uniform(0, STARTING_S) if while_starting and not at_change else START_TIMEOUT_S
-            )
-            while time.monotonic() < ends_at and server.process.poll() is None:
-                if fleet.root is None and server.root is not None:
-                    fleet.root = server.root
-                    ends_at = time.monotonic() + (MAX_UPTIME_S if at_change else rng.uniform(0, UPTIME_S))
-                time.sleep(0.005)
-            reached = server.process.poll() is not None
-            assert server.process.poll() in (None, -9), server.output()
-            server.kill()
-            fleet.root = None
-            counts["at a change" if reached else "at a time"] += 1
+        counts = Counter[str]()
+        for number in range(kills):
+            way = WAYS[number % len(WAYS)]
+            kill_once(fleet, folder, way, library, rng, program)
+            counts[f"at {way}"] += 1
         found = inspect_folder(folder, thorough=True).problems
         damage = [problem for problem in found if problem.area != "foreign"]
         assert not damage, damage

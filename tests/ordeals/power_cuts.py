@@ -1,6 +1,6 @@
 """Cuts the power at many moments: what was not synced is lost, and the service must continue with the rest.
 
-`python -m tests.ordeals.power_cuts [--cuts 200] [--seed N] [--seconds 12]`
+`python -m tests.ordeals.power_cuts [--cuts 200] [--seed N] [--seconds 12] [--program BINARY]`
 
 A server works under load, is killed and started again, while every change in its data folder is recorded. Then, for
 each cut, the folder is rebuilt as a disk would hold it after a loss of power (disk_model.py), and the service is
@@ -12,7 +12,6 @@ any change.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
@@ -31,8 +30,9 @@ from tests.faults import disk
 from tests.faults.fleet import Fleet, wait_queue_empty
 from tests.faults.server_process import ROOT, SOURCE, ServerProcess, clean_environment
 from tests.ordeals.disk_model import Disk
+from tests.ordeals.kills import small_pictures
+from tests.ordeals.options import options_of
 from tests.ordeals.recorder import EventLog, Kind, build, read_changes, under_library
-from tests.support import pictures
 from tests.support.service import running
 
 CLIENTS, OPEN_JOBS = 3, 2
@@ -45,8 +45,7 @@ class RecordingFleet(Fleet):
     """Clients that record the responses they received."""
 
     def __init__(self, key: str, seed: int, events: EventLog) -> None:
-        still = [("still.jpg", pictures.jpeg(64, 48, number)) for number in range(3)]
-        super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=still)
+        super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS, still=small_pictures())
         self._events = events
 
     def _dispatch(self, client: httpx.Client, root: str, rng: random.Random) -> list[str]:
@@ -62,10 +61,10 @@ class RecordingFleet(Fleet):
             self._events.add({"final": self.finals[job_id]})
 
 
-def record(folder: Path, log: Path, seed: int, seconds: float) -> None:
+def record(folder: Path, log: Path, seed: int, seconds: float, program: tuple[str, ...] = SOURCE) -> None:
     """Record the changes of a server that works in `folder`, is killed, is started again, and is stopped gracefully."""
     folder.mkdir()
-    command = under_library(build(folder.parent), folder, SOURCE, log=log)
+    command = under_library(build(folder.parent), folder, program, log=log)
     create_key = (*command, "--data-dir", str(folder), "keys", "create", "--name", "k", "--rate-limit", "0", "--json")
     created = subprocess.run(create_key, check=True, capture_output=True, env=clean_environment(), cwd=ROOT)
     events = EventLog(log)
@@ -147,15 +146,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cuts", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1, 2**31))
-    parser.add_argument("--seconds", type=float, default=12, help="how long the recorded server works")
-    options = parser.parse_args()
+    options = options_of(__doc__, cuts=200, seconds=12.0)
     print(f"--cuts {options.cuts} --seed {options.seed} --seconds {options.seconds:g}", flush=True)
     work = Path(tempfile.mkdtemp(prefix="power-cuts-"))
     log, root = work / "changes.log", work / "data"
-    record(root, log, options.seed, options.seconds)
+    record(root, log, options.seed, options.seconds, options.program)
     kinds = [change.kind for change in read_changes(log, root)]
     counts = Counter(kind.name for kind in kinds)
     print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()), flush=True)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from msgspec import Struct
 
 from tests.bench.load import MIB, percentile, print_table
 from tests.faults.fleet import Fleet, finish_and_check
@@ -33,15 +32,7 @@ MAX_SLOPE = 1.0
 """MiB, or handles, per 1,000 jobs."""
 OTHER_SHARE = 0.6
 """The share of steps in which a client neither dispatches nor polls."""
-
-
-class Record(Struct, frozen=True):
-    """The processes after `jobs` finished jobs: resident memory in MiB, and open handles of the service."""
-
-    jobs: int
-    service_mib: float
-    children_mib: float
-    handles: int
+RECORDED = ("MiB of the service", "MiB of its children", "handles")
 
 
 class Clients(Fleet):
@@ -50,69 +41,51 @@ class Clients(Fleet):
     def __init__(self, key: str, seed: int) -> None:
         super().__init__(key, seed, clients=CLIENTS, open_jobs=OPEN_JOBS)
         self.latencies_ms: list[float] = []
-        self.requests = 0
         self.deleted = 0
 
     def step(self, client: httpx.Client, root: str, rng: random.Random, mine: list[str]) -> None:
         if rng.random() > OTHER_SHARE:
             super().step(client, root, rng, mine)
             return
-        done = [job_id for job_id in mine if job_id in self.finals]
-        ways = [self._list, self._mistake, *([self._download] if done else []), *([self._delete] if done[20:] else [])]
-        rng.choice(ways)(client, f"{root}/api/v1", rng, done)
+        url, done = f"{root}/api/v1", [job_id for job_id in mine if job_id in self.finals]
+        match rng.choice(("list", "mistake", "download", "delete")):
+            case "list":
+                self._request(client, "GET", f"{url}/jobs", 200, params={"limit": rng.randint(1, 50)})
+            case "mistake":
+                broken = rng.choice([b"", b"no picture", pictures.jpeg()[:300]])
+                self._request(client, "POST", f"{url}/images/optimize", 422, files={"image": ("broken.jpg", broken)})
+                self._request(client, "GET", f"{url}/jobs/01JUNKJUNKJUNKJUNKJUNKJUNK", 404)
+            case "download" if done:
+                image_id = self.finals[rng.choice(done)]["image"]["id"]
+                self._request(client, "GET", f"{url}/images/{image_id}/optimized", 200, 404)
+            case "delete" if done[20:]:
+                job_id = rng.choice(done)
+                self._request(client, "DELETE", f"{url}/jobs/{job_id}", 204)
+                self.deleted += 1
+                self.forget(job_id)
 
     def _has_texts(self, job_id: str) -> bool:
         """No text is written anew: file names of deleted pictures are free again, so other texts would change."""
         return False
 
-    def _request(self, client: httpx.Client, method: str, url: str, *expected: int, **options: Any) -> httpx.Response:
+    def _request(self, client: httpx.Client, method: str, url: str, *expected: int, **options: Any) -> None:
         began = time.monotonic()
         answer = client.request(method, url, **options)
-        self.requests += 1
         if method == "GET":
             self.latencies_ms.append(1000 * (time.monotonic() - began))
         if answer.status_code not in expected:
             self.surprises.append(f"{method} {url}: {answer.status_code} {answer.text[:200]}")
-        return answer
-
-    def _list(self, client: httpx.Client, url: str, rng: random.Random, _: list[str]) -> None:
-        self._request(client, "GET", f"{url}/jobs", 200, params={"limit": rng.randint(1, 50)})
-
-    def _download(self, client: httpx.Client, url: str, rng: random.Random, done: list[str]) -> None:
-        image_id = self.finals[rng.choice(done)]["image"]["id"]
-        answer = self._request(client, "GET", f"{url}/images/{image_id}/optimized", 200, 404)
-        if answer.status_code == 200 and int(answer.headers["Content-Length"]) != len(answer.content):
-            self.surprises.append(f"image {image_id}: a short download")
-
-    def _delete(self, client: httpx.Client, url: str, rng: random.Random, done: list[str]) -> None:
-        job_id = rng.choice(done)
-        self._request(client, "DELETE", f"{url}/jobs/{job_id}", 204)
-        self.deleted += 1
-        self.forget(job_id)
-
-    def _mistake(self, client: httpx.Client, url: str, rng: random.Random, _: list[str]) -> None:
-        broken = rng.choice([b"", b"no picture", pictures.jpeg()[:300]])
-        self._request(client, "POST", f"{url}/images/optimize", 422, files={"image": ("broken.jpg", broken)})
-        self._request(client, "GET", f"{url}/jobs/01JUNKJUNKJUNKJUNKJUNKJUNK", 404)
 
 
-def record(pid: int, jobs: int) -> Record:
-    """The memory and handles of the service and the processes it started, now."""
+def record(pid: int) -> tuple[float, float, float]:
+    """What `RECORDED` names, now."""
     children = sum(map(processes.rss_bytes, processes.descendants(pid)))
-    return Record(jobs, processes.rss_bytes(pid) / MIB, children / MIB, processes.open_handles(pid))
-
-
-def slope_per_1000(records: list[Record], field: str) -> float:
-    """The least-squares slope of a field over 1,000 jobs."""
-    if len(records) < 3:
-        return 0.0
-    line = statistics.linear_regression([r.jobs for r in records], [getattr(r, field) for r in records])
-    return 1000 * line.slope
+    return processes.rss_bytes(pid) / MIB, children / MIB, processes.open_handles(pid)
 
 
 def main() -> None:
     options = options_of(__doc__, jobs=3000)
-    records: list[Record] = []
+    records: dict[int, tuple[float, float, float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
         key = make_key(folder)
@@ -121,29 +94,24 @@ def main() -> None:
             clients.root = server.wait_ready()
             while (finished := len(clients.finals) + clients.deleted) < options.jobs:
                 time.sleep(0.2)
-                if finished >= (records[-1].jobs if records else 0) + SAMPLE_JOBS:
-                    records.append(record(server.pid, finished))
+                if finished >= max(records, default=0) + SAMPLE_JOBS:
+                    records[finished] = record(server.pid)
             clients.stop_dispatching()
             assert server.terminate() == 0, server.output()
         seconds = time.monotonic() - began
         interrupted = finish_and_check(clients, folder, key, options.program)
-    steady = records[int(len(records) * WARM_UP_SHARE) :]
+    jobs = list(records)[int(len(records) * WARM_UP_SHARE) :]
+    columns = list(zip(*(records[number] for number in jobs), strict=True))
+    slopes = [1000 * statistics.linear_regression(jobs, column).slope for column in columns]
     half = len(clients.latencies_ms) // 2
-    slopes = {field: slope_per_1000(steady, field) for field in ("service_mib", "children_mib", "handles")}
-    rows = [
-        ("jobs: final and checked, deleted", f"{len(clients.finals)}, {clients.deleted}", ""),
-        ("requests besides dispatches and polls", str(clients.requests), ""),
-        *((f"slope of {name}", f"{slope:+.2f} per 1,000 jobs", f"< {MAX_SLOPE:g}") for name, slope in slopes.items()),
-    ]
+    rows = [("jobs: final and checked, deleted", f"{len(clients.finals)}, {clients.deleted}", "")]
+    for name, column, slope in zip(RECORDED, columns, slopes, strict=True):
+        text = f"{column[0]:.1f} to {column[-1]:.1f}, {slope:+.2f} per 1,000 jobs"
+        rows.append((name, text, f"< {MAX_SLOPE:g}"))
     for part in (clients.latencies_ms[:half], clients.latencies_ms[half:]):
         rows.append(("GET p50, p99 of a half", f"{percentile(part, 50):.1f}, {percentile(part, 99):.1f} ms", "level"))
     print_table(f"Soak of {seconds:.0f} s, seed {options.seed}", rows)
-    for r in records[:: max(1, len(records) // 12)]:
-        print(
-            f"  after {r.jobs:5d} jobs: service {r.service_mib:6.1f} MiB, children {r.children_mib:6.1f} MiB,"
-            f" {r.handles} handles"
-        )
-    if interrupted or max(slopes.values()) >= MAX_SLOPE:
+    if interrupted or max(slopes) >= MAX_SLOPE:
         sys.exit(1)
 
 
