@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -150,33 +149,24 @@ def test_servers_that_start_at_once_agree_on_one(folder: Path) -> None:
             server.kill()
 
 
-def refused_start(folder: Path, port: str = "0", status: int = 2) -> subprocess.CompletedProcess[str]:
-    refused = command_line("serve", "--no-browser", "--port", port, data_dir=folder)
-    assert refused.returncode == status, refused.stderr
-    assert "Traceback" not in refused.stderr
-    return refused
+def test_a_start_that_can_not_be_is_refused_with_the_reason(folder: Path) -> None:
+    def refused(folder: Path, port: object = 0, status: int = 2) -> str:
+        done = command_line("serve", "--no-browser", "--port", str(port), data_dir=folder)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stderr
 
-
-def test_port_in_use_is_reported(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        port = str(other.getsockname()[1])
-        refused = refused_start(folder, port, status=1)
-    assert port in refused.stderr
-    assert "--port" in refused.stderr
-
-
-def test_file_that_is_no_database_is_refused_and_unchanged(folder: Path) -> None:
-    folder.mkdir()
-    path = folder / "imgproc.db"
-    path.write_bytes(b"Dear diary, this is no database. " * 200)
-    assert "damaged" in refused_start(folder).stderr
-    assert path.read_bytes().startswith(b"Dear diary")
-
-
-def test_folder_that_can_not_be_created_is_reported(tmp_path: Path) -> None:
-    occupied = tmp_path / "occupied"
-    occupied.write_text("a file where the folder should be")
-    assert "data folder" in refused_start(occupied / "data").stderr
+        port = other.getsockname()[1]
+        error = refused(folder, port, status=1)
+    assert str(port) in error
+    assert "--port" in error
+    database = folder.parent / "other" / "imgproc.db"
+    database.parent.mkdir()
+    database.write_bytes(b"Dear diary, this is no database. " * 200)
+    assert "damaged" in refused(database.parent)
+    assert database.read_bytes().startswith(b"Dear diary")
+    assert "data folder" in refused(database / "data")
 
 
 def test_server_starts_again_after_being_killed_during_its_start(folder: Path, key: str) -> None:
