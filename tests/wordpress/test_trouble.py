@@ -38,44 +38,6 @@ Imgproc_Local_Queue::add_many( $args['ids'] );
 Imgproc_Local_Queue::lock();
 posix_kill( getmypid(), 9 );
 """
-REQUEST_WITH_LOCK = """
-global $wpdb;
-Imgproc_Local_Queue::lock();
-$query  = "SELECT option_value FROM $wpdb->options WHERE option_name = 'imgproc_local_lock'";
-$before = $wpdb->get_var( $query );
-sleep( 2 );
-( new Imgproc_Local_Client( $args['address'], 'imgp_0' ) )->languages();
-$after  = $wpdb->get_var( $query );
-Imgproc_Local_Queue::unlock();
-return array( $before, $after );
-"""
-STOPPED_MEANWHILE = """
-global $wpdb;
-$read = fn( $key ) => array_column( $wpdb->get_results(
-    $wpdb->prepare( "SELECT post_id, meta_value FROM $wpdb->postmeta WHERE meta_key = %s", $key )
-), 'meta_value', 'post_id' );
-$during = null;
-add_filter( 'pre_http_request', function ( $answer, $options, $url ) use ( &$during, $read ) {
-    if ( false === strpos( $url, '/images/' ) ) {
-        return new WP_Error( 'later', 'This job is not asked for.' );
-    }
-    Imgproc_Local_Queue::stop();
-    $during = $read( '_imgproc_local_state' );
-    $body   = '{"data": {"job_id": "a", "status": "pending"}}';
-    return array( 'headers' => array(), 'body' => $body, 'response' => array( 'code' => 202 ) );
-}, 99, 3 );
-Imgproc_Local_Queue::add_many( $args['ids'] );
-Imgproc_Local_Worker::run( 1 );
-return array( $during, $read( '_imgproc_local_state' ), $read( '_imgproc_local_due' ) );
-"""
-DEACTIVATED_MEANWHILE = """
-add_filter( 'pre_http_request', function () {
-    Imgproc_Local_Worker::deactivate();
-    return array( 'headers' => array(), 'body' => '{"data": []}', 'response' => array( 'code' => 200 ) );
-}, 99 );
-Imgproc_Local_Queue::lock();
-return ( new Imgproc_Local_Client() )->languages();
-"""
 
 
 def done(site: Site) -> int:
@@ -134,46 +96,37 @@ def test_a_service_that_ends_amid_many_pictures(site: Site, admin: Admin, tmp_pa
             server.kill()
 
 
-def test_a_full_queue_is_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
-    with running(tmp_path / "data", lambda: describer, queue_limit=2) as service:
-        configure(site, service.root, service.key)
-        describer.open.clear()
-        for number in (1, 2):  # the jobs of another program
-            service.dispatch("analyze", pictures.jpeg(seed=number))
-        ids = site.add_pictures(small(4))
+@pytest.mark.parametrize("obstacle", ["queue", "minute", "credits", "key"])
+def test_what_is_missing_is_said_and_waited_for(
+    site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber, obstacle: str
+) -> None:
+    """A full queue, a rate limit per minute, missing credits, a wrong key: `obstacle` is the word in the notice."""
+    count, others = (30 if obstacle == "minute" else 6), 0
+    settings = {"queue": {"queue_limit": 2}, "credits": {"first_balance": PRICE * 3 + 1}}.get(obstacle, {})
+    with running(tmp_path / "data", lambda: describer, **settings) as service:
+        key = {"minute": service.make_key(rate_limit=60), "key": "imgp_wrong"}.get(obstacle, service.key)
+        configure(site, service.root, key)
+        if obstacle == "queue":
+            describer.open.clear()
+            for others in (1, 2):  # the jobs of another program
+                service.dispatch("analyze", pictures.jpeg(seed=others))
+        balance = jobs_and_balance(service)[1]
+        ids = site.add_pictures(small(count))
         queue(site, ids)
         wait_until(site, lambda: paused(site), "paused")
-        notice(admin, "imgproc", "queue")
-        describer.open.set()
-        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
-        assert jobs_and_balance(service) == (6, 1_000_000 - 2 - PRICE * 4)
-
-
-def test_a_rate_limit_is_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
-    with running(tmp_path / "data", lambda: describer) as service:
-        configure(site, service.root, service.make_key(rate_limit=60))
-        ids = site.add_pictures(small(30))
-        queue(site, ids)
-        wait_until(site, lambda: paused(site), "paused")
+        notice(admin, "imgproc", obstacle)
         assert "failed" not in states(site).values()
-        notice(admin, "imgproc", "minute")
-        assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
-        assert jobs_and_balance(service) == (30, 1_000_000 - PRICE * 30)
 
-
-def test_missing_credits_are_waited_for(site: Site, admin: Admin, tmp_path: Path, describer: SiteDescriber) -> None:
-    with running(tmp_path / "data", lambda: describer, first_balance=PRICE * 3 + 1) as service:
-        configure(site, service.root, service.key)
-        ids = site.add_pictures(small(6))
-        queue(site, ids)
-        wait_until(site, lambda: paused(site), "paused")
-        wait_until(site, lambda: done(site) == 3, "finished as far as the credits last")
-        notice(admin, "imgproc", "credits")
-        account = service.run(service.services.store.keys.account_id())
-        service.run(service.services.store.credits.grant(account, 1000))
-        let_time_pass(site, LONG_S)
+        describer.open.set()
+        configure(site, service.root, service.key if obstacle == "key" else key)
+        if obstacle == "credits":
+            wait_until(site, lambda: done(site) == 3, "finished as far as the credits last")
+            account = service.run(service.services.store.keys.account_id())
+            service.run(service.services.store.credits.grant(account, 1000))
+            balance += 1000
+            let_time_pass(site, LONG_S)
         assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
-        assert jobs_and_balance(service) == (6, PRICE * 3 + 1 + 1000 - PRICE * 6)
+        assert jobs_and_balance(service) == (count + others, balance - PRICE * count)
 
 
 def test_a_picture_that_can_not_be_processed_fails_alone_and_is_named(
@@ -214,48 +167,12 @@ def test_a_picture_that_ends_php_fails_alone_and_is_named(site: Site, admin: Adm
     assert jobs_and_balance(service)[0] == 4
 
 
-def test_a_wrong_key_pauses_and_fails_nothing(site: Site, admin: Admin, service: Running) -> None:
-    configure(site, service.root, "imgp_wrong")
-    ids = site.add_pictures(small(3))
-    queue(site, ids)
-    wait_until(site, lambda: paused(site), "paused")
-    notice(admin, "imgproc", "key")
-    assert "failed" not in states(site).values()
-    configure(site, service.root, service.key)
-    assert set(wait_finished(site, ids, LONG_S).values()) == {"done"}
-
-
 def test_a_killed_worker_stops_the_queue_for_a_short_time_only(site: Site, service: Running) -> None:
     ids = site.add_pictures(small(3))
     with pytest.raises(AssertionError):  # PHP was killed
         site.php(KILL_WORKER, ids=ids)
     assert set(wait_finished(site, ids, LEASE_S).values()) == {"done"}
     assert jobs_and_balance(service)[0] == 3
-
-
-def test_a_request_to_the_service_extends_the_lock(site: Site) -> None:
-    before, after = site.php(REQUEST_WITH_LOCK, address=f"http://127.0.0.1:{free_port()}")
-    assert int(after.split()[0]) >= int(before.split()[0]) + 2
-
-
-def test_a_stop_leaves_the_picture_that_is_being_sent(site: Site) -> None:
-    ids = site.add_pictures(small(3))
-    configure(site, "http://127.0.0.1:9", "imgp_0")
-    during, after, due = site.php(STOPPED_MEANWHILE, ids=ids)
-    assert during == {str(ids[0]): "sending"}
-    assert after == {str(ids[0]): "sent"}
-    assert list(due) == [str(ids[0])]
-
-
-def test_a_due_time_without_a_state_does_not_keep_the_worker_busy(site: Site) -> None:
-    (number,) = site.add_pictures(small(1))
-    code = "add_post_meta( $args['id'], '_imgproc_local_due', 1 ); Imgproc_Local_Worker::run( 1 );"
-    assert site.php(f"{code} return Imgproc_Local_Queue::next_due();", id=number) is None
-
-
-def test_a_worker_stores_nothing_after_a_deactivation(site: Site) -> None:
-    with pytest.raises(AssertionError, match="the code ended WordPress"):
-        site.php(DEACTIVATED_MEANWHILE)
 
 
 def test_everything_works_without_wp_cron(site: Site, uploader: Uploader, service: Running) -> None:
