@@ -229,9 +229,10 @@ def _entry(
 
 def _require_own_table(csv_file: Path) -> None:
     """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
-    from imgproc_local.batch import csv_bytes
+    from imgproc_local.batch import ALT_COLUMNS
+    from imgproc_local.engine.exports import csv_bytes
 
-    head = csv_bytes(())
+    head = csv_bytes((), ALT_COLUMNS)
     try:
         is_own = csv_file.absolute().parent.is_dir() and not csv_file.exists()
         if csv_file.is_file():  # a pipe would be read until something is written into it
@@ -248,7 +249,8 @@ def _require_own_table(csv_file: Path) -> None:
 
 def _write_table(csv_file: Path, outcomes: Sequence[Outcome]) -> bool:
     """Write the table of alt texts, unless there is no picture. If that fails, print why and return False."""
-    from imgproc_local.batch import alt_rows, csv_bytes
+    from imgproc_local.batch import ALT_COLUMNS, alt_rows
+    from imgproc_local.engine.exports import csv_bytes
 
     rows = (
         row
@@ -258,7 +260,7 @@ def _write_table(csv_file: Path, outcomes: Sequence[Outcome]) -> bool:
     )
     try:
         if outcomes:
-            write_atomically(csv_file, csv_bytes(rows))
+            write_atomically(csv_file, csv_bytes(rows, ALT_COLUMNS))
     except OSError as error:
         click.echo(f"The table {printable(path_text(csv_file))} can't be written: {error.strerror}.", err=True)
         return False
