@@ -197,7 +197,7 @@ def load_model(config: Config, model: AnyModel, check_stop: CheckStop, *, retry_
     return Llama(model, check_stop)
 
 
-def model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
+def _model_tasks(config: Config, unload_model: Callable[[], None]) -> ModelTasks:
     """Installs models in the background, and tests them if llama.cpp is installed.
 
     `unload_model` frees the memory of the model in use before another one is tested, because both may not fit.
@@ -338,7 +338,7 @@ async def open_services(
                 translations = Translations(store.database, config.queue_limit, updates.publish)
                 engine = Engine(jobs, Stages(store.database), translations, blobs, direct, config.stage_prices, updates)
                 await engine.start()
-                models = model_tasks(config, analyzer.unload_model)
+                models = _model_tasks(config, analyzer.unload_model)
                 thumbnails = Thumbnails(direct.workers, blobs, jobs)
                 exporter = Exporter(jobs, blobs, partial(write_texts, direct.workers, config.stage_timeout_s))
                 upkeep = asyncio.create_task(

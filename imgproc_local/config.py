@@ -176,7 +176,7 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 SETTINGS = Config.__struct_fields__
-SHORT_FLAGS = {"quality_target": "quality", "codec_threads": "jobs"}
+_SHORT_FLAGS = {"quality_target": "quality", "codec_threads": "jobs"}
 """The options of commands that are not called like their setting."""
 _TYPES = get_type_hints(Config, include_extras=True)
 DESCRIPTIONS: dict[str, str] = {name: hint.__metadata__[-1].description for name, hint in _TYPES.items()}
@@ -258,7 +258,7 @@ def _given(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, An
             yield variable.removeprefix(ENV_PREFIX).lower(), value, variable
     for name, value in flags.items():
         if value is not None:
-            yield name, value, "--" + SHORT_FLAGS.get(name, name).replace("_", "-")
+            yield name, value, "--" + _SHORT_FLAGS.get(name, name).replace("_", "-")
 
 
 def _converted(name: str, value: Any, origin: str) -> Any:

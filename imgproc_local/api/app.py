@@ -68,13 +68,13 @@ HANDLERS: Sequence[HTTPRouteHandler] = (
     openapi,
 )
 """The handlers below the prefix of the API."""
-OUTSIDE: Sequence[HTTPRouteHandler] = (service.metrics, service.healthz)
+_OUTSIDE: Sequence[HTTPRouteHandler] = (service.metrics, service.healthz)
 
 
 @cache
 def document(status_set: StatusSet = "A") -> bytes:
     """The OpenAPI document as JSON, with the status words of `status_set`."""
-    return build(HANDLERS, OUTSIDE, status_set)
+    return build(HANDLERS, _OUTSIDE, status_set)
 
 
 def make_app(
@@ -84,7 +84,7 @@ def make_app(
     api = Router(path=_PREFIX, route_handlers=HANDLERS)
     counts: Counter[tuple[str, str, int]] = Counter()
     app = Litestar(
-        route_handlers=[api, *OUTSIDE, *page],
+        route_handlers=[api, *_OUTSIDE, *page],
         state=State(
             {
                 "services": services,

@@ -120,7 +120,7 @@ class Uploads:
                 yield chunk
 
 
-class MultipartForm(Struct):
+class _MultipartForm(Struct):
     """`filename` is None without an image; the bytes of the image are in the `Incoming` that `read_form` was given.
 
     `other_files` are the names of file parts that are not the image; their bytes are not kept.
@@ -133,7 +133,7 @@ class MultipartForm(Struct):
 
 async def read_form(
     request: Request[Any, Any, Any], incoming: Incoming, max_image_bytes: int, *, is_local: bool = False
-) -> MultipartForm:
+) -> _MultipartForm:
     """Read the whole body: the part `image` into `incoming`, text parts into the result.
 
     With `is_local`, a TIFF may have `TIFF_SIZE_FACTOR` times `max_image_bytes`.
@@ -153,7 +153,7 @@ async def read_form(
     max_body_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1) + _OVERHEAD_BYTES
     if length.isdecimal() and int(length) > max_body_bytes:
         raise _too_large(max_image_bytes)
-    form = MultipartForm(fields=[])
+    form = _MultipartForm(fields=[])
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=_MAX_FIELDS, strict=False) as parser:
             reader = _PartReader(form, incoming, max_image_bytes, is_local=is_local)
@@ -177,7 +177,7 @@ async def read_form(
 class _PartReader:
     """Handles the events of the parser: adds text fields to `form`, and collects the image until `flush` writes it."""
 
-    def __init__(self, form: MultipartForm, incoming: Incoming, max_image_bytes: int, *, is_local: bool) -> None:
+    def __init__(self, form: _MultipartForm, incoming: Incoming, max_image_bytes: int, *, is_local: bool) -> None:
         self._form = form
         self._incoming = incoming
         self._max_image_bytes = max_image_bytes
@@ -250,7 +250,7 @@ def _too_large(max_image_bytes: int) -> UploadTooLarge:
 # ---- what the form asks for ----
 
 
-def _read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
+def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[str, list[str]]]:
     """What the form asks for, and the problems found in it, by field. The plan is valid only if there are none."""
     own = FIELDS_OF[operation]
     parameters = Parameters(lambda name: _last(form.fields, name))
@@ -265,7 +265,7 @@ def _read_plan(operation: Operation, form: MultipartForm) -> tuple[Plan, dict[st
     return Plan(operation, **read), parameters.errors
 
 
-def _ignored_fields(form: MultipartForm) -> str:
+def _ignored_fields(form: _MultipartForm) -> str:
     """What the answer to an upload says about parts that it ignores, naming the first of them; "" if there are none."""
     unknown = [name for name, _ in form.fields if name not in TEXT_FIELDS and not _is_language(name)]
     names = [shown(name) for name in dict.fromkeys(unknown + form.other_files)][:MAX_SHOWN]

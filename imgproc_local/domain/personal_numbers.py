@@ -38,7 +38,7 @@ _INNER_WORD = {kind: re.compile("|".join(word for word in words if word >= "\u09
 _MAX_WORD_DISTANCE, _MAX_WORDS = 32, 4
 """How many characters and words before a number are searched for the one that says what it is."""
 
-MIN_TELEPHONE_DIGITS = 9
+_MIN_TELEPHONE_DIGITS = 9
 """Without a country code. Shorter groups of digits are too often dates, counts and inventory numbers."""
 
 
@@ -56,7 +56,7 @@ def personal_numbers(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
         yield from (("identity", match.span()) for match in pattern.finditer(text) if is_valid(match[0]))
     text = _OTHER.sub(lambda match: "\0" * len(match[0]), text)
     for match in _TELEPHONE.finditer(text):
-        if sum(map(str.isdigit, match[0])) >= MIN_TELEPHONE_DIGITS or "+" in match[0]:
+        if sum(map(str.isdigit, match[0])) >= _MIN_TELEPHONE_DIGITS or "+" in match[0]:
             yield "telephone", match.span()
     for kind, pattern in (("telephone", _NUMBER), ("identity", _NUMBER), ("identity", _CODE)):
         yield from ((kind, span) for span in _named(kind, text, pattern))

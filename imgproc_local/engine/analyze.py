@@ -36,7 +36,7 @@ _OCR_SIDE_PX = 2048
 """Maximum side of the picture in which text is recognized. Larger, so that small text of a screenshot stays legible."""
 
 
-class DescriberInput(Struct, frozen=True):
+class _DescriberInput(Struct, frozen=True):
     """What the describer receives: the thumbnail, what was measured in it, and the texts embedded in the metadata."""
 
     pixels: Pixels
@@ -44,7 +44,7 @@ class DescriberInput(Struct, frozen=True):
     embedded: EmbeddedMetadata
 
 
-def describer_input(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
+def describer_input(work: WorkItem, check_stop: CheckStop) -> _DescriberInput:
     """Decode and measure a thumbnail of the picture. Runs in a worker."""
     from imgproc_local.codecs.metadata.record import embedded
     from imgproc_local.codecs.picture import decode
@@ -53,10 +53,10 @@ def describer_input(work: WorkItem, check_stop: CheckStop) -> DescriberInput:
     pixels = decode.thumbnail(work.original, work.info, THUMBNAIL_SIDE_PX, check_stop)
     check_stop()
     words = embedded(work.picture().record)
-    return DescriberInput(pixels, pixel_facts(pixels, work.info, words, work.original_filename), words)
+    return _DescriberInput(pixels, pixel_facts(pixels, work.info, words, work.original_filename), words)
 
 
-def decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
+def _decode_for_ocr(work: WorkItem, check_stop: CheckStop) -> Pixels:
     """Decode the picture at the size at which text in it is recognized. Runs in a worker."""
     from imgproc_local.codecs.picture import decode
 
@@ -152,7 +152,9 @@ class Analyzer:
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
         return Output(texts=texts, removed=tuple(sorted(removed)))
 
-    def _text_in_picture(self, work: WorkItem, received: DescriberInput, check_stop: CheckStop) -> TextInPicture | None:
+    def _text_in_picture(
+        self, work: WorkItem, received: _DescriberInput, check_stop: CheckStop
+    ) -> TextInPicture | None:
         """The text in the picture; None if no text reader is installed."""
         if self._text_reader is None or not self._text_reader.is_available:
             return None
@@ -160,7 +162,7 @@ class Analyzer:
 
         pixels = received.pixels
         if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:  # the picture may be larger than its thumbnail
-            pixels = self._workers.run(decode_for_ocr, work, memory_limit_bytes(work.info), check_stop)
+            pixels = self._workers.run(_decode_for_ocr, work, memory_limit_bytes(work.info), check_stop)
         found = text_in_picture(self._text_reader.read(pixels, check_stop), received.facts.kind)
         if found.unread_lines:
             log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)

@@ -76,7 +76,7 @@ _READ_AT_ONCE, _READ_TIMEOUT_S = 2, 30.0
 """Uploads that are read at the same time, in addition to the stages: no lane limits them; and the time for each."""
 
 
-class FileToRead(Struct, frozen=True):
+class _FileToRead(Struct, frozen=True):
     """A file, and the formats that it may have. Its path is bytes, because the name of a folder need not be text."""
 
     path: bytes
@@ -92,7 +92,7 @@ class ReadPicture(Struct, frozen=True):
     record: bytes
 
 
-def read_file(file: FileToRead, check_stop: CheckStop) -> ReadPicture:
+def read_file(file: _FileToRead, check_stop: CheckStop) -> ReadPicture:
     """Read the file. Runs in a worker. Raises: BadImage, StageFailed, StorageFailed."""
     from imgproc_local.codecs.metadata.record import packed
     from imgproc_local.codecs.picture.formats import detect, head_of
@@ -127,7 +127,7 @@ class Reader:
             ServiceStopping.
         """
         # workers run in another folder
-        file = FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
+        file = _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
         token = CancellationToken(_READ_TIMEOUT_S, self._closed)
         try:
             return self._workers.run(read_file, file, MEMORY_WITHOUT_PIXELS, token.check)

@@ -73,7 +73,7 @@ def _result_options(work: WorkItem) -> ResultOptions:
 # ---- the outside service ----
 
 
-class ServiceResult(Struct, frozen=True):
+class _ServiceResult(Struct, frozen=True):
     """A file that the outside service sent for the picture of `work`."""
 
     work: WorkItem
@@ -88,7 +88,7 @@ def file_to_send(work: WorkItem, check_stop: CheckStop) -> Output:
     return Output(data=external.file_to_send(work.original, work.picture()), format=work.info.format)
 
 
-def checked_result(received: ServiceResult, check_stop: CheckStop) -> Output:
+def checked_result(received: _ServiceResult, check_stop: CheckStop) -> Output:
     """The service's result with the metadata of the original; the original if that is not smaller. Runs in a worker.
 
     Raises: ExternalServiceFailed.
@@ -129,7 +129,7 @@ def _optimized_by(service: Tinify, workers: Workers, work: WorkItem, check_stop:
         result = service.shrink(file.read_bytes(), FORMATS[work.info.format].mime, check_stop)
         if result is None:
             return None
-        received = ServiceResult(work, result)
+        received = _ServiceResult(work, result)
         output = workers.run(checked_result, received, memory_limit_bytes(work.info), check_stop)
         return None if output.keeps_original else output
     except ExternalServiceFailed as failure:

@@ -35,10 +35,10 @@ log = logging.getLogger(__name__)
 AT_ONCE = 2
 """Thumbnails that are made at the same time, in addition to the stages: no lane limits them."""
 TIMEOUT_S = 30.0
-RETRY_AFTER_S, MAX_REMEMBERED = 600.0, 1_000
+RETRY_AFTER_S, _MAX_REMEMBERED = 600.0, 1_000
 """After how long a picture of which no thumbnail could be made may be tried again, and how many are remembered."""
 MAX_SIDE_PX = 512
-QUALITY, EFFORT = 80, 2
+QUALITY, _EFFORT = 80, 2
 """About 20 KB for a photograph. More effort saves a tenth of the bytes in three times the time."""
 
 
@@ -63,7 +63,7 @@ def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
         image = scaled_down(Path(os.fsdecode(source.path)), source.info, MAX_SIDE_PX, check_stop)
         # built from its samples alone, so that no metadata of the upload remains
         plain = of_samples(image.write_to_memory(), image.width, image.height, image.bands)
-        return bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=QUALITY, effort=EFFORT))
+        return bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=QUALITY, effort=_EFFORT))
 
 
 class Thumbnails:
@@ -131,7 +131,7 @@ class Thumbnails:
             raise ServiceStopping from None
         except (BadImage, StageFailed, StageTimedOut, WorkerError) as error:
             message = _failure(error)
-            if len(self._failures) >= MAX_REMEMBERED:
+            if len(self._failures) >= _MAX_REMEMBERED:
                 self._failures.clear()
             self._failures[job_id] = time.monotonic(), message
             raise BrokenImage(message) from error

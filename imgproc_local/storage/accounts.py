@@ -56,7 +56,7 @@ class ApiKey(Struct, frozen=True):
     for_page: bool = False
 
 
-class PageSession(Struct, frozen=True):
+class _PageSession(Struct, frozen=True):
     """A browser that is signed in. `browser` is how it names itself; the instants are RFC 3339."""
 
     id: str
@@ -170,7 +170,7 @@ class Sessions:
             await tx.run("insert_link", {"hash": _hash(token), "expires_at": _after(tx, LINK_VALID_S)})
         return token
 
-    async def sign_in(self, token: str, browser: str) -> tuple[PageSession, str] | None:
+    async def sign_in(self, token: str, browser: str) -> tuple[_PageSession, str] | None:
         """A new session and its secret; None where `token` is not that of a valid link. The link is used up."""
         wanted = _hash(token)
         async with self._database.reading() as read:  # a wrong token must not wait for the writer
@@ -182,14 +182,14 @@ class Sessions:
                 return None
             await self._keys.account_in(tx)  # the account that the session is a key of
             shown = "".join(char for char in browser if char.isprintable())[:200]
-            session = PageSession(new_id(), shown, tx.at, _after(tx, SESSION_VALID_S))
+            session = _PageSession(new_id(), shown, tx.at, _after(tx, SESSION_VALID_S))
             await tx.run("insert_session", {**asdict(session), "hash": _hash(secret)})
         return session, secret
 
-    async def all(self) -> list[PageSession]:
+    async def all(self) -> list[_PageSession]:
         """Every session that has not expired, oldest first."""
         async with self._database.reading() as read:
-            return [PageSession(*row) for row in await read.all("list_sessions", {"at": read.at})]
+            return [_PageSession(*row) for row in await read.all("list_sessions", {"at": read.at})]
 
     async def revoke(self, session_id: str) -> None:
         """End a session. Raises: NotFound."""

@@ -27,7 +27,7 @@ from imgproc_local.storage.translations import insert_translation, read_text, st
 
 MAX_ATTEMPTS = 3
 """A stage fails after the process has ended this many times while the stage was running."""
-INTERRUPTED = (
+_INTERRUPTED = (
     f"Interrupted: the service ended {MAX_ATTEMPTS} times while it worked on this image. It is not tried again."
 )
 
@@ -160,7 +160,7 @@ class Stages:
         async with self._database.transaction() as tx:
             for row in await tx.all("interrupted_stages"):
                 if row["attempts"] >= MAX_ATTEMPTS:
-                    await self._fail(tx, row["kind"], row["id"], INTERRUPTED)
+                    await self._fail(tx, row["kind"], row["id"], _INTERRUPTED)
                     failed += 1
                 else:
                     await tx.run(f"requeue_{row['kind']}", {"id": row["id"], "not_counted": 0})

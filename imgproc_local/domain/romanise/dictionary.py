@@ -60,7 +60,7 @@ _PLACES = {
 _LANGUAGE_OF_PLACE = {place: code for code, places in _PLACES.items() for place in places.split()}
 
 
-class Word(Struct, frozen=True):
+class _Word(Struct, frozen=True):
     """A word of a segmented text. `latin` is "" if it has no reading. `joins` is that of its class: `<`, `>` or `.`."""
 
     written: str
@@ -74,7 +74,7 @@ class _Path(Struct, frozen=True):
     """The cheapest segmentation that ends with `word`, with `before` as all but its last word."""
 
     cost: int
-    word: Word
+    word: _Word
     before: _Path | None
 
 
@@ -87,7 +87,7 @@ class _Dictionary:
         self._costs = [[int(cost) for cost in row.split()] for row in rows]
         self._lines = entries.splitlines()
 
-    def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[Word]:
+    def segment(self, text: str, grouped: re.Pattern[str] | None = None) -> list[_Word]:
         """The words of the cheapest segmentation of `text`.
 
         A match of `grouped` is also considered as one word, without a reading, beside the entries that begin there.
@@ -108,16 +108,16 @@ class _Dictionary:
                 old = ending_here.get(word.word_class)
                 if old is None or cost + word.cost <= old.cost:
                     ending_here[word.word_class] = _Path(cost + word.cost, word, before)
-        words: list[Word] = []
+        words: list[_Word] = []
         last = min(paths[-1].values(), key=lambda path: path.cost, default=None)
         while last is not None:
             words.append(last.word)
             last = last.before
         return words[::-1]
 
-    def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[Word]:
+    def _words_at(self, text: str, start: int, grouped: re.Pattern[str] | None) -> list[_Word]:
         """All words of at most 16 characters that begin at `start`; at least one."""
-        words: list[Word] = []
+        words: list[_Word] = []
         for end in range(start + 1, min(len(text), start + 16) + 1):
             key = text[start:end].encode()
             at = bisect_left(self._lines, key)
@@ -127,14 +127,14 @@ class _Dictionary:
             if at == len(self._lines) or not self._lines[at].startswith(key):
                 break
         if match := grouped.match(text, start) if grouped else None:
-            words.append(Word(match[0], cost=_GROUPED_COST))
-        return words or [Word(text[start])]
+            words.append(_Word(match[0], cost=_GROUPED_COST))
+        return words or [_Word(text[start])]
 
-    def _readings(self, line: str) -> list[Word]:
+    def _readings(self, line: str) -> list[_Word]:
         """The words of one entry."""
         written, _, readings = line.partition("\t")
         fields = (reading.split(",") for reading in readings.split(" "))
-        return [Word(written, latin, int(index), int(cost), self._joins[int(index)]) for latin, index, cost in fields]
+        return [_Word(written, latin, int(index), int(cost), self._joins[int(index)]) for latin, index, cost in fields]
 
 
 @cache
@@ -228,7 +228,7 @@ def _simplified() -> dict[int, str]:
     return str.maketrans(dict(zip(traditional, simplified, strict=True)))
 
 
-def _joined(words: Iterable[Word]) -> str:
+def _joined(words: Iterable[_Word]) -> str:
     """The romanised words separated by spaces, or joined to their neighbours as their classes say.
 
     Words without a reading are dropped, and separate their neighbours.
