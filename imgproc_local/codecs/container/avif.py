@@ -22,8 +22,8 @@ MAX_SIDE_PX = 16384
 
 _SRGB_PRIMARIES, _SDR_TRANSFERS = (1, 2), (1, 2, 6, 13, 14, 15)
 """BT.709 or unspecified; sRGB and similar. Source: ITU-T H.273, 8.1 and 8.2."""
-XMP_TYPE = b"application/rdf+xml"
-XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
+_XMP_TYPE = b"application/rdf+xml"
+_XMP_UUID = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 """Source: XMP specification part 3, 1.2.7."""
 
 _ORIENTATIONS = {
@@ -147,7 +147,7 @@ def _tracks(data: Data) -> list[Box]:
 def orientation(data: Data) -> int:
     """The EXIF orientation that the primary item's rotation and mirroring amount to. Raises: BrokenImage."""
     angle, mirror = 0, None
-    for box in primary_properties(data, meta_box(data)):
+    for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"irot":
             angle = _byte(data, box) & 3
         elif box.kind == b"imir":
@@ -165,14 +165,14 @@ def frame_count(data: Data) -> int:
     return max(counts)
 
 
-def primary_properties(data: Data, meta: Box) -> list[Box]:
+def _primary_properties(data: Data, meta: Box) -> list[Box]:
     primary = _find(data, meta, b"pitm")
     if primary is None:
         raise BrokenImage("The file does not say which of its items is the picture.")
-    return properties(data, meta).get(primary_item(data, primary), [])
+    return properties(data, meta).get(_primary_item(data, primary), [])
 
 
-def primary_item(data: Data, box: Box) -> int:
+def _primary_item(data: Data, box: Box) -> int:
     """The ID of the primary item, which is the picture, from the `pitm` box."""
     wide = _byte(data, box) != 0
     return unpack(">I" if wide else ">H", data, box.body + 4, "primary item", box.end)[0]
@@ -216,7 +216,7 @@ def _associations(data: Data, holder: Box) -> Iterator[tuple[int, tuple[int, int
 
 def colour_description(data: Data) -> tuple[int, int] | None:
     """The CICP numbers of the primary item's colour primaries and transfer function; None if it has none."""
-    for box in primary_properties(data, meta_box(data)):
+    for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] == b"nclx":
             primaries, transfer = unpack(">HH", data, box.body + 4, "colour description", box.end)
             return primaries, transfer
@@ -301,7 +301,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         yield item
 
 
-def metadata_items(data: Data) -> list[tuple[str, Item]]:
+def _metadata_items(data: Data) -> list[tuple[str, Item]]:
     """The items of metadata whose extents all lie in the file, each after its name: `exif` or `xmp`."""
     named = [(_metadata_name(item), item) for item in _all_items(data) if _has_valid_extents(data, item)]
     return [(name, item) for name, item in named if name is not None]
@@ -309,7 +309,7 @@ def metadata_items(data: Data) -> list[tuple[str, Item]]:
 
 def _metadata_name(item: Item) -> str | None:
     if item.kind == b"mime":
-        return "xmp" if item.content_type == XMP_TYPE else None
+        return "xmp" if item.content_type == _XMP_TYPE else None
     return "exif" if item.kind == b"Exif" else None
 
 
@@ -318,10 +318,10 @@ def _has_valid_extents(data: Data, item: Item) -> bool:
     return bool(item.extents) and inside and (item.in_file or bool(item.origin))
 
 
-def xmp_box(data: Data) -> Box | None:
+def _xmp_box(data: Data) -> Box | None:
     """The `uuid` box where Adobe's programs write an XMP packet, which is its body; None if there is none."""
     for box in boxes(data, 0, len(data)):
-        if box.kind == b"uuid" and data[box.body : box.body + 16] == XMP_UUID:
+        if box.kind == b"uuid" and data[box.body : box.body + 16] == _XMP_UUID:
             return Box(box.kind, box.start, box.body + 16, box.end)
     return None
 
@@ -344,16 +344,16 @@ def thumbnails(data: Data) -> list[Item]:
 def read_blocks(data: Data) -> Blocks:
     """The EXIF and XMP items and the profile."""
     found: dict[str, bytes] = {}
-    for name, item in metadata_items(data):
+    for name, item in _metadata_items(data):
         if name not in found and 4 < sum(each.length for each in item.extents) <= MAX_BLOCK_BYTES:
             raw = b"".join(data[each.offset : each.offset + each.length] for each in item.extents)
             if name == "exif":
                 raw = raw[4 + int.from_bytes(raw[:4], "big") :].removeprefix(b"Exif\0\0")
             found[name] = raw
-    packet = xmp_box(data)
+    packet = _xmp_box(data)
     if packet is not None and packet.end - packet.body <= MAX_BLOCK_BYTES:
         found.setdefault("xmp", data[packet.body : packet.end])
-    for box in primary_properties(data, meta_box(data)):
+    for box in _primary_properties(data, meta_box(data)):
         if box.kind == b"colr" and data[box.body : box.body + 4] in (b"prof", b"rICC"):
             found.setdefault("icc", data[box.body + 4 : box.end])
     return Blocks(found.get("exif"), found.get("xmp"), None, found.get("icc"))
@@ -370,7 +370,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     whole = bytearray(data)
     for item in thumbnails(data):
         whole[item.kind_at : item.kind_at + 4] = b"free"
-    clean = blanked(bytes(whole), lambda name, item: name in new and _is_replaceable(item))
+    clean = _blanked(bytes(whole), lambda name, item: name in new and _is_replaceable(item))
     kept = [box.end for box in boxes(clean, 0, len(clean)) if box.kind != b"free"]
     clean = clean[: kept[-1]]
     for name, block in new.items():
@@ -382,7 +382,7 @@ def dropped(data: Data) -> Iterator[Removed | None]:
     """The kinds of private data in what `with_blocks` does not keep, apart from the blocks."""
     if thumbnails(data):
         yield Removed.THUMBNAIL
-    packet, kept = xmp_box(data), bytearray(blanked(data))
+    packet, kept = _xmp_box(data), bytearray(_blanked(data))
     if packet:  # which is a block
         kept[packet.start : packet.end] = data[packet.start : packet.end]
     yield Removed.OTHER if kept != data[:] else None
@@ -393,11 +393,11 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
 
     Raises: BrokenImage; StageFailed for a file whose packet or tables are stored in a way that is not supported.
     """
-    out, packet = bytearray(data), xmp_box(data)
+    out, packet = bytearray(data), _xmp_box(data)
     if packet is not None:
         out[packet.start + 4 : packet.start + 8] = b"free"
         out[packet.body - 16 : packet.end] = bytes(packet.end - packet.body + 16)
-    if not all(_is_replaceable(item) for name, item in metadata_items(data) if name == "xmp"):
+    if not all(_is_replaceable(item) for name, item in _metadata_items(data) if name == "xmp"):
         raise StageFailed("The AVIF stores its XMP in several parts, so no texts can be written into it.")
     return _with_metadata(bytes(out), "xmp", xmp)
 
@@ -413,9 +413,9 @@ def _with_metadata(data: bytes, name: str, block: bytes) -> bytes:
     """
     # EXIF is preceded by the offset of its TIFF header in the rest
     content, padding = (bytes(4) + block, b"\0") if name == "exif" else (block, b" ")
-    extents = [item.extents[0] for kind, item in metadata_items(data) if kind == name]
+    extents = [item.extents[0] for kind, item in _metadata_items(data) if kind == name]
     if not extents:
-        kind, content_type = (b"Exif", b"") if name == "exif" else (b"mime", XMP_TYPE + b"\0")
+        kind, content_type = (b"Exif", b"") if name == "exif" else (b"mime", _XMP_TYPE + b"\0")
         return _with_new_item(data, kind, content_type, content)
     out, is_longer = bytearray(data), any(len(content) > extent.length for extent in extents)
     for extent in extents:
@@ -447,7 +447,7 @@ def _with_new_item(data: bytes, kind: bytes, content_type: bytes, content: bytes
     tables = {box.kind: box for box in reversed(children)}
     if not {b"iinf", b"iloc", b"pitm"} <= tables.keys():
         raise StageFailed("The AVIF has no table of items, so no texts can be written into it.")
-    primary = primary_item(data, tables[b"pitm"])
+    primary = _primary_item(data, tables[b"pitm"])
     number = 1 + max((item.id for item in items(data, meta)), default=primary)
     references = tables.get(b"iref")
     is_wide = number > 0xFFFF if references is None else _byte(data, references) != 0
@@ -476,7 +476,7 @@ def _with_new_item(data: bytes, kind: bytes, content_type: bytes, content: bytes
         out = moved[: meta.start] + grown(by, moved) + moved[meta.end :] + box_bytes(b"mdat", content)
     except (struct.error, OverflowError) as error:
         raise StageFailed("The AVIF's tables can't hold a further item.") from error
-    if not any(item.id == number for _, item in metadata_items(out)):
+    if not any(item.id == number for _, item in _metadata_items(out)):
         # bytes after a table's last entry hide the new one
         raise StageFailed("The AVIF's tables of items are damaged, so no texts can be written into it.")
     return out
@@ -531,7 +531,7 @@ def _place(table: bytes, number: int, offset: int, length: int) -> bytes:
     return b"".join(value.to_bytes(size, "big") for value, size in values)
 
 
-def blanked(data: Data, is_kept: Callable[[str, Item], bool] = lambda _name, _item: True) -> bytes:
+def _blanked(data: Data, is_kept: Callable[[str, Item], bool] = lambda _name, _item: True) -> bytes:
     """The file with zeros in place of what readers do not need: unknown boxes and items become free space.
 
     Of the items of metadata, those remain for whose name and item `is_kept` is true. Raises: BrokenImage.
@@ -591,7 +591,7 @@ def _keep_items(data: Data, out: bytearray, meta: Box, is_kept: Callable[[str, I
         entry = b"free"
         if kind in avif_known.ITEMS or (item and name and is_kept(name, item)):
             known.add(number)
-            content_type = XMP_TYPE + b"\0" if name == "xmp" else b""
+            content_type = _XMP_TYPE + b"\0" if name == "xmp" else b""
             entry = kind + avif_known.name(data[at + 4 : box.end]) + b"\0" + content_type
         _write(out, box.start, (data[box.start : at] + entry)[: box.end - box.start])
     _write(out, places.body, data[places.body : max((item.entry[2] for item in stored.values()), default=places.end)])

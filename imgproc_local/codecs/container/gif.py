@@ -12,10 +12,10 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 
-IMAGE, EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
-CONTROL, COMMENT, APPLICATION = 0xF9, 0xFE, 0xFF
+IMAGE, _EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
+CONTROL, COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
 XMP = b"XMP DataXMP"
-LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
+_LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 """The identifiers of the application extension with the loop count."""
 _ICC = b"ICCRGBG1012"
 _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
@@ -67,10 +67,10 @@ def blocks(data: Data) -> Iterator[Block]:
         if kind == IMAGE:
             (flags,) = unpack("<B", data, at + 9, "frame header")
             body = at + 10 + _colour_table_bytes(flags) + 1
-        elif kind == EXTENSION:
+        elif kind == _EXTENSION:
             (label,) = unpack("<B", data, at + 1, "extension")
             body = at + 2
-            if label == APPLICATION and data[body : body + 1] == b"\x0b":
+            if label == _APPLICATION and data[body : body + 1] == b"\x0b":
                 name = data[body + 1 : body + 12]
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
@@ -97,7 +97,7 @@ def read_timing(data: Data) -> tuple[list[int], int]:
             delay = 0
         elif block.label == CONTROL and block.end - block.body >= 6:
             (delay,) = unpack("<H", data, block.body + 2, "frame control")
-        elif block.name in LOOPS and block.end - block.start >= 19:
+        elif block.name in _LOOPS and block.end - block.start >= 19:
             # the file stores the repetitions after the first play
             (repetitions,) = unpack("<H", data, block.start + 16, "loop count")
             plays = repetitions + 1 if repetitions else 0
@@ -142,7 +142,7 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
         elif block.label == CONTROL:
             # only the last one before a frame applies to it: others belong to plain text, which no program draws
             control = _with_one_sub_block(data, block.start, block.body)
-        elif block.name in LOOPS:
+        elif block.name in _LOOPS:
             out.append(_with_one_sub_block(data, block.start, block.start + 14))
     if new.xmp:
         out.append(_xmp_block(new.xmp))
@@ -155,9 +155,9 @@ def dropped(data: Data) -> Iterator[Removed | None]:
     end = 0
     for block in blocks(data):
         end = block.end
-        is_known = block.name in (*LOOPS, XMP, _ICC) or block.label in (CONTROL, COMMENT)
-        if block.kind == EXTENSION and not is_known:
-            yield Removed.OTHER if block.label == APPLICATION else Removed.COMMENT
+        is_known = block.name in (*_LOOPS, XMP, _ICC) or block.label in (CONTROL, COMMENT)
+        if block.kind == _EXTENSION and not is_known:
+            yield Removed.OTHER if block.label == _APPLICATION else Removed.COMMENT
     # some programs write bytes before the trailer
     yield kind_of_rest(data, data.find(b"\x3b", end) + 1 or len(data))
 

@@ -14,34 +14,34 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 
-APP0, APP1, APP2, APP13, APP14, APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
-EOI, SOS, COM, DQT = 0xD9, 0xDA, 0xFE, 0xDB
+_APP0, APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
+_EOI, _SOS, COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE_MARKERS = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
-EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
+_EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
 ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 """The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
-JFIF_BYTES = 14
+_JFIF_BYTES = 14
 """The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
 _BLOCKS = {
-    APP1: (EXIF, XMP, EXTENDED_XMP),
-    APP2: (ICC, MPF, *GAIN_MAP_IDENTIFIERS),
-    APP13: (PHOTOSHOP,),
+    APP1: (EXIF, XMP, _EXTENDED_XMP),
+    _APP2: (ICC, MPF, *GAIN_MAP_IDENTIFIERS),
+    _APP13: (PHOTOSHOP,),
 }
 """How the segments begin that are read as metadata, by their marker."""
 
 MAX_SIDE_PX = 65_500
 """libjpeg writes no larger pictures. Source: JPEG_MAX_DIMENSION."""
 
-MAX_PAYLOAD_BYTES = 65533
+_MAX_PAYLOAD_BYTES = 65533
 """The payload of one segment. Its length field has two bytes and counts itself."""
-_ICC_PIECE = MAX_PAYLOAD_BYTES - len(ICC) - 2
-_RESOURCES_PIECE = MAX_PAYLOAD_BYTES - len(PHOTOSHOP)
-_MAX_PACKET_BYTES = MAX_PAYLOAD_BYTES - len(XMP)
+_ICC_PIECE = _MAX_PAYLOAD_BYTES - len(ICC) - 2
+_RESOURCES_PIECE = _MAX_PAYLOAD_BYTES - len(PHOTOSHOP)
+_MAX_PACKET_BYTES = _MAX_PAYLOAD_BYTES - len(XMP)
 _MPF_ENTRIES = 0xB002
 """The tag of the entries in a multi-picture index."""
 
@@ -74,13 +74,13 @@ def segments(data: Data, start: int = 0) -> Iterator[Segment]:
             raise BrokenImage("The JPEG is cut off before its picture data begins.")
         marker = data[found.end() - 1]
         at = found.end()
-        if marker == EOI:
+        if marker == _EOI:
             raise BrokenImage("The JPEG ends before its picture data begins.")
         (length,) = unpack(">H", data, at, "header")
         if length < 2 or at + length > len(data):
             raise BrokenImage("The JPEG is cut off or damaged in its header: a segment ends after the end of the file.")
         yield Segment(marker, found.end() - 2, at + 2, at + length)
-        if marker == SOS:
+        if marker == _SOS:
             return
         at += length
 
@@ -132,13 +132,13 @@ def read_blocks(data: Data) -> Blocks:
             exif_block = exif_block or payload[len(EXIF) :]
         elif segment.marker == APP1 and payload.startswith(XMP):
             xmp = xmp or payload[len(XMP) :]
-        elif segment.marker == APP1 and payload.startswith(EXTENDED_XMP) and len(payload) >= len(EXTENDED_XMP) + 40:
-            guid, rest = payload[len(EXTENDED_XMP) : len(EXTENDED_XMP) + 32], payload[len(EXTENDED_XMP) + 32 :]
+        elif segment.marker == APP1 and payload.startswith(_EXTENDED_XMP) and len(payload) >= len(_EXTENDED_XMP) + 40:
+            guid, rest = payload[len(_EXTENDED_XMP) : len(_EXTENDED_XMP) + 32], payload[len(_EXTENDED_XMP) + 32 :]
             more_xmp.setdefault(guid, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
-        elif segment.marker == APP13 and payload.startswith(PHOTOSHOP) and resource_bytes < MAX_BLOCK_BYTES:
+        elif segment.marker == _APP13 and payload.startswith(PHOTOSHOP) and resource_bytes < MAX_BLOCK_BYTES:
             resources.append(payload[len(PHOTOSHOP) :])
             resource_bytes += len(payload)
-        elif segment.marker == APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
+        elif segment.marker == _APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
             icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
     profile = b"".join(icc[number] for number in sorted(icc))
     return Blocks(
@@ -162,7 +162,7 @@ def _joined(pieces: dict[int, bytes]) -> bytes | None:
     return b"".join(out)
 
 
-def picture_end(data: Data, start: int = 0) -> int:
+def _picture_end(data: Data, start: int = 0) -> int:
     """The offset after the EOI marker of the picture at `start`. Raises: BrokenImage if there is none."""
     scan = 0
     for segment in segments(data, start):
@@ -180,7 +180,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
         found = _MARKER.search(data, at)
         if found is None:
             raise BrokenImage("The JPEG is cut off: its end marker is missing.")
-        if data[found.end() - 1] == EOI:
+        if data[found.end() - 1] == _EOI:
             yield found.start(), found.end()
             return
         (length,) = unpack(">H", data, found.end(), "picture data")
@@ -191,7 +191,7 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
 def luma_quantization(data: Data) -> tuple[int, ...]:
     """The 64 values of quantization table 0, which encoders use for luma, in zigzag order."""
     for segment in segments(data):
-        at = segment.payload if segment.marker == DQT else segment.end
+        at = segment.payload if segment.marker == _DQT else segment.end
         while at < segment.end:
             wide, number = data[at] >> 4, data[at] & 15
             if number == 0:
@@ -209,10 +209,10 @@ def gain_map(data: Data) -> bytes | None:
     if not _mentions_gain_map(data):
         return None
     first: bytes | None = None
-    end = picture_end(data)
+    end = _picture_end(data)
     while (start := data.find(b"\xff\xd8\xff", end)) >= 0:
         try:
-            end = picture_end(data, start)
+            end = _picture_end(data, start)
         except BrokenImage:
             break
         if _mentions_gain_map(data, start):
@@ -223,13 +223,13 @@ def gain_map(data: Data) -> bytes | None:
 
 def _mentions_gain_map(data: Data, start: int = 0) -> bool:
     return any(
-        segment.marker in (APP1, APP2)
+        segment.marker in (APP1, _APP2)
         and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
         for segment in segments(data, start)
     )
 
 
-def segment_bytes(marker: int, payload: bytes) -> bytes:
+def _segment_bytes(marker: int, payload: bytes) -> bytes:
     """A segment with its marker and length."""
     return struct.pack(">BBH", 0xFF, marker, len(payload) + 2) + payload
 
@@ -246,19 +246,19 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
         kept = _kept(segment.marker, data[segment.payload : segment.end])
         scan = segment.end
         if kept is not None:
-            (out if segment.marker == APP0 else picture).append(segment_bytes(segment.marker, kept))
+            (out if segment.marker == _APP0 else picture).append(_segment_bytes(segment.marker, kept))
     out += _block_segments(blocks)
     return b"".join([*out, *picture, *_scans(data, scan)])
 
 
 def _kept(marker: int, payload: bytes) -> bytes | None:
     """What `with_blocks` keeps of a segment's payload; None if it removes the segment."""
-    if marker == APP0 and payload.startswith(b"JFIF\0") and len(payload) >= JFIF_BYTES:
+    if marker == _APP0 and payload.startswith(b"JFIF\0") and len(payload) >= _JFIF_BYTES:
         # version, unit and density, without a thumbnail. Decoders ignore shorter segments.
         return payload[:12] + b"\0\0"
-    if marker == APP14 and payload.startswith(b"Adobe"):
+    if marker == _APP14 and payload.startswith(b"Adobe"):
         return payload[:12]  # version, flags and colour transform
-    return None if APP0 <= marker <= APP15 or marker == COM else payload
+    return None if _APP0 <= marker <= _APP15 or marker == COM else payload
 
 
 def dropped(data: Data) -> Iterator[Removed | None]:
@@ -275,11 +275,11 @@ def dropped(data: Data) -> Iterator[Removed | None]:
             yield Removed.COMMENT
         elif name == PHOTOSHOP:
             yield from iptc.kinds_of_resources(payload[len(PHOTOSHOP) :])
-        elif segment.marker == APP0 and (payload.startswith(b"JFXX\0") or len(payload) > JFIF_BYTES):
+        elif segment.marker == _APP0 and (payload.startswith(b"JFXX\0") or len(payload) > _JFIF_BYTES):
             yield Removed.THUMBNAIL
         else:
             yield Removed.OTHER if name is None or is_second else None
-    end, own = picture_end(data), gain_map(data) or b""
+    end, own = _picture_end(data), gain_map(data) or b""
     start = data.find(own, end)
     if start > end:
         yield Removed.THUMBNAIL
@@ -292,14 +292,14 @@ def _scans(data: Data, start: int) -> list[bytes]:
     found = []
     segment_end = start
     for at, stop in _between_scans(data, start):
-        if APP0 <= data[at + 1] <= APP15 or data[at + 1] == COM:
+        if _APP0 <= data[at + 1] <= _APP15 or data[at + 1] == COM:
             end = at
             while end > segment_end and data[end - 1] == 0xFF:  # would make a marker of the byte after the segment
                 end -= 1
             found.append(data[start:end])
             start = stop
         segment_end = stop
-    return [*found, data[start : picture_end(data)]]
+    return [*found, data[start : _picture_end(data)]]
 
 
 def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, gain_map: bytes) -> bytes:
@@ -315,7 +315,7 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, ga
     offset = primary_bytes - (len(head) + 4 + len(MPF))
     return (
         head
-        + segment_bytes(APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
+        + _segment_bytes(_APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
         + primary[2:]
         + gain_map
     )
@@ -324,9 +324,9 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, ga
 def iso_gain_map_segments(data: Data) -> bytes:
     """The APP2 segments that describe a gain map as in ISO 21496-1, joined: the picture's own, or the gain map's."""
     return b"".join(
-        segment_bytes(APP2, data[segment.payload : segment.end])
+        _segment_bytes(_APP2, data[segment.payload : segment.end])
         for segment in segments(data)
-        if segment.marker == APP2 and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
+        if segment.marker == _APP2 and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
     )
 
 
@@ -343,18 +343,18 @@ def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: i
 def _block_segments(blocks: Blocks) -> list[bytes]:
     out = []
     if blocks.exif:
-        out.append(segment_bytes(APP1, EXIF + blocks.exif))
+        out.append(_segment_bytes(APP1, EXIF + blocks.exif))
     if blocks.xmp:
-        out.append(segment_bytes(APP1, XMP + blocks.xmp))
+        out.append(_segment_bytes(APP1, XMP + blocks.xmp))
     if blocks.iptc:
         # readers join the resources of all segments
         resources = iptc.to_photoshop(blocks.iptc)
         pieces = [resources[at : at + _RESOURCES_PIECE] for at in range(0, len(resources), _RESOURCES_PIECE)]
-        out += [segment_bytes(APP13, PHOTOSHOP + piece) for piece in pieces]
+        out += [_segment_bytes(_APP13, PHOTOSHOP + piece) for piece in pieces]
     if blocks.icc:
         pieces = [blocks.icc[at : at + _ICC_PIECE] for at in range(0, len(blocks.icc), _ICC_PIECE)]
         for number, piece in enumerate(pieces, 1):
-            out.append(segment_bytes(APP2, ICC + bytes((number, len(pieces))) + piece))
+            out.append(_segment_bytes(_APP2, ICC + bytes((number, len(pieces))) + piece))
     return out
 
 
@@ -370,7 +370,7 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
             " Write the texts to a sidecar file instead."
         )
     start, end, index = _xmp_place(data)
-    new = segment_bytes(APP1, XMP + xmp)
+    new = _segment_bytes(APP1, XMP + xmp)
     moved = b"".join([data[:start], new, data[end:]])
     shift = len(new) - (end - start)
     if index is None:
@@ -389,10 +389,10 @@ def _xmp_place(data: Data) -> tuple[int, int, Segment | None]:
         head = data[segment.payload : min(segment.end, segment.payload + len(XMP))]
         if segment.marker == APP1 and head == XMP:
             found = found or segment
-        elif segment.marker == APP2 and head.startswith(MPF):
+        elif segment.marker == _APP2 and head.startswith(MPF):
             index = index or segment
         is_exif = segment.marker == APP1 and head.startswith(EXIF)
-        if segment.start == at and (segment.marker == APP0 or is_exif):
+        if segment.start == at and (segment.marker == _APP0 or is_exif):
             at = segment.end
     return (found.start, found.end, index) if found else (at, at, index)
 

@@ -18,7 +18,7 @@ from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
-PICTURE_CHUNKS = {
+_PICTURE_CHUNKS = {
     b"IHDR": 13, b"PLTE": 768, b"IDAT": 2**31, b"IEND": 0, b"tRNS": 256, b"acTL": 8, b"fcTL": 26, b"fdAT": 2**31,
     b"gAMA": 4, b"cHRM": 32, b"sRGB": 1, b"cICP": 4, b"mDCV": 24, b"cLLI": 8, b"sBIT": 4, b"bKGD": 6, b"pHYs": 9,
 }  # fmt: skip
@@ -30,13 +30,13 @@ _TECHNICAL = frozenset((b"hIST", b"sPLT", b"sTER", b"oFFs", b"pCAL", b"sCAL", b"
 _MAX_TECHNICAL_BYTES = 64
 """Chunks that describe only how pixels are stored or shown, and how long they may be to count as this."""
 
-TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
+_TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disclaimer", "comment"))
 """The specification's keywords for captions and rights; those for software, source device and dates are not read."""
 
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
 
 _RAW_PROFILE = b"Raw profile type "
-TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
+_TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
 _XMP_KEYWORDS, _MAX_KEYWORD_BYTES = (b"XML:com.adobe.xmp", _RAW_PROFILE + b"xmp"), 80
 _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
 _SRGB_GAMMA = 45455
@@ -132,21 +132,21 @@ def whole_chunk(data: Data, chunk: Chunk) -> bytes:
 def read_blocks(data: Data) -> Blocks:
     """The metadata blocks, including the hexadecimal "raw profiles" of ImageMagick and ExifTool.
 
-    Of chunks of one kind and texts of one keyword the first is read, except of `TEXT_KEYWORDS`.
+    Of chunks of one kind and texts of one keyword the first is read, except of `_TEXT_KEYWORDS`.
     """
     found: dict[str, bytes] = {}
     texts: list[TextBlock] = []
     seen: set[bytes] = set()
     for chunk in chunks(data):
-        if chunk.kind not in (b"eXIf", b"iCCP", *TEXT_CHUNKS) or chunk.end - chunk.payload > MAX_BLOCK_BYTES:
+        if chunk.kind not in (b"eXIf", b"iCCP", *_TEXT_CHUNKS) or chunk.end - chunk.payload > MAX_BLOCK_BYTES:
             continue
         payload = data[chunk.payload : chunk.end]
         keyword, _, rest = payload.partition(b"\0")
-        if chunk.kind in TEXT_CHUNKS and keyword.decode("latin-1").lower() in TEXT_KEYWORDS:
+        if chunk.kind in _TEXT_CHUNKS and keyword.decode("latin-1").lower() in _TEXT_KEYWORDS:
             if len(texts) < MAX_TEXTS:
                 texts.append(_text_block(chunk.kind, keyword, rest))
             continue
-        name = keyword if chunk.kind in TEXT_CHUNKS else chunk.kind
+        name = keyword if chunk.kind in _TEXT_CHUNKS else chunk.kind
         if name in seen:  # so that many large texts are not decompressed
             continue
         seen.add(name)
@@ -166,14 +166,14 @@ def read_blocks(data: Data) -> Blocks:
 
 
 def _text_block(kind: bytes, keyword: bytes, rest: bytes) -> TextBlock:
-    """The text of a chunk with one of the `TEXT_KEYWORDS`; empty if it is damaged or too long."""
+    """The text of a chunk with one of the `_TEXT_KEYWORDS`; empty if it is damaged or too long."""
     tag = rest[2:].partition(b"\0")[0] if kind == b"iTXt" else b""
     language = tag.decode() if _LANGUAGE.fullmatch(tag) else None
-    text = text_of_chunk(kind, rest)
+    text = _text_of_chunk(kind, rest)
     return TextBlock(keyword.decode().lower(), text if len(text) <= MAX_TEXT_BYTES else "", language)
 
 
-def text_of_chunk(kind: bytes, rest: bytes) -> str:
+def _text_of_chunk(kind: bytes, rest: bytes) -> str:
     """The text after the keyword of a text chunk of this kind; "" if it is damaged or too long."""
     return text_of(_text(kind, rest, MAX_TEXT_BYTES) or b"")
 
@@ -238,8 +238,8 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
 
 def _is_kept(chunk: Chunk) -> bool:
     """Whether `with_blocks` keeps a chunk. Decoders ignore one that is too long, or refuse the picture."""
-    if chunk.kind in PICTURE_CHUNKS:
-        return chunk.end - chunk.payload <= PICTURE_CHUNKS[chunk.kind]
+    if chunk.kind in _PICTURE_CHUNKS:
+        return chunk.end - chunk.payload <= _PICTURE_CHUNKS[chunk.kind]
     return not chunk.kind[0] & 0x20 and chunk.kind.isalpha()
 
 
@@ -248,13 +248,13 @@ def dropped(data: Data) -> Iterator[Removed | None]:
     texts, texts_left, end = Kinds(), MAX_TEXTS, 0
     for chunk in chunks(data):
         size, end = chunk.end - chunk.payload, chunk.end + 4
-        if chunk.kind in TEXT_CHUNKS:
+        if chunk.kind in _TEXT_CHUNKS:
             raw, _, rest = data[chunk.payload : min(chunk.end, chunk.payload + MAX_TEXT_BYTES)].partition(b"\0")
             keyword = raw[:79].decode("latin-1").lower()
             is_block = raw == _XMP_KEYWORDS[0] or raw.startswith(_RAW_PROFILE)
-            if (kind := kind_of(keyword)) and not is_block and keyword not in TEXT_KEYWORDS:
+            if (kind := kind_of(keyword)) and not is_block and keyword not in _TEXT_KEYWORDS:
                 texts_left -= 1
-                texts.add(kind, text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
+                texts.add(kind, _text_of_chunk(chunk.kind, rest) if texts_left >= 0 else "")
         elif chunk.kind == b"tIME":
             yield Removed.DATE
         elif chunk.kind not in (b"eXIf", b"iCCP") and not _is_kept(chunk):
@@ -272,7 +272,7 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
     out, end = [SIGNATURE], 0
     for chunk in chunks(data):
         keyword = data[chunk.payload : min(chunk.end, chunk.payload + _MAX_KEYWORD_BYTES)].partition(b"\0")[0]
-        if chunk.kind not in TEXT_CHUNKS or keyword not in _XMP_KEYWORDS:
+        if chunk.kind not in _TEXT_CHUNKS or keyword not in _XMP_KEYWORDS:
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out.append(_xmp_chunk(xmp))

@@ -13,13 +13,13 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 
-ICC_FLAG, ALPHA_FLAG, EXIF_FLAG, XMP_FLAG, ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
+_ICC_FLAG, _ALPHA_FLAG, _EXIF_FLAG, _XMP_FLAG, _ANIMATION_FLAG = 0x20, 0x10, 0x08, 0x04, 0x02
 MAX_SIDE_PX = 16383
 _DISPOSE_BACKGROUND = 1
 """Disposal method bit of a frame: its area is cleared to transparent after it was shown."""
-PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
+_PICTURE_DATA = (b"ALPH", b"VP8 ", b"VP8L")
 _CHUNK_HEADER = struct.Struct("<4sI")
-_KEPT, _WRITTEN_ANEW = (b"ANIM", b"ANMF", *PICTURE_DATA), (b"VP8X", b"ICCP", b"EXIF", b"XMP ")
+_KEPT, _WRITTEN_ANEW = (b"ANIM", b"ANMF", *_PICTURE_DATA), (b"VP8X", b"ICCP", b"EXIF", b"XMP ")
 """What `with_blocks` copies, except unknown chunks in frames, and what it writes from the blocks."""
 
 
@@ -79,7 +79,7 @@ def _size_and_alpha(data: Data) -> tuple[int, int, bool]:
     size, alpha = None, False
     for number, chunk in enumerate(chunks(data)):
         if chunk.kind == b"VP8X" and number == 0:
-            alpha = bool(unpack("<B", data, chunk.payload, "header", chunk.end)[0] & ALPHA_FLAG)
+            alpha = bool(unpack("<B", data, chunk.payload, "header", chunk.end)[0] & _ALPHA_FLAG)
             size = _u24(data, chunk.payload + 4, chunk.end) + 1, _u24(data, chunk.payload + 7, chunk.end) + 1
         elif chunk.kind in (b"VP8 ", b"VP8L"):
             width, height, is_transparent = _bitstream_header(data, chunk)
@@ -132,8 +132,8 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     width_px, height_px, has_alpha = _size_and_alpha(data)
     animated = any(chunk.kind == b"ANMF" for chunk in chunks(data))
     has_alpha_chunk = any(chunk.kind == b"ALPH" for chunk in chunks(data))
-    flags = (ANIMATION_FLAG if animated else 0) | (ICC_FLAG if blocks.icc else 0)
-    flags |= (EXIF_FLAG if blocks.exif else 0) | (XMP_FLAG if blocks.xmp else 0)
+    flags = (_ANIMATION_FLAG if animated else 0) | (_ICC_FLAG if blocks.icc else 0)
+    flags |= (_EXIF_FLAG if blocks.exif else 0) | (_XMP_FLAG if blocks.xmp else 0)
     picture = [
         _chunk(chunk.kind, _cleaned_frame(data, chunk) if chunk.kind == b"ANMF" else data[chunk.payload : chunk.end])
         for chunk in chunks(data)
@@ -142,7 +142,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     if not flags and not has_alpha_chunk:
         body = b"".join(picture)
     else:
-        flags |= ALPHA_FLAG if has_alpha else 0
+        flags |= _ALPHA_FLAG if has_alpha else 0
         parts = [_extended_header(width_px, height_px, flags)]
         parts += [_chunk(b"ICCP", blocks.icc)] if blocks.icc else []
         parts += picture
@@ -175,13 +175,13 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
             parts.append(new)
             new = b""
         elif chunk.kind == b"VP8X" and number == 0:
-            flags = unpack("<B", data, chunk.payload, "header", chunk.end)[0] | XMP_FLAG
+            flags = unpack("<B", data, chunk.payload, "header", chunk.end)[0] | _XMP_FLAG
             parts.append(_chunk(b"VP8X", bytes((flags,)) + data[chunk.payload + 1 : chunk.end]))
         else:
             parts.append(_chunk(chunk.kind, data[chunk.payload : chunk.end]))
     if data[12:16] != b"VP8X":
         width_px, height_px, has_alpha = _size_and_alpha(data)
-        parts.insert(0, _extended_header(width_px, height_px, XMP_FLAG | (ALPHA_FLAG if has_alpha else 0)))
+        parts.insert(0, _extended_header(width_px, height_px, _XMP_FLAG | (_ALPHA_FLAG if has_alpha else 0)))
     body = b"".join([*parts, new])
     rest = data[8 + unpack("<I", data, 4, "header")[0] :]
     return _riff(body) + rest
@@ -194,7 +194,7 @@ def _extended_header(width_px: int, height_px: int, flags: int) -> bytes:
 
 def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
     """The payload of an ANMF chunk, without the unknown chunks in it."""
-    inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in PICTURE_DATA]
+    inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
     return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
 
@@ -208,7 +208,7 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
     if a disposed frame leaves the canvas transparent.
     """
     if has_alpha and data[12:16] == b"VP8X":
-        data = data[:20] + bytes((data[20] | ALPHA_FLAG,)) + data[21:]
+        data = data[:20] + bytes((data[20] | _ALPHA_FLAG,)) + data[21:]
     out: list[tuple[bytes, bytes]] = []
     used, merged = 0, False
     for chunk in chunks(data):
@@ -227,7 +227,7 @@ def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_al
     if used != len(delays_ms) or not merged:
         return data
     body = b"".join(
-        _chunk(kind, bytes((payload[0] | ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
+        _chunk(kind, bytes((payload[0] | _ALPHA_FLAG,)) + payload[1:] if kind == b"VP8X" else payload)
         for kind, payload in out
     )
     return _riff(body)

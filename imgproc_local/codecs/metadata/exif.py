@@ -16,7 +16,7 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Data, text_of
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F
 MODEL = 0x0110
-ORIENTATION = 0x0112
+_ORIENTATION = 0x0112
 ARTIST = 0x013B
 COPYRIGHT = 0x8298
 EXIF_IFD = 0x8769
@@ -32,7 +32,7 @@ MAX_IFD_ENTRIES = 512
 """Entries of one IFD of EXIF; cameras write fewer than 100."""
 
 TIFF_TAGS = frozenset(
-    (*range(269, 274), ORIENTATION, 285, 305, 306, ARTIST, 316, 337, COPYRIGHT, *XP_FIELDS, EXIF_IFD, GPS_IFD, 0xC62F)
+    (*range(269, 274), _ORIENTATION, 285, 305, 306, ARTIST, 316, 337, COPYRIGHT, *XP_FIELDS, EXIF_IFD, GPS_IFD, 0xC62F)
 )
 """The fields in the first directory of a TIFF file that are about the picture; others describe its pixels."""
 
@@ -125,7 +125,7 @@ def _ifd_at(tiff: Data, order: str, offset: int) -> Ifd:
 
 def orientation(tiff: bytes | None) -> int:
     """The orientation from 1 to 8; 1 if there is none or it is out of this range."""
-    value = read_ifd(tiff).number(ORIENTATION)
+    value = read_ifd(tiff).number(_ORIENTATION)
     return value if 1 <= value <= 8 else 1
 
 
@@ -141,14 +141,14 @@ def write(texts: Mapping[int, str], orientation_value: int = 1, max_bytes: int =
         size += 12 + len(raw) + len(raw) % 2
         if len(raw) > 1 and size <= max_bytes:
             fields[tag] = raw
-    tags = sorted([*fields, *([ORIENTATION] if orientation_value != 1 else [])])
+    tags = sorted([*fields, *([_ORIENTATION] if orientation_value != 1 else [])])
     if not tags:
         return None
     head = b"II*\0" + struct.pack("<IH", 8, len(tags))
     free = len(head) + 12 * len(tags) + 4
     tail = b""
     for tag in tags:
-        if tag == ORIENTATION:
+        if tag == _ORIENTATION:
             head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_value, 0)
             continue
         raw = fields[tag]

@@ -64,7 +64,7 @@ def colour_space(profile: bytes) -> str:
 
 def kept_profile(profile: bytes | None) -> bytes | None:
     """The profile written anew; None if it can be removed because it is missing, is no ICC profile, or is sRGB."""
-    return None if profile and is_srgb(profile) else rewritten(profile)
+    return None if profile and _is_srgb(profile) else rewritten(profile)
 
 
 def rewritten(profile: bytes | None) -> bytes | None:
@@ -112,7 +112,7 @@ def left_out(profile: bytes) -> tuple[bytes, bytes]:
     return descriptions, bytes(rest[_HEADER_BYTES + 12 * len(table) :])
 
 
-def is_srgb(profile: bytes) -> bool:
+def _is_srgb(profile: bytes) -> bool:
     """Whether a profile, whatever its name, shows all colours as sRGB does, within one of 255 levels."""
     from PIL import Image, ImageChops, ImageCms
 

@@ -16,12 +16,12 @@ from imgproc_local.domain.privacy import Removed
 
 _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
-IPTC_RESOURCE = 0x0404
+_IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
 _RESOURCES = {
     0x0409: Removed.THUMBNAIL,
     0x040C: Removed.THUMBNAIL,
-    IPTC_RESOURCE: None,
+    _IPTC_RESOURCE: None,
     0x03ED: None,
     0x0425: None,
 }
@@ -44,11 +44,11 @@ class Datasets(Struct, frozen=True):
 
 def from_photoshop(resources: bytes) -> bytes | None:
     """The datasets in a run of Photoshop image resources, None if there are none."""
-    found = [resources[start:end] for number, start, end in image_resources(resources) if number == IPTC_RESOURCE]
+    found = [resources[start:end] for number, start, end in _image_resources(resources) if number == _IPTC_RESOURCE]
     return b"".join(found) or None
 
 
-def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
+def _image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
     """The identifier of each Photoshop image resource in a run, and the start and end of its data.
 
     The end is not checked: that of the last resource may lie behind the run.
@@ -70,13 +70,13 @@ def image_resources(resources: bytes) -> Iterator[tuple[int, int, int]]:
 
 def kinds_of_resources(resources: bytes) -> Iterator[Removed | None]:
     """The kind of private data in each Photoshop image resource in a run; None for those that hold none."""
-    for number, _, _ in image_resources(resources):
+    for number, _, _ in _image_resources(resources):
         yield _RESOURCES.get(number, Removed.SOFTWARE)
 
 
 def to_photoshop(datasets: bytes) -> bytes:
     """The image resource that holds these datasets."""
-    return b"8BIM" + struct.pack(">HHI", IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
+    return b"8BIM" + struct.pack(">HHI", _IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
 
 
 def read(block: bytes | None) -> Datasets:

@@ -49,8 +49,8 @@ def _make_glibc_return_memory() -> None:
 _make_glibc_return_memory()
 
 
-MAX_DE00, MAX_SHARE_ABOVE = 2.0, 0.01
-"""A picture is converted to sRGB if at most the share `MAX_SHARE_ABOVE` of its pixels changes by more than `MAX_DE00`
+_MAX_DE00, _MAX_SHARE_ABOVE = 2.0, 0.01
+"""A picture is converted to sRGB if at most the share `_MAX_SHARE_ABOVE` of its pixels changes by more than `_MAX_DE00`
 (CIEDE2000). Rounding to 8 bits alone changes colours by up to 0.8.
 """
 
@@ -95,7 +95,7 @@ def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> 
     """The result of `decode`, called with a `fail_on` level at which libvips refuses incomplete pictures.
 
     libjpeg reports a truncated scan only as a warning, like harmless stray bytes between segments. So a JPEG is first
-    decoded with warnings as errors. If that fails and `jpeg_reaches_its_end`, it is decoded again with warnings
+    decoded with warnings as errors. If that fails and `_jpeg_reaches_its_end`, it is decoded again with warnings
     ignored. The text of the warning can't decide: libvips has one error buffer for the whole process, and other threads
     write to it.
     """
@@ -104,12 +104,12 @@ def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> 
     try:
         return decode("warning")
     except pyvips.Error:
-        if not jpeg_reaches_its_end(path):
+        if not _jpeg_reaches_its_end(path):
             raise
     return decode("error")
 
 
-def jpeg_reaches_its_end(path: Path) -> bool:
+def _jpeg_reaches_its_end(path: Path) -> bool:
     """Whether a JPEG has data for its last rows.
 
     Pillow raises an error for a file that ends too early. If a truncated scan is followed by an end marker, libjpeg
@@ -171,7 +171,7 @@ _SPACES = {"cmyk": "CMYK", "b-w": "GRAY", "grey16": "GRAY"}
 """The colour space that a profile must have for a libvips interpretation; RGB for all others."""
 
 
-def profile_matches(image: pyvips.Image, profile: bytes) -> bool:
+def _profile_matches(image: pyvips.Image, profile: bytes) -> bool:
     """Whether a profile is for the picture's colour space. Viewers ignore others."""
     return colour_space(profile) == _SPACES.get(image.interpretation, "RGB")
 
@@ -184,7 +184,7 @@ def to_srgb(image: pyvips.Image) -> pyvips.Image:
     """
     if image.get_typeof("icc-profile-data"):
         profile = image.get("icc-profile-data")
-        if profile_matches(image, profile) and (image.interpretation != "cmyk" or _is_readable(profile)):
+        if _profile_matches(image, profile) and (image.interpretation != "cmyk" or _is_readable(profile)):
             try:
                 return _eight_bits(image.icc_transform("srgb", embedded=True, intent="perceptual", depth=8))
             except pyvips.Error:
@@ -249,10 +249,10 @@ def to_srgb_if_visually_lossless(image: pyvips.Image, profile: bytes | None) -> 
     try:
         shown = thin.icc_import(embedded=True, pcs="lab", intent="perceptual")
         converted = to_srgb(thin).icc_import(input_profile="srgb", embedded=False, pcs="lab", intent="perceptual")
-        share_above = (shown.dE00(converted) > MAX_DE00).avg() / 255
+        share_above = (shown.dE00(converted) > _MAX_DE00).avg() / 255
     except pyvips.Error:  # a profile that cannot be applied is preserved: viewers ignore it
         return image, profile
-    return (to_srgb_through(image, profile), None) if share_above <= MAX_SHARE_ABOVE else (image, profile)
+    return (to_srgb_through(image, profile), None) if share_above <= _MAX_SHARE_ABOVE else (image, profile)
 
 
 def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) -> tuple[pyvips.Image, bytes | None]:
@@ -260,7 +260,7 @@ def for_display(image: pyvips.Image, profile: bytes | None, *, eight_bit: bool) 
 
     CMYK, and grey with a profile, are converted to sRGB: WebP and AVIF store RGB profiles only.
     """
-    kept = profile if profile and profile_matches(image, profile) else None
+    kept = profile if profile and _profile_matches(image, profile) else None
     if image.interpretation == "cmyk" or (kept and colour_space(kept) != "RGB"):
         return to_srgb(image), None
     return in_eight_bits(image) if eight_bit else image, kept

@@ -26,7 +26,7 @@ from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.plan import TARGETS, Effort
 from imgproc_local.domain.privacy import Removed
 
-MAX_FRAMES = 20_000
+_MAX_FRAMES = 20_000
 """Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
 
 _EXPECTED_TIFF = (
@@ -48,15 +48,15 @@ def read_picture(
 ) -> Picture:
     """Read the header and the metadata of a file that begins like `file_format`; no pixel is decoded.
 
-    A picture within the limits may be decoded: `max_pixels` limits width × height × frames, `MAX_FRAMES` the frames.
+    A picture within the limits may be decoded: `max_pixels` limits width × height × frames, `_MAX_FRAMES` the frames.
     `removed` of the record are the kinds of all private data in the file. A metadata block that can't be parsed counts
     as absent.
     Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageFailed if the file can't be read.
     """
     with opened(path) as data:
         info = read_info(path, file_format, data)
-        if info.frames > MAX_FRAMES:
-            raise TooManyPixels(f"The animation may have at most {MAX_FRAMES:,} frames, but has {info.frames:,}.")
+        if info.frames > _MAX_FRAMES:
+            raise TooManyPixels(f"The animation may have at most {_MAX_FRAMES:,} frames, but has {info.frames:,}.")
         if info.pixels > max_pixels:
             frames = f" × {info.frames} frames" if info.frames > 1 else ""
             raise TooManyPixels(
