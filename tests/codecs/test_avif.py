@@ -14,27 +14,23 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
 from imgproc_local.domain.errors import BrokenImage
 from tests.codecs import operations, pictures
-from tests.codecs.operations import MAX_PIXELS, delays_of, frames_of, optimized
+from tests.codecs.operations import delays_of, frames_of, optimized, whole
 from tests.support.reading import probe
 
 converted = partial(operations.converted, to="AVIF")
 
 
-def test_sixteen_bits_are_converted_to_ten(tmp_path: Path) -> None:
+def test_sixteen_bits_are_converted_to_ten_and_eight_remain_eight(tmp_path: Path) -> None:
     row = np.linspace(0, 65535, 512).astype(np.uint16)
     deep = np.repeat(np.tile(row, (64, 1))[..., None], 3, axis=2)
     out = converted(tmp_path, pyvips.Image.new_from_array(deep, interpretation="rgb16").pngsave_buffer())
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 10
+    assert probe(pictures.write(tmp_path, out)).bits_per_sample == 10
     shown = pyvips.Image.heifload_buffer(out)
-    assert shown.interpretation == "rgb16"
     assert abs(shown[1].avg() - deep.mean()) < 300
     assert len(np.unique(shown[1].numpy())) > 256
-
-
-@pytest.mark.parametrize("file_format", ["PNG", "JPEG"])
-def test_eight_bits_remain_eight(tmp_path: Path, file_format: str) -> None:
-    out = converted(tmp_path, pictures.saved(pictures.photo(), file_format))
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).bits_per_sample == 8
+    for file_format in ("PNG", "JPEG"):
+        out = converted(tmp_path, pictures.saved(pictures.photo(), file_format))
+        assert probe(pictures.write(tmp_path, out)).bits_per_sample == 8
 
 
 def _durations(data: bytes) -> tuple[int, int]:
@@ -61,12 +57,11 @@ def test_the_number_of_plays_is_written_into_the_track(tmp_path: Path, loop: int
 
 def test_optimizing_an_animated_avif_removes_only_metadata(tmp_path: Path) -> None:
     source = pictures.animated("AVIF", [100, 250, 300], exif=pictures.tiff(), xmp=pictures.xmp_packet())
-    out = optimized(tmp_path, source)
-    assert out is not None
+    out = whole(optimized(tmp_path, source))
     assert len(out) <= len(source)  # the frames are not moved
     assert pictures.GPS_RATIONAL not in out
     assert pictures.ALT_TEXT["de"].encode() in out
-    assert probe(pictures.write(tmp_path, out), MAX_PIXELS).frames == 3
+    assert probe(pictures.write(tmp_path, out)).frames == 3
     assert delays_of(out) == [100, 250, 300]
     for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert np.array_equal(old, new)
@@ -78,8 +73,7 @@ def test_pixels_are_unchanged_if_cicp_declares_a_wide_gamut(tmp_path: Path, numb
     assert len(optimized(tmp_path, source) or b"") < 0.5 * len(source)
     at = source.index(b"colrnclx") + 8
     wide = source[:at] + struct.pack(">HH", *numbers) + source[at + 4 :]
-    out = optimized(tmp_path, wide)
-    assert out is not None
+    out = whole(optimized(tmp_path, wide))
     assert container.colour_description(out) == container.colour_description(wide) == numbers
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(wide)))
 

@@ -24,15 +24,14 @@ FILES = {
     "JPEG": pictures.saved(SCENE, "JPEG", quality=97),
     "JPEG, rotated": pictures.jpeg_with_metadata(SCENE, orientation=6, quality=97),
     "JPEG, Display P3": pictures.saved(SCENE, "JPEG", quality=97, icc_profile=pictures.wide_profile()),
-    "JPEG, grey": pictures.saved(GREY, "JPEG", quality=97),
     "PNG, Display P3": pictures.saved(SCENE, "PNG", icc_profile=pictures.wide_profile()),
+    "PNG of 16 bits": pictures.saved(Image.fromarray(GREY.astype(np.uint16) * 257), "PNG"),
     "PNG, alpha": pictures.saved(TRANSPARENT, "PNG"),
     "PNG, palette": pictures.saved(Image.fromarray(SCENE).quantize(64), "PNG"),
     "WebP, rotated": pictures.webp_with_metadata(SCENE, orientation=8, quality=97),
     "AVIF": pictures.saved(SCENE, "AVIF", quality=95, speed=10),
     "GIF, animated": pictures.animated("GIF", [100, 100, 100]),
     "WebP, animated": pictures.animated("WEBP", [100, 100], lossless=True),
-    "TIFF": pictures.saved(SCENE, "TIFF"),
     "TIFF, Display P3": pictures.saved(SCENE, "TIFF", icc_profile=pictures.wide_profile()),
     "TIFF, alpha": pictures.saved(TRANSPARENT, "TIFF"),
     "PNG, one pixel high": pictures.saved(SCENE[:1], "PNG"),
@@ -53,6 +52,8 @@ def expected(data: bytes, size: tuple[int, int]) -> Image.Image:
     if profile := picture.info.get("icc_profile"):
         srgb = ImageCms.createProfile("sRGB")
         picture = ImageCms.profileToProfile(picture, io.BytesIO(profile), srgb, outputMode="RGB")
+    if picture.mode.startswith("I"):
+        picture = Image.fromarray((np.asarray(picture) // 257).astype(np.uint8))
     return picture.convert("RGBA").resize(size, Image.Resampling.LANCZOS)
 
 
@@ -70,27 +71,6 @@ def test_a_thumbnail_looks_like_the_picture(tmp_path: Path, name: str) -> None:
     difference = difference - np.asarray(Image.alpha_composite(white, want))
     assert abs(difference).mean() < 4, "about the noise of the scene, which WebP does not preserve"
     assert abs(difference.mean(axis=(0, 1))).max() < 1.5, "no cast of colour"
-
-
-def test_a_deep_png_has_eight_bits(tmp_path: Path) -> None:
-    deep = GREY.astype(np.uint16) * 257
-    made = thumbnail(tmp_path, pictures.saved(Image.fromarray(deep), "PNG"))
-    want = Image.fromarray(GREY).resize(made.size, Image.Resampling.LANCZOS)
-    assert abs(np.asarray(made.convert("L")).astype(float) - np.asarray(want)).mean() < 4
-
-
-def test_a_heic_in_display_p3_has_its_colours(tmp_path: Path) -> None:
-    pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
-    out = io.BytesIO()
-    small = pictures.scene(300, 200)
-    picture = pillow_heif.from_pillow(Image.fromarray(small))
-    picture.info["icc_profile"] = pictures.wide_profile()
-    picture.save(out, quality=95)
-    made = thumbnail(tmp_path, out.getvalue())
-    png = pictures.saved(small, "PNG", icc_profile=pictures.wide_profile())
-    want = expected(png, made.size).convert("RGB")
-    difference = np.asarray(made).astype(float) - np.asarray(want)
-    assert abs(difference.mean(axis=(0, 1))).max() < 1.5
 
 
 def test_a_damaged_picture_has_none(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from imgproc_local.codecs.container import webp as container
 from tests.codecs import operations, pictures
-from tests.codecs.operations import frames_of, optimized
+from tests.codecs.operations import frames_of, optimized, whole
 
 converted = partial(operations.converted, to="WEBP")
 
@@ -20,8 +20,7 @@ converted = partial(operations.converted, to="WEBP")
 def test_a_lossless_file_remains_lossless(tmp_path: Path) -> None:
     picture = pictures.graphic(400, 300, alpha=True)
     source = pictures.saved(picture, "WEBP", lossless=True, quality=0, method=0, exact=True, exif=pictures.tiff())
-    out = optimized(tmp_path, source)
-    assert out is not None
+    out = whole(optimized(tmp_path, source))
     assert container.is_lossless(out)
     shown = np.asarray(pictures.opened(out).convert("RGBA"))
     visible = picture[..., 3] > 0
@@ -58,8 +57,7 @@ def test_optimizing_an_animated_webp_preserves_frames_delays_and_loop_count(tmp_
     delays = [100, 250, 300, 50]
     for options in ({"lossless": True, "quality": 0, "method": 0}, {"quality": 100}):
         source = pictures.animated("WEBP", delays, loop=2, exif=pictures.tiff(), **options)
-        out = optimized(tmp_path, source)
-        assert out is not None
+        out = whole(optimized(tmp_path, source))
         assert len(out) < len(source)
         assert container.read_timing(out) == (delays, 2)
         for old, new in zip(frames_of(source), frames_of(out), strict=True):
