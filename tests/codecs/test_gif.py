@@ -14,7 +14,8 @@ from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import gif as container
 from tests.codecs import pictures
 from tests.codecs.operations import frames_of, optimized, whole
-from tests.support.reading import probe
+from tests.codecs.test_animation import WHOLE
+from tests.codecs.test_animation import gif as drawn
 
 
 def gif_of_whole_frames(delays_ms: list[int], loop: int = 0) -> bytes:
@@ -52,8 +53,9 @@ def see_through() -> bytes:
         (once(), ([100, 100, 100], 1), 1),
         (gif_of_whole_frames([100] * 6), ([100] * 6, 0), 0.9),
         (see_through(), None, 1),
+        (drawn(*((number // 2, WHOLE, 1, 10 + number) for number in range(6))), ([100, 110, 120, 130, 140, 150], 3), 1),
     ],
-    ids=["endless", "six plays", "one play", "frames stored whole", "transparent"],
+    ids=["endless", "six plays", "one play", "frames stored whole", "transparent", "equal frames"],
 )
 def test_frames_delays_and_plays_are_preserved_in_fewer_bytes(
     tmp_path: Path, source: bytes, timing: tuple[list[int], int] | None, max_share: float
@@ -75,23 +77,6 @@ def test_a_loop_count_whose_identifier_has_another_length_is_dropped_and_no_fram
     cleaned = container.with_blocks(damaged, Blocks())
     assert container.read_timing(cleaned) == ([50, 70, 90], 1)
     assert len(frames_of(cleaned)) == 3
-
-
-def test_equal_consecutive_frames_are_both_preserved(tmp_path: Path) -> None:
-    made = pictures.frames(3, 320, 240)
-    displayed = [made[0], made[1], made[1], made[2]]
-    blocks = [pictures.saved(frame, "GIF") for frame in displayed]
-    source = blocks[0][:-1]
-    for block in blocks[1:]:
-        # the frame without its screen: descriptor, own palette, data
-        at = 13 + (3 << ((block[10] & 7) + 1))
-        palette = block[13:at]
-        start = block.index(b",", at)
-        descriptor = block[start : start + 9] + bytes((0x80 | (block[10] & 7),))
-        source += b"\x21\xf9\x04\x04\x0a\0\0\0" + descriptor + palette + block[start + 10 : -1]
-    source += b"\x3b"
-    assert probe(pictures.write(tmp_path, source)).frames == 4
-    assert probe(pictures.write(tmp_path, whole(optimized(tmp_path, source)))).frames == 4
 
 
 def rotating_square(frames: int = 10, side: int = 80, colours: int = 6) -> bytes:
