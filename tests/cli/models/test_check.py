@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import CheckStop
-from imgproc_local.engine.analyze import Analyzer
-from imgproc_local.engine.stage import WorkItem
 from imgproc_local.vision.models.store import ModelStore
 from tests.cli.conftest import Program
 from tests.contract.test_person_alt_text import picture as picture_with_alt_text
@@ -22,13 +16,6 @@ from tests.support.installed import install
 from tests.support.tiny import MMPROJ, TEXT
 
 OWN_TEXT = "Two boats in the harbour of Bremen, probably at noon."
-
-
-@pytest.fixture
-def models(program: Program) -> ModelStore:
-    """The models folder, with the tiny model installed by `models import`."""
-    program.output("models", "import", TEXT, MMPROJ, "--name", "tiny")
-    return ModelStore(program.data / "models")
 
 
 @pytest.fixture
@@ -63,33 +50,10 @@ def test_invalid_arguments_and_models_that_do_not_work_are_refused(program: Prog
     assert (found["state"], "broken" in found["detail"], bool(found["advice"])) == ("problem", True, True)
 
 
-def test_ctrl_c_stops_the_work_and_waits_for_its_end(
-    program: Program, models: ModelStore, album: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = threading.Event()
-    calls = []
-
-    def describe(_analyzer: Analyzer, work: WorkItem, check_stop: CheckStop) -> None:
-        calls.append(work.original_filename)
-        started.set()
-        for _ in range(600):
-            check_stop()
-            time.sleep(0.05)
-
-    def interrupt() -> None:
-        started.wait(20)
-        time.sleep(0.2)  # until the main thread waits
-        signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(Analyzer, "run", describe)
-    threading.Thread(target=interrupt).start()
-    assert program.in_process("models", "check", "tiny", "--folder", album).exit_code == 130
-    assert len(calls) == 1, "the next picture was begun"
-
-
 def test_a_model_describes_the_users_own_pictures(
-    program: Program, models: ModelStore, album: Path, monkeypatch: pytest.MonkeyPatch
+    program: Program, album: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    program.output("models", "import", TEXT, MMPROJ, "--name", "tiny")
     monkeypatch.chdir(album.parent)
     first, second, damaged = program.in_process_json("models", "check", "tiny", "--folder", album.name)
     assert (first["picture"], first["error"], first["seconds"] > 0) == ("a.png", None, True)
