@@ -121,12 +121,3 @@ def answer_with_a_folder(work: WorkItem, check_stop: CheckStop) -> Output:
 def crash_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     ctypes.string_at(0)
     return b""
-
-
-def raise_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
-    raise ValueError("an error in the program")
-
-
-def hang_on_a_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
-    ctypes.PyDLL(None).sleep(1000)
-    return b""
