@@ -88,13 +88,19 @@ def test_a_wrong_value_is_reported_with_its_source(config_file: Path, environ: d
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("prot = 1", "Unknown setting 'prot'.*Did you mean port?"), ("port = ", "TOML"), ("port = 'x'", "port")],
+    [
+        ("prot = 1", "Unknown setting 'prot'.*Did you mean port?"),
+        ("port = ", "TOML"),
+        ("port = 'x'", "port"),
+        ("compression_key = 4711", "compression_key"),
+    ],
 )
 def test_a_wrong_file_is_reported_with_its_path(config_file: Path, text: str, message: str) -> None:
     config_file.write_text(text)
     with pytest.raises(SettingInvalid, match=message) as caught:
         load({}, {})
     assert str(config_file) in caught.value.message
+    assert "4711" not in caught.value.message, "a key is not shown"
 
 
 @pytest.mark.parametrize(("value", "score"), [("visually-lossless", 90), ("small", 75), ("80", 80), ("82.5", 82.5)])
