@@ -1,10 +1,9 @@
-"""Measures size, start, memory, requests and pictures of a frozen program, against the same program run from source.
+"""Measures size, start and memory of a frozen program, against the same program run from source.
 
-`python -m tests.bench.frozen [BINARY] [--rounds 5] [--pictures 24]`. Linux only. Without BINARY, of the source alone.
+`python -m tests.bench.frozen [BINARY] [--rounds 5]`. Linux only. Without BINARY, of the source alone.
 
 Both are measured alternately for several rounds, and the medians are compared, so that other load on the machine
-affects both. The CPU time of the server is the most reliable value, because other load affects it least. For a cold
-start the caches of the kernel are dropped first, which needs root.
+affects both. For a cold start the caches of the kernel are dropped first, which needs root.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.bench.load import MIB, photograph, photographs, print_table, verdict, with_comment
+from tests.bench.load import MIB, photograph, print_table, verdict
 from tests.faults.server_process import SOURCE, ServerProcess, make_key, serving
-from tests.support.processes import cpu_s, memory_bytes, reset_peak
+from tests.support.processes import memory_bytes, reset_peak
 from tests.support.service import Service
 
-POLLS, POSTS = 2000, 30
 UPLOADS, UPLOAD_MIB = 8, 24
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 MAX_ONE_FOLDER_MB, MAX_ONE_FILE_MB = 75, 35
@@ -36,8 +34,6 @@ LIMITS = {
     f"growth while {UPLOADS} uploads of {UPLOAD_MIB} MiB arrive, MB": 64.0,
 }
 """Limits for the medians of the source and of a program in one folder. Those of one in one file are not limited."""
-MAX_CPU_RATIO = 1.05
-"""The largest CPU time of the frozen program, relative to the program run from source."""
 Program = tuple[str | Path, ...]
 
 
@@ -68,38 +64,7 @@ def growth_bytes(server: ServerProcess, service: Service) -> int:
     return memory_bytes(server.pid, "VmHWM") - before
 
 
-def requests(service: Service, pid: int, pictures: list[bytes]) -> dict[str, float]:
-    """The values of one server: its first upload, polls, uploads of 3 MB, and pictures that are processed."""
-    values = {}
-
-    def upload(operation: str, picture: bytes) -> tuple[float, str]:
-        """Milliseconds until the 202 response, and the job. Returns when the job is completed."""
-        began_at = time.perf_counter()
-        job_id = service.dispatch(operation, with_comment(picture, str(time.time_ns())))["job_id"]
-        took_ms = 1000 * (time.perf_counter() - began_at)
-        job = service.final(job_id)
-        assert job["status"] == "completed", job
-        return took_ms, job_id
-
-    values["first upload after the start, until its response, ms"], job_id = upload("process", pictures[0])
-    before_s, began_at = cpu_s(pid), time.perf_counter()
-    for _ in range(POLLS):
-        service.job(job_id)
-    values["GET /jobs/{id}, ms"] = (time.perf_counter() - began_at) * 1000 / POLLS
-    values["CPU time of one GET /jobs/{id}, ms"] = (cpu_s(pid) - before_s) * 1000 / POLLS
-    large, before_s = photograph(2400, 1600, 7, quality=95), cpu_s(pid)
-    times_ms = [upload("analyze", large)[0] for _ in range(POSTS)]
-    values["upload of 3 MB, until its response, ms"] = statistics.median(times_ms)
-    values["CPU time of one upload of 3 MB with its analysis, ms"] = (cpu_s(pid) - before_s) * 1000 / POSTS
-    before_s, began_at = cpu_s(pid), time.perf_counter()
-    for picture in pictures:
-        upload("process", picture)
-    values["`process` of a 1.4-megapixel JPEG, ms"] = (time.perf_counter() - began_at) * 1000 / len(pictures)
-    values["CPU time of the service per picture, ms"] = (cpu_s(pid) - before_s) * 1000 / len(pictures)
-    return values
-
-
-def measure(program: Program, place: Path, pictures: list[bytes]) -> dict[str, float]:
+def measure(program: Program, place: Path) -> dict[str, float]:
     """The values of one start after another, and of one server."""
     folder = place / "data"
     key = make_key(folder)
@@ -112,14 +77,13 @@ def measure(program: Program, place: Path, pictures: list[bytes]) -> dict[str, f
         time.sleep(1)
         values["idle memory, MB"] = server.rss_bytes() / 1e6
         values[f"growth while {UPLOADS} uploads of {UPLOAD_MIB} MiB arrive, MB"] = growth_bytes(server, service) / 1e6
-        return values | requests(service, server.pid, pictures)
+    return values
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=Path, nargs="?")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--pictures", type=int, default=24)
     arguments = parser.parse_args()
     programs: list[Program] = [SOURCE]
     rows, is_limited = [], True
@@ -133,18 +97,16 @@ def main() -> None:
         )
     values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in programs])
     with tempfile.TemporaryDirectory() as name:
-        files = photographs(6)
-        pictures = [files[number % len(files)] for number in range(arguments.pictures)]
         for number in range(arguments.rounds):
             for which, program in enumerate(programs):
-                for value_name, value in measure(program, Path(name, f"{number}-{which}"), pictures).items():
+                for value_name, value in measure(program, Path(name, f"{number}-{which}")).items():
                     values[value_name][which].append(value)
     for value_name, (source, *frozen) in values.items():
         measured = (frozen or [source])[0]
         median, ratio = statistics.median(measured), statistics.median(measured) / statistics.median(source)
         text = f"{median:.3f} ({min(measured):.3f} to {max(measured):.3f}), {ratio:.3f} of source"
-        limit = verdict(median, LIMITS[value_name], "") if value_name in LIMITS and is_limited else ""
-        rows.append((value_name, text, verdict(ratio, MAX_CPU_RATIO, "×") if "CPU time" in value_name else limit))
+        limit = verdict(median, LIMITS[value_name], "") if is_limited else ""
+        rows.append((value_name, text, limit))
     print_table(f"{arguments.binary or 'The source'}, median (minimum to maximum)", rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 
@@ -43,15 +42,6 @@ def memory_bytes(pid: int | str, field: str) -> int:
 def reset_peak(pid: int | str) -> None:
     """Let `VmHWM` count from now."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
-
-
-def cpu_s(pid: int) -> float:
-    """The CPU time of a process, without that of its children; 0 if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def open_handles(pid: int) -> int:
