@@ -22,11 +22,6 @@ def test_the_sample_of_a_large_picture_has_flat_and_detailed_tiles() -> None:
     assert (tiles.numpy() == 128).all(axis=2).mean() > 0.3
 
 
-def test_a_small_picture_is_its_own_sample() -> None:
-    image = pyvips.Image.new_from_array(pictures.scene(500, 400))
-    assert Sample(image).image is image
-
-
 def test_the_score_in_bands_is_the_score_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     for alpha in (False, True):
         pixels = pictures.graphic(500, 1400, alpha=True) if alpha else pictures.scene(500, 1400)
@@ -37,13 +32,6 @@ def test_the_score_in_bands_is_the_score_of_the_whole(monkeypatch: pytest.Monkey
         monkeypatch.setattr(sample, "BAND_PIXELS", 150_000)
         assert score(picture, worse) == pytest.approx(whole, abs=0.1)
         monkeypatch.undo()
-
-
-def test_part_of_takes_the_same_tiles_from_another_picture_of_the_same_size() -> None:
-    image = pyvips.Image.new_from_array(pictures.scene(1600, 1200))
-    tiles = Sample(image)
-    assert (tiles.part_of(image) - tiles.image).abs().max() == 0
-    assert (tiles.part_of(255 - image) - (255 - tiles.image)).abs().max() == 0
 
 
 @pytest.mark.parametrize("count", [4, 6, 9])
