@@ -148,7 +148,7 @@ class Site:
     def reset(self) -> None:
         """Delete all pictures and posts, the settings and state of the plugin, and the logs."""
         self.php(RESET)
-        for log in ("wordpress/wp-content/debug.log", "requests.jsonl"):
+        for log in ("wordpress/wp-content/debug.log", "refused.txt"):
             (self.base / log).unlink(missing_ok=True)
 
     def add_pictures(self, pictures: Mapping[str, bytes]) -> list[int]:
@@ -158,13 +158,10 @@ class Site:
         ids: list[int] = self.php(ADD_PICTURES, names=list(pictures), without_plugins=True)
         return ids
 
-    def requests(self) -> list[dict[str, Any]]:
-        """The requests of WordPress to this machine: `at`, `method`, `url`, `blocking`, `status`, `error`, `key`.
-
-        Those to other machines were refused; of these, the plugin's are included, with only `refused`, their address.
-        """
-        log = self.base / "requests.jsonl"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    def refused(self) -> str:
+        """The addresses on other machines to which the plugin has sent a request, which was refused."""
+        log = self.base / "refused.txt"
+        return log.read_text() if log.exists() else ""
 
 
 def _make_network(site: Site) -> None:

@@ -29,7 +29,7 @@ def network() -> Iterator[Site]:
     with sites.installed(network=True) as site:
         yield site
         assert site.errors() == []
-        assert [entry for entry in site.requests() if "refused" in entry] == []
+        assert site.refused() == ""
 
 
 def on_second(site: Site, code: str, **arguments: object) -> object:

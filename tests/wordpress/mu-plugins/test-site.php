@@ -1,17 +1,8 @@
 <?php
-// A must-use plugin of the test site. It records the requests that WordPress sends to this machine, refuses those to
-// other machines, of which it records the plugin's, and ends PHP before the state of a picture becomes "done" if the
-// picture's path contains the text in the file "die-on" of the test folder.
+// A must-use plugin of the test site. It refuses requests to other machines, of which it records the plugin's, and ends
+// PHP before the state of a picture becomes "done" if the picture's path contains the text in the file "die-on" of the
+// test folder.
 defined( 'ABSPATH' ) || exit;
-
-/**
- * Appends a line to requests.jsonl in the folder of the test.
- *
- * @param array $entry What to write.
- */
-function imgproc_test_record( array $entry ) {
-	file_put_contents( IMGPROC_TEST_FOLDER . '/requests.jsonl', wp_json_encode( $entry ) . "\n", FILE_APPEND | LOCK_EX );
-}
 
 add_filter( 'block_local_requests', '__return_false' );
 
@@ -23,31 +14,12 @@ add_filter(
 		}
 		$files = array_column( debug_backtrace( DEBUG_BACKTRACE_IGNORE_ARGS ), 'file' );
 		if ( preg_grep( '#/plugins/imgproc-local/#', $files ) ) {
-			imgproc_test_record( array( 'refused' => $url ) );
+			file_put_contents( IMGPROC_TEST_FOLDER . '/refused.txt', "$url\n", FILE_APPEND | LOCK_EX );
 		}
 		return new WP_Error( 'outside', 'The test site sends nothing to other machines.' );
 	},
 	10,
 	3
-);
-
-add_action(
-	'http_api_debug',
-	static function ( $response, $context, $transport, $options, $url ) {
-		imgproc_test_record(
-			array(
-				'at'       => microtime( true ),
-				'method'   => $options['method'],
-				'url'      => $url,
-				'blocking' => $options['blocking'],
-				'status'   => is_wp_error( $response ) ? 0 : (int) wp_remote_retrieve_response_code( $response ),
-				'error'    => is_wp_error( $response ) ? $response->get_error_message() : '',
-				'key'      => $options['headers']['Idempotency-Key'] ?? '',
-			)
-		);
-	},
-	10,
-	5
 );
 
 add_filter(
