@@ -17,12 +17,13 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-import aiosqlite
+from typing import TYPE_CHECKING, Any
 
 from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.system.files import PRIVATE_FILE, is_disk_full
+
+if TYPE_CHECKING:
+    import aiosqlite
 
 Row = sqlite3.Row
 Parameters = Mapping[str, Any]
@@ -276,6 +277,8 @@ def _create_private(path: Path) -> None:
 
 
 async def _connect(path: Path) -> aiosqlite.Connection:
+    import aiosqlite
+
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.row_factory = sqlite3.Row
     try:
