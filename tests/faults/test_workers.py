@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.faults import disk
@@ -77,8 +78,10 @@ def test_a_deleted_job_and_the_stop_of_the_service_end_its_worker_at_once(folder
         def dispatch() -> tuple[str, int]:
             """A job that is running, and its worker."""
             job_id = service.dispatch("convert", picture, format="avif")["job_id"]
-            assert wait_until(lambda: server.workers() != [], WAIT_S)
-            return job_id, server.workers()[0]
+            (worker,) = server.workers()  # it has read the upload, and gets the stage
+            read_s = psutil.Process(worker).cpu_times().user
+            assert wait_until(lambda: psutil.Process(worker).cpu_times().user > read_s + 0.3, WAIT_S)
+            return job_id, worker
 
         job_id, worker = dispatch()
         assert service.client.delete(f"/jobs/{job_id}").is_success
