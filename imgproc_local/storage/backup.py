@@ -154,7 +154,7 @@ def _copy_database(database: Path, copy: Path) -> dict[str, int]:
     with closing(sqlite3.connect(copy, isolation_level=None)) as target:
         target.row_factory = sqlite3.Row
         target.execute("PRAGMA secure_delete = ON")
-        # a context is private, and is stored only while its job waits in this folder
+        # contexts and records are private, and are stored only while their jobs wait in this folder
         target.execute("DELETE FROM contexts")
         target.execute("DELETE FROM records")
         return referenced_files(target)

@@ -37,18 +37,17 @@ ALTER TABLE jobs ADD COLUMN thumbnail_sha256 TEXT;
 ALTER TABLE jobs ADD COLUMN thumbnail_size INTEGER;
 DROP INDEX stages_pending;
 DROP INDEX stages_by_client;
-UPDATE keys SET revoked_at = created_at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
-DELETE FROM page_sessions;
 """,
     8: """
-UPDATE keys SET revoked_at = created_at WHERE revoked_at IS NULL AND id IN (SELECT key_id FROM page_sessions);
-ALTER TABLE page_sessions DROP COLUMN key_id;
+UPDATE keys SET revoked_at = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE revoked_at IS NULL
+    AND id IN (SELECT key_id FROM page_sessions);
+DELETE FROM page_sessions;
 """,
 }
 """What `schema.sql`, which is run afterwards, can't change in a database of each schema; 7 is that of version 0.1.0.
 
-They rewrite no large table, so that a running server of version 0.1.0 goes on beside it. Sessions had keys of their
-own, and those of version 0.1.0 may have secrets that were cookies.
+They rewrite no table and drop no column, so that a running server of version 0.1.0 goes on beside it. Sessions end,
+because they had keys of their own, and those of version 0.1.0 may have secrets that were cookies.
 """
 
 BUSY_TIMEOUT_MS = 5000

@@ -1,5 +1,5 @@
 -- The schema: accounts, keys, credits, projects, jobs, stages, texts and page sessions. It is run when a database is
--- created, and again after `schema.py` has changed the tables of an older one, so that every statement may be repeated.
+-- created, and again after `STEPS` of `database.py` has changed an older one, so that every statement may be repeated.
 
 CREATE TABLE IF NOT EXISTS accounts (
     id          TEXT PRIMARY KEY,

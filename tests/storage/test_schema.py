@@ -86,7 +86,7 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
 
 
 async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: Path) -> None:
-    """Apart from the order of the columns, and the column `batch`, which nothing reads."""
+    """Apart from the order of the columns, and two columns that nothing reads."""
 
     def parts(path: Path) -> set[str]:
         with closing(sqlite3.connect(path)) as connection:
@@ -100,8 +100,19 @@ async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: P
 
     await (await open_database(old)).close()
     await (await open_database(tmp_path / "new.db")).close()
-    assert parts(old) - parts(tmp_path / "new.db") == {"stages.batch"}
+    assert parts(old) - parts(tmp_path / "new.db") == {"stages.batch", "page_sessions.key_id"}
     assert parts(tmp_path / "new.db") - parts(old) == set()
+
+
+async def test_sessions_of_0_1_0_end_with_their_keys_and_a_running_server_of_it_goes_on(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as rows, rows:
+        rows.execute("INSERT INTO keys VALUES ('k', 'a', 'Local page', x'00', NULL, ?, NULL)", (AT,))
+        rows.execute("INSERT INTO page_sessions VALUES ('s', x'00', 'a browser', ?, ?, 'k')", (AT, AT))
+    await (await open_database(old)).close()
+    with closing(sqlite3.connect(old)) as rows:
+        assert rows.execute("SELECT revoked_at > created_at FROM keys").fetchone() == (1,)
+        # 0.1.0 asks for this column with each request
+        assert rows.execute("SELECT key_id FROM page_sessions").fetchall() == []
 
 
 @pytest.mark.parametrize("found", [1, min(STEPS) - 1, SCHEMA + 1, 999])
