@@ -349,7 +349,6 @@ async def open_services(
                 finally:
                     upkeep.cancel()
                     thumbnails.close()
-                    direct.reader.close()
                     await asyncio.to_thread(models.close)
                     await engine.stop()
                     await asyncio.gather(upkeep, return_exceptions=True)

@@ -121,7 +121,7 @@ async def _complete_allow(message: Message, scope: Scope) -> None:
 
 def end_requests(app: Litestar) -> None:
     """End the requests that would delay a stop: uploads, long polls, event streams and exports."""
-    app.state.services.engine.updates.close()
+    app.state.services.engine.end_waits()
     app.state.services.exporter.end()
     app.state.uploads.end()
 

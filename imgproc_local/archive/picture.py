@@ -19,7 +19,7 @@ from imgproc_local.archive.stores import SourceObject, Store
 from imgproc_local.batch import BatchRequest, LocalFile, Made, ResultFile, Results, fallback_name, make_results
 from imgproc_local.codecs.picture.formats import HEAD_BYTES, max_local_bytes
 from imgproc_local.config import Config
-from imgproc_local.domain.errors import BadImage, StorageFailed, UnsupportedImage
+from imgproc_local.domain.errors import BadImage, StageTimedOut, StorageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
@@ -181,7 +181,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
             read = tools.direct.reader.read(staged, accepted)
         except UnsupportedImage as error:
             raise _Failed("skipped", "", error.message) from None
-        except BadImage as error:
+        except (BadImage, StageTimedOut) as error:
             raise _Failed("failed", "picture", error.message) from None
         yield staged, sha256, read
 

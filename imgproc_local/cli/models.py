@@ -30,7 +30,7 @@ from imgproc_local.cli.output import (
     size_text,
     table,
 )
-from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled
+from imgproc_local.domain.errors import BadImage, ModelUnusable, StageCancelled, StageTimedOut
 from imgproc_local.domain.result import TextSource, Translation
 
 if TYPE_CHECKING:
@@ -341,7 +341,7 @@ def _described(direct: DirectStages, plan: Plan, path: Path, folder: Path) -> _D
     try:
         read = direct.reader.read(path, EVERY_FORMAT)
         (result,) = run_stages(direct, plan, path, path.name, read, (StageName.ANALYZE,))
-    except (BadImage, OSError) as error:
+    except (BadImage, StageTimedOut, OSError) as error:
         return _DescribedPicture(name, 0.0, error=(error.strerror if isinstance(error, OSError) else error.message))
     if result.output is None:
         return _DescribedPicture(name, 0.0, error=result.error)

@@ -33,7 +33,7 @@ from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
 from imgproc_local.engine.stage import Options, Output, Stage, WorkItem
-from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers
+from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, Workers
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
@@ -123,8 +123,8 @@ class Reader:
     def read(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
         """What the file says, if it is of a format in `accepted`.
 
-        Raises: UnsupportedImage, BrokenImage, TooManyPixels; StorageFailed, also if no worker can be started;
-            ServiceStopping.
+        Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageTimedOut; StorageFailed, also if no worker can be
+            started; ServiceStopping.
         """
         # workers run in another folder
         file = _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
@@ -133,14 +133,24 @@ class Reader:
             return self._workers.run(read_file, file, MEMORY_WITHOUT_PIXELS, token.check)
         except StageCancelled:
             raise ServiceStopping from None
+        except StageTimedOut:
+            raise StageTimedOut(
+                f"The picture could not be read within {_READ_TIMEOUT_S:g} seconds. Try again."
+            ) from None
         except StageFailed as error:
             raise BrokenImage(error.message) from error
+        except WorkerError as error:
+            log.error("A picture could not be read:\n%s", error)
+            raise BrokenImage("The picture can't be read: it caused an unexpected error.") from error
 
     async def read_upload(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
-        """As `read`, on one of `_READ_AT_ONCE` threads."""
+        """As `read`, on one of `_READ_AT_ONCE` threads. A time-out is a StorageFailed: the client may send it again."""
         if self._closed.is_set():  # the executor accepts no more work
             raise ServiceStopping
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self.read, path, accepted)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self.read, path, accepted)
+        except StageTimedOut as error:
+            raise StorageFailed(error.message) from error
 
     def close(self) -> None:
         """Read no more pictures; requests for it raise ServiceStopping."""

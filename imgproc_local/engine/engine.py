@@ -93,6 +93,11 @@ class Subscription:
     def add(self, job_id: str, account_id: str, job: Job | None) -> None:
         """Remember the new state of a job, None if it was deleted, if the subscription is to it or to its account."""
         if self._job_id == job_id or self._account_id == account_id:
+            if job_id in self._changed:
+                known = self._changed[job_id]
+                # a later commit may be published first, and nothing follows a deletion
+                if known is None or (job is not None and is_newer(known, job)):
+                    return
             self._changed[job_id] = job
             if len(self._changed) > MAX_UNREAD_JOBS:
                 self.reset()
@@ -330,9 +335,14 @@ class Engine:
             )
         self._runner.start()
 
+    def end_waits(self) -> None:
+        """End what waits for a change of a job, and uploads that are being read: the service is stopping."""
+        self.updates.close()
+        self._reader.close()
+
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""
-        self.updates.close()
+        self.end_waits()
         await self._runner.stop()
 
     @property

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.job import StageName
+from imgproc_local.domain.errors import (
+    BrokenImage,
+    CheckStop,
+    ServiceStopping,
+    StageFailed,
+    StageTimedOut,
+    StorageFailed,
+)
+from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.direct import DirectStages, Lanes, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.direct import DirectStages, Lanes, Reader, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.engine import Updates
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
+from imgproc_local.engine.workers import WorkerError
 
 PIXELS = 100
 """How many pixels the stages that run may have together."""
@@ -92,3 +103,62 @@ def test_a_large_picture_is_not_overtaken_for_ever() -> None:
     for large in (3, 5):  # nothing else runs beside it
         assert set(order[:large]) == set(range(large))
         assert order[large] == large
+
+
+# ---- reading ----
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected", "message"),
+    [
+        (StageTimedOut("late"), StorageFailed, "not be read within"),  # 503: the client may send the picture again
+        (WorkerError("ValueError: odd"), BrokenImage, "unexpected error"),
+        (StageFailed("It is cut off."), BrokenImage, "cut off"),
+    ],
+)
+async def test_what_keeps_a_picture_from_being_read_is_an_answer(
+    tmp_path: Path, raised: Exception, expected: type[Exception], message: str
+) -> None:
+    def run(*_: object) -> None:
+        raise raised
+
+    workers: Any = SimpleNamespace(run=run)
+    reader = Reader(workers, 1, KeepLocation.CITY)
+    with pytest.raises(expected, match=message):
+        await reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))
+    reader.close()
+
+
+async def test_uploads_that_are_read_end_when_the_service_stops(tmp_path: Path) -> None:
+    def run(_function: object, _file: object, _info: object, check_stop: CheckStop) -> None:
+        while True:
+            check_stop()
+            time.sleep(0.01)
+
+    workers: Any = SimpleNamespace(run=run)
+    reader = Reader(workers, 1, KeepLocation.CITY)
+    uploads = [asyncio.ensure_future(reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))) for _ in range(6)]
+    await asyncio.sleep(0.05)
+    reader.close()
+    ended = await asyncio.wait_for(asyncio.gather(*uploads, return_exceptions=True), 20)
+    assert {type(each) for each in ended} == {ServiceStopping}
+
+
+# ---- following ----
+
+
+async def test_a_follower_gets_the_last_state_whatever_was_published_last() -> None:
+    original = StoredFile("0" * 64, 1, Format.JPEG)
+    names = "j", "i", "a", "p", "optimize", "a.jpg"
+    states = {
+        revision: Job(*names, original, (), "", "p", (), ImageInfo(Format.JPEG, 1, 1), revision=revision)
+        for revision in (10, 11)
+    }
+    updates = Updates()
+    with updates.subscribed(job_id="j") as follower:
+        updates.publish(states[11])
+        updates.publish(states[10])
+        assert await follower.next(1) is states[11]
+        updates.end("j", "a")
+        updates.publish(states[11])
+        assert await follower.next(1) is None
