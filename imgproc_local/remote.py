@@ -110,6 +110,7 @@ class Tinify:
                 async with client.stream("POST", f"{self._url}/shrink", headers=headers, content=picture) as created:
                     _require_status(created, 201)
                     result_url = self._result_url(created.headers.get("Location", ""))
+                    await _read_body(created, 65536)  # else its connection would not be used again
                 async with client.stream("GET", result_url) as response:
                     _require_status(response, 200)
                     return await _read_body(response, len(picture) - 1)
@@ -142,11 +143,13 @@ class Tinify:
 
 
 def _require_status(response: httpx.Response, expected: int) -> None:
-    """Raises: ExternalServiceFailed, for another status. Redirects are not followed."""
+    """Raises: ExternalServiceFailed, for another status or a compressed body. Redirects are not followed."""
     if (status := response.status_code) != expected:
         answer = f"The compression service answered with status {status}, expected {expected}."
         advice = _ADVICE.get(status, "")
         raise ExternalServiceFailed(f"{answer} {advice}".strip(), this_picture_only=status in _PICTURE_REJECTED)
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise ExternalServiceFailed("The compression service used a content encoding that was not requested.")
 
 
 async def _read_body(response: httpx.Response, max_bytes: int) -> bytes | None:

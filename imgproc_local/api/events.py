@@ -1,8 +1,7 @@
 """Event streams: the changes of one job, or of any job of an account, on one connection.
 
-The stream of an account holds only the identifiers of changed jobs, and reads these jobs when the client is ready for
-them. So a job that changes several times meanwhile is sent once, in its present state, and a slow client costs little
-memory.
+A stream remembers which jobs have changed, at most `MAX_UNREAD_JOBS`, and reads them when the client is ready for them.
+So a job that changes several times meanwhile is sent once, in its present state.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _PAUSE_S = 0.3
 
 @get("/jobs/{job_id:str}/events", "jobs", _EVENTS)
 async def job_events(request: Request[Any, Any, Any]) -> Stream:
-    """Server-Sent Events of a job, one per change, until it is final (local addition)."""
+    """Server-Sent Events of a job, after its changes, until it is final (local addition)."""
     services, account_id = caller(request)
     job_id = request.path_params["job_id"].lower()
     await services.jobs.get(job_id, account_id)

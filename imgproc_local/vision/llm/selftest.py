@@ -122,6 +122,8 @@ def _run_child(model: VisionModel, check_stop: CheckStop) -> str | None:
         advice = _REBUILD_ADVICE if ended.cause == "SIGILL" else ""
         last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
         return f"the test process ended with {ended.cause} and reported no result.{advice}{last}"
+    except msgspec.MsgspecError:
+        return "the test process gave an invalid answer. If imgproc-local was updated while it ran, start it again."
     finally:
         child.kill()
 

@@ -59,6 +59,8 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
     }
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
+        for name in entry.files():
+            (folder / f"{name}.part").unlink(missing_ok=True)  # what version 0.1.0 left unfinished
         done = sum(downloaded_bytes(folder / name) for name in entry.files())
         require_free_space(folder, entry.size_bytes - done)
     with translate_http_errors(endpoint, advice), new_client() as client:
@@ -85,6 +87,9 @@ def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress:
 
     Raises: ModelUnusable, if it is another file than expected; StorageFailed; httpx.HTTPError.
     """
+    if downloaded_bytes(path) > file.size_bytes:  # left from a catalogue that named a larger file
+        with translate_disk_errors(path.parent):
+            path.unlink()
     while (done := downloaded_bytes(path)) < file.size_bytes:
         try:
             _append(client, url, file, path, done, progress)

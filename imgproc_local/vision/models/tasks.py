@@ -1,6 +1,7 @@
 """Installing and testing models on a thread of the service, one at a time.
- An installation that was cancelled or broken
-off leaves what it has downloaded in the models folder; the next one of the same model resumes it, also after a restart.
+
+An installation that was cancelled or broken off leaves what it has downloaded in the models folder; the next one of the
+same model resumes it, also after a restart.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ export const options = preserved("imgproc-local.options", { project: "", languag
 /** The chosen languages that the service offers, else the first two of the browser, else English. */
 function chosenLanguages(languages, maximum) {
   const offered = (codes) => [...new Set(codes)].filter((code) => languages.some((language) => language.code === code)).slice(0, maximum);
-  const chosen = offered(options.value.languages ?? []);
+  const chosen = offered(Array.isArray(options.value.languages) ? options.value.languages : []);
   if (chosen.length > 0) return chosen;
   // browsers may call Norwegian Bokmål (nb) by the older code "no"
   const preferred = offered(navigator.languages.map((tag) => tag.split("-")[0].replace("no", "nb")));
