@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct, structs
@@ -47,31 +47,31 @@ _SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ra
 
 
 class _Settings(Struct, frozen=True):
-    """libwebp's effort for lossy stills, for small photographs, for lossless files and lossy ones with alpha, and for
-    drafts.
+    """libwebp's effort for lossy stills, for small photographs, and for drafts.
 
-    At the same quality a draft scores `draft_deficit` points less than the final encoding. With `tries_photo_preset`,
-    large photographs are encoded with the better of two presets.
+    At the same quality a draft scores `draft_deficit` points less than the final encoding. Photographs of at least
+    `photo_preset_from_pixels` are encoded with the better of two presets.
     """
 
     lossy: int
     small: int
-    lossless: int
     draft: int
     draft_deficit: float
-    tries_photo_preset: bool = True
+    photo_preset_from_pixels: int
 
-
-_EFFORTS: dict[Effort, _Settings] = {
-    "fast": _Settings(lossy=4, small=4, lossless=4, draft=2, draft_deficit=0.75, tries_photo_preset=False),
-    "balanced": _Settings(lossy=5, small=6, lossless=4, draft=2, draft_deficit=0.75),
-    "best": _Settings(lossy=6, small=6, lossless=4, draft=4, draft_deficit=0.0),
-}
-"""Lossy effort 6 takes 1.5 to 1.8 times as long as 5 and saves 1 to 3 %. With alpha it takes fifty times as long."""
 
 _SMALL_PIXELS = 1_000_000
 
-_LARGE = _Settings(lossy=2, small=2, lossless=2, draft=2, draft_deficit=0.0)
+_EFFORTS: dict[Effort, _Settings] = {
+    "fast": _Settings(lossy=4, small=4, draft=2, draft_deficit=0.75, photo_preset_from_pixels=LARGE_PIXELS),
+    "balanced": _Settings(lossy=5, small=6, draft=2, draft_deficit=0.75, photo_preset_from_pixels=_SMALL_PIXELS),
+    "best": _Settings(lossy=6, small=6, draft=4, draft_deficit=0.0, photo_preset_from_pixels=0),
+}
+"""Lossy effort 6 takes 1.5 to 1.8 times as long as 5 and saves 1 to 3 %."""
+
+_LOSSLESS_EFFORT = 4
+"""For lossless files, lossy ones with alpha, where 6 takes fifty times as long, and animations."""
+_LARGE_EFFORT = 2
 """For large pictures and animations, and for frames of animations: a third of the time, and a tenth more bytes."""
 
 _LOG_BYTES_PER_POINT = 0.07
@@ -156,8 +156,11 @@ def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
 
 def _losslessly(image: pyvips.Image, source: Source) -> bytes:
     """`image`, the decoded picture or animation of `source`, as lossless WebP."""
-    settings = _LARGE if source.info.pixels >= LARGE_PIXELS else _EFFORTS[source.options.effort]
-    return _save_timed(image, source, lossless=True, effort=settings.lossless)
+    return _save_timed(image, source, lossless=True, effort=_effort_of(source))
+
+
+def _effort_of(source: Source) -> int:
+    return _LARGE_EFFORT if source.info.pixels >= LARGE_PIXELS else _LOSSLESS_EFFORT
 
 
 def _save_timed(image: pyvips.Image, source: Source, **options: Any) -> bytes:
@@ -235,7 +238,7 @@ def _lossless_candidates(
 def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
     """The picture at the strongest near-lossless level that meets the target, if one does."""
     for level in _NEAR_LOSSLESS:
-        encoded = _save(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=4)
+        encoded = _save(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=_LOSSLESS_EFFORT)
         if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
             yield encoded
             return
@@ -249,7 +252,6 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     info, target, check_stop = source.info, source.options.target, source.check_stop
     is_apng = info.format is Format.PNG
     profile = source.record.icc if is_apng else _decoded(source, fail_on)[1]
-    effort = _LARGE.lossless if info.pixels >= LARGE_PIXELS else _EFFORTS[source.options.effort].lossless
 
     def write(quality: int | None) -> bytes:
         """The animation at a quality, or lossless for None. libvips reads only the first frame of an APNG."""
@@ -258,7 +260,8 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
             encoded = animation.encode(source, "WEBP", method=3, lossless=quality is None, **lossy)
             return _with_every_frame(encoded, source)
         lossy = {} if quality is None else {"Q": quality, "mixed": True, "smart_subsample": True}
-        return _save_timed(_decoded(source, fail_on)[0], source, effort=effort, lossless=quality is None, **lossy)
+        options = {"effort": _effort_of(source), "lossless": quality is None} | lossy
+        return _save_timed(_decoded(source, fail_on)[0], source, **options)
 
     def attempt(quality: int) -> SearchResult:
         encoded = write(quality)
@@ -284,7 +287,7 @@ def _fast_encoder(check_stop: CheckStop) -> EncoderProfile:
     """Lossy WebP for large pictures and for frames of animations."""
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
-        return _save(part, check_stop, Q=quality, effort=_LARGE.lossy)
+        return _save(part, check_stop, Q=quality, effort=_LARGE_EFFORT)
 
     return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, _SCALE)
 
@@ -296,22 +299,26 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
     prepared = with_sharp_chroma(image)
     tiles = sample.part_of(prepared)
     final = settings.small if is_small and not is_graphic else settings.lossy
-    final = settings.lossless if image.hasalpha() else final
+    final = _LOSSLESS_EFFORT if image.hasalpha() else final
 
     def encode(part: pyvips.Image, quality: int, **options: Any) -> bytes:
         return _save(prepared if part is image else tiles, check_stop, Q=quality, **options)
 
+    @cache
+    def draft_of_sample(quality: int, preset: str) -> bytes:
+        return encode(sample.image, quality, effort=settings.draft, preset=preset)
+
     def log_bytes_at_equal_score(preset: str) -> float:
-        draft = encode(sample.image, quality, effort=settings.draft, preset=preset)
+        draft = draft_of_sample(_SCALE.initial_for(source.options.target), preset)
         return math.log(len(draft)) - _LOG_BYTES_PER_POINT * sample.score(pyvips.Image.webpload_buffer(draft))
 
-    preset, quality = "default", _SCALE.initial_for(source.options.target)
-    if settings.tries_photo_preset and not is_graphic and not is_small:
+    preset = "default"
+    if not is_graphic and image.width * image.height >= settings.photo_preset_from_pixels:
         # libwebp's preset takes up to 7 % fewer bytes for noise and soft backgrounds, and more for other photographs
         preset = min((preset, "photo"), key=log_bytes_at_equal_score)
     return EncoderProfile(
         partial(encode, effort=final, preset=preset),
-        partial(encode, effort=settings.draft, preset=preset),
+        lambda _sample, quality: draft_of_sample(quality, preset),
         pyvips.Image.webpload_buffer,
         _SCALE,
         draft_deficit=settings.draft_deficit,
@@ -330,7 +337,7 @@ def with_sharp_chroma(image: pyvips.Image) -> pyvips.Image:
     return of_samples(pixels, image.width, image.height, image.bands)
 
 
-def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = 4) -> bytes:
+def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = _LOSSLESS_EFFORT) -> bytes:
     return _save(image, check_stop, lossless=True, effort=effort)
 
 

@@ -65,7 +65,6 @@ def _is_opened_by_libvips(data: bytes) -> bool:
 def _read_specifics(file_format: Format, data: bytes) -> None:
     if file_format is Format.JPEG:
         jpeg.components(data)
-        jpeg.is_progressive(data)
         jpeg.gain_map(data)
         jpeg.iso_gain_map_segments(data)
         jpeg.luma_sampling(data)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Set
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import Blocks, Data, avif_known, bounded, unpack
+from imgproc_local.codecs.container import MAX_PARTS, Blocks, Data, avif_known, bounded, unpack
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
@@ -270,7 +270,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
     version = _byte(data, table)
     sizes, more = unpack(">BB", data, table.body + 4, "item table", table.end)
     offset_size, length_size, base_size, index_size = sizes >> 4, sizes & 15, more >> 4, (more & 15) if version else 0
-    at = table.body + 6
+    at, all_extents = table.body + 6, 0
 
     def take(size: int) -> int:
         nonlocal at
@@ -290,6 +290,9 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
         # extents whose fields have 0 bytes are not bounded by the table's length
         if extents > 1 and not length_size:
             raise BrokenImage("The file is damaged: its item table has extents without lengths.")
+        all_extents += extents
+        if all_extents > MAX_PARTS:
+            raise BrokenImage(f"The picture has more than {MAX_PARTS:,} parts. Save it again in another program.")
         for _ in range(extents):
             take(index_size)
             offset_at, offset = at, take(offset_size)
@@ -695,6 +698,7 @@ def _without_times(out: bytearray, box: Box, offsets: tuple[int, int], duration:
     return before
 
 
+@bounded
 def _chunk_offsets(data: Data, tracks: list[Box]) -> Iterator[tuple[int, int, int]]:
     """Each chunk offset of the frames: where it is stored, its size in bytes, its value. Raises: BrokenImage."""
     for track in tracks:

@@ -17,7 +17,8 @@ from imgproc_local.domain.privacy import Removed
 _APP0, APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 _EOI, _SOS, COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_PROGRESSIVE_MARKERS = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+_PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, 0xDB, 0xDD}
+"""The segments that a decoder needs: headers of frames and scans, tables, restart interval. Source: ITU-T T.81, B.1."""
 
 EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
@@ -111,10 +112,6 @@ def _frame_header(data: Data) -> Segment:
         if segment.marker in _FRAME_MARKERS:
             return segment
     raise BrokenImage("The JPEG has no frame header that says its size.")
-
-
-def is_progressive(data: Data) -> bool:
-    return any(segment.marker in _PROGRESSIVE_MARKERS for segment in segments(data))
 
 
 def read_blocks(data: Data) -> Blocks:
@@ -258,7 +255,7 @@ def _kept(marker: int, payload: bytes) -> bytes | None:
         return payload[:12] + b"\0\0"
     if marker == _APP14 and payload.startswith(b"Adobe"):
         return payload[:12]  # version, flags and colour transform
-    return None if _APP0 <= marker <= _APP15 or marker == COM else payload
+    return payload if marker in _PICTURE_MARKERS else None
 
 
 def dropped(data: Data) -> Iterator[Removed | None]:

@@ -36,6 +36,7 @@ _TEXT_KEYWORDS = frozenset(("title", "author", "description", "copyright", "disc
 _LANGUAGE = re.compile(rb"[A-Za-z0-9]{1,8}(-[A-Za-z0-9]{1,8}){0,6}")
 
 _RAW_PROFILE = b"Raw profile type "
+_RAW_PROFILES = tuple(_RAW_PROFILE + name for name in (b"exif", b"APP1", b"iptc", b"8bim", b"xmp"))
 _TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
 _XMP_KEYWORDS, _MAX_KEYWORD_BYTES = (b"XML:com.adobe.xmp", _RAW_PROFILE + b"xmp"), 80
 _COLOUR_CHUNKS = frozenset((b"cICP", b"mDCV", b"cLLI", b"gAMA", b"cHRM"))
@@ -154,7 +155,7 @@ def read_blocks(data: Data) -> Blocks:
             found.setdefault("exif", payload.removeprefix(b"Exif\0\0"))
         elif chunk.kind == b"iCCP":
             found["icc"] = inflate(rest[1:]) or b""
-        elif keyword == _XMP_KEYWORDS[0] or keyword.startswith(_RAW_PROFILE):
+        elif keyword == _XMP_KEYWORDS[0] or keyword in _RAW_PROFILES:
             text = _text(chunk.kind, rest) or b""
             blocks = {"xmp": text} if keyword == _XMP_KEYWORDS[0] else _raw_profile(keyword[len(_RAW_PROFILE) :], text)
             for block_name, block in blocks.items():

@@ -19,7 +19,8 @@ from __future__ import annotations
 import logging
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct, structs
@@ -267,7 +268,7 @@ class _Encoder(Struct, frozen=True):
         # optimize_scans holds the data of several candidate scan scripts in memory
         return self._mozjpeg(image, quality, optimize_scans=not _is_large(image), interlace=True)
 
-    def _mozjpeg(self, image: pyvips.Image, quality: int, **extra: bool) -> bytes:
+    def _mozjpeg(self, image: pyvips.Image, quality: int, **extra: int) -> bytes:
         mode, options = "off" if self.full_chroma else "on", _MOZJPEG | extra
         return bytes(
             evaluate(image, self.check_stop, "jpegsave_buffer", Q=quality, subsample_mode=mode, keep="none", **options)
@@ -312,7 +313,8 @@ def _smallest(
     `original` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding. A large
     picture need not be in memory. Raises: what `check_stop` raises.
     """
-    by_sample = effort == "fast" or image.width * image.height > _MAX_SCORED_PIXELS
+    is_large = image.width * image.height > _MAX_SCORED_PIXELS
+    by_sample = not sample.is_whole and (effort == "fast" or is_large)
     best: tuple[_Encoder, SearchResult] | None = None
     for encoder in _encoders(image, original, check_stop):
         try:
@@ -373,11 +375,13 @@ def _was_encoded_here(data: bytes, check_stop: CheckStop) -> bool:
     quality at which they are as small as in `data`.
     """
     table, tiny = container.luma_quantization(data), pyvips.Image.black(8, 8, bands=3).copy(interpretation="srgb")
-    for is_jpegli in (False, True) if pyjpegli else (False,):
-        encoder = _Encoder(check_stop, is_jpegli)
+    mozjpeg = _Encoder(check_stop)
+    # version 0.1.0 encoded pictures of little detail with mozjpeg's table 5
+    drafts: list[Callable[[pyvips.Image, int], bytes]] = [mozjpeg.draft, partial(mozjpeg._mozjpeg, quant_table=5)]
+    for draft in [*drafts, _Encoder(check_stop, is_jpegli=True).draft] if pyjpegli else drafts:
 
-        def steps(quality: int, encoder: _Encoder = encoder) -> tuple[int, ...]:
-            return container.luma_quantization(encoder.draft(tiny, quality))
+        def steps(quality: int, draft: Callable[[pyvips.Image, int], bytes] = draft) -> tuple[int, ...]:
+            return container.luma_quantization(draft(tiny, quality))
 
         qualities = range(_SCALE.lowest, _SCALE.highest)
         index = bisect_left(qualities, -sum(table), key=lambda quality: -sum(steps(quality)))

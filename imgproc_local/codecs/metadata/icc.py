@@ -127,7 +127,8 @@ def _is_srgb(profile: bytes) -> bool:
         shown = ImageCms.profileToProfile(colours, stored, srgb, ImageCms.Intent.RELATIVE_COLORIMETRIC)
     except (OSError, ImageCms.PyCMSError):
         return False
-    return max(ImageChops.difference(colours, shown or colours).tobytes()) <= 1
+    assert shown is not None, "None is for pictures that are changed in place"
+    return max(ImageChops.difference(colours, shown).tobytes()) <= 1
 
 
 def is_wide(profile: bytes) -> bool:

@@ -114,7 +114,9 @@ class _Packed(Struct, frozen=True, array_like=True):
 def packed(record: Record, keep_location: KeepLocation) -> bytes:
     """The record as bytes, with the `keep_location` that it was read with."""
     fields = record.icc, record.removed, record.removed_from_texts, record.created, record.camera
-    return msgspec.msgpack.encode(_Packed(keep_location, xmp.write(list(record.properties.values())), *fields))
+    # a longer packet would be read as none
+    properties = xmp.fitting(list(record.properties.values()), xmp.MAX_XMP_BYTES)
+    return msgspec.msgpack.encode(_Packed(keep_location, xmp.write(properties), *fields))
 
 
 def unpacked(stored: bytes, keep_location: KeepLocation) -> Record | None:

@@ -51,9 +51,17 @@ def frames(data: bytes) -> list[np.ndarray]:
     return pixels
 
 
+@pytest.mark.parametrize("marker", [0xF0, 0x50, 0xC8, 0xDC])
+def test_segments_of_a_jpeg_that_no_decoder_needs_are_removed(marker: int) -> None:
+    plain = pictures.saved(pictures.photo(64, 48), "JPEG", quality=60)
+    hidden = plain[:2] + pictures.segment(marker, b"SECRET") + plain[2:]
+    assert jpeg_container.with_blocks(hidden, Blocks()) == jpeg_container.with_blocks(plain, Blocks())
+    assert list(jpeg_container.dropped(hidden)) != list(jpeg_container.dropped(plain))
+
+
 def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> None:
     plain = optimized_twice(tmp_path, pictures.saved(pictures.photo(200, 150), "JPEG", quality=90))
-    assert jpeg_container.is_progressive(plain)
+    assert plain.count(b"\xff\xda") > 1
     hidden = pictures.segment(0xFE, b"SECRET remark") + pictures.segment(0xE1, b"Exif\0\0" + pictures.tiff())
     last_scan = plain.rfind(b"\xff\xda")
     out = optimized(tmp_path, plain[:last_scan] + hidden + plain[last_scan:])
