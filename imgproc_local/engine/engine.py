@@ -342,7 +342,7 @@ class Engine:
 
     async def stop(self) -> None:
         """Stop claiming, cancel running stages, and return within seconds. No accepted job is lost."""
-        self.end_waits()
+        self.updates.close()
         await self._runner.stop()
 
     @property
