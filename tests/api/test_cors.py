@@ -89,7 +89,8 @@ def test_a_value_that_is_no_origin_is_refused(value: str) -> None:
         load({"cors_origins": value}, {})
 
 
-def test_origins_are_compared_as_browsers_send_them() -> None:
+def test_origins_are_compared_as_browsers_send_them_and_none_is_allowed_by_default() -> None:
+    assert load({}, {}).config.allowed_origins == ()
     text = "HTTPS://Shop.Example:443, http://[::1]:8080, http://localhost:80 ,"
     origins = load({"cors_origins": text}, {}).config.allowed_origins
     assert origins == ("https://shop.example", "http://[::1]:8080", "http://localhost")

@@ -77,6 +77,16 @@ def test_old_jobs_and_their_files_are_removed_as_the_dry_run_says(folder: Path, 
     assert pruned(program) == {"removed": True, "jobs": 0, "files": 0, "size_bytes": 0}
 
 
+def test_a_thumbnail_is_removed_with_its_original(folder: Path, program: Program) -> None:
+    with running(folder) as service:
+        for job in service.client.get("/jobs").json()["data"]:
+            service.client.get(f"/images/{job['image']['id']}/thumbnail").raise_for_status()
+    before = len(disk.stored_files(folder))
+    assert pruned(program, "--only", "originals")["files"] == 1 + 1
+    assert len(disk.stored_files(folder)) == before - 2
+    assert_consistent(program)
+
+
 @pytest.mark.parametrize(("only", "files"), [("originals", 1), ("results", 2)])
 def test_only_originals_or_only_results_are_removed_and_the_job_is_preserved(
     folder: Path, program: Program, only: str, files: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -361,6 +362,16 @@ def gif_with_metadata(delays_ms: list[int] | None = None, loop: int = 0) -> byte
     trailer = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
     blocks = b"\x21\xff\x0bXMP DataXMP" + xmp_packet() + trailer + b"\x21\xfe\x0fCOMMENT-PRIVATE\0"
     return plain[:-1] + blocks + b"\x3b" + b"TRAILER-PRIVATE"
+
+
+WITH_METADATA: dict[str, Callable[[], bytes]] = {
+    "JPEG": jpeg_with_metadata,
+    "PNG": png_with_metadata,
+    "GIF": gif_with_metadata,
+    "WebP": webp_with_metadata,
+    "AVIF": avif_with_metadata,
+    "TIFF": tiff_with_metadata,
+}
 
 
 def srgb_profile() -> bytes:

@@ -168,6 +168,14 @@ def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path, caplog: pytes
     assert "graceful shutdown exceeded" not in caplog.text, "uvicorn did not have to end the request"
 
 
+def test_a_comment_keeps_a_quiet_stream_open(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imgproc_local.api.events.KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr("imgproc_local.api.events.CHECK_KEY_EVERY_S", 0.05)
+    with service.client.stream("GET", "/events") as answer:
+        lines = (line for line in answer.iter_lines() if line.startswith(":"))
+        assert [next(lines), next(lines)] == [": no changes"] * 2
+
+
 @pytest.mark.parametrize("path", ["/events", "/jobs/{job}/events"])
 def test_a_stream_ends_when_its_key_is_revoked(gated: Running, describer: GatedDescriber, path: str) -> None:
     describer.open.clear()

@@ -507,6 +507,10 @@ def test_prefer_wait_holds_an_answer_until_the_job_is_final_or_its_seconds_are_o
     answer = get("wait=600")
     assert answer.headers["preference-applied"] == "wait=60"
     assert answer.json()["data"]["status"] == "completed"
+    describer.open.clear()
+    threading.Timer(0.2, describer.open.set).start()
+    answer = gated.client.post("/images/analyze", files=files, headers={"Prefer": "wait=30"})
+    assert answer.json()["data"]["status"] == "completed"
     for lines in (["wait=2, respond-async"], ["return=minimal; x=1", 'wait="2"']):
         assert get(*lines).headers["preference-applied"] == "wait=2"
 
@@ -526,6 +530,13 @@ def test_events_report_every_change_and_end_with_the_final_status(gated: Running
     assert [job["status"] for job in sent].count("completed") == 1
     assert all(earlier != later for earlier, later in itertools.pairwise(sent))
     assert [job["status"] for job in events(job_id)] == ["completed"]
+    describer.open.clear()
+    job_id = gated.dispatch("analyze", pictures.jpeg())["job_id"]
+    with event_stream(gated, f"/jobs/{job_id}/events") as stream:
+        stream.next()
+        gated.client.delete(f"/jobs/{job_id}").raise_for_status()
+        while stream.next() != END:
+            pass
 
 
 def test_jobs_are_listed_newest_first_with_filters_and_cursor(gated: Running, describer: GatedDescriber) -> None:
@@ -603,15 +614,20 @@ def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Run
 
 
 def test_a_full_queue_is_503_with_retry_after_and_takes_nothing(tmp_path: Path, describer: GatedDescriber) -> None:
+    def repeatable() -> httpx.Response:
+        files = {"image": ("a.jpg", pictures.jpeg())}
+        return service.client.post("/images/analyze", files=files, headers={"Idempotency-Key": "once"})
+
     with running(tmp_path, lambda: describer, queue_limit=2) as service:
         describer.open.clear()
-        for seed in range(2):
-            service.dispatch("analyze", pictures.jpeg(seed=seed))
+        service.dispatch("analyze", pictures.jpeg(seed=2))
+        first = repeatable().json()["data"]["job_id"]
         balance = service.client.get("/credits/balance").json()
         answer = upload(service, "analyze", pictures.jpeg(seed=9))
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) > 0
         assert answer.headers["x-error-code"] == "queue_full"
         assert set(answer.json()) == {"message"}
+        assert repeatable().json()["data"]["job_id"] == first
         assert service.client.get("/credits/balance").json() == balance
         describer.open.set()

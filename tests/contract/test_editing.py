@@ -233,6 +233,14 @@ def test_a_name_that_another_picture_has_is_numbered(shared: Running) -> None:
     assert second.edit(seo_filename="harbour")["seo_filename"] == "harbour"
 
 
+def test_a_restored_name_that_was_taken_meanwhile_is_numbered(shared: Running) -> None:
+    first, second = Picture(shared, project_name="taken"), Picture(shared, project_name="taken")
+    first.edit(seo_filename="harbour")
+    assert second.edit(seo_filename="a test picture")["seo_filename"] == "a-test-picture"
+    restored = [data(first.post(action))["seo_filename"] for action in ("undo", "redo", "undo")]
+    assert restored == ["a-test-picture-2", "harbour", "a-test-picture-2"]
+
+
 def test_names_are_unique_under_parallel_edits(shared: Running) -> None:
     album = [Picture(shared, project_name="parallel") for _ in range(5)]
 
@@ -323,10 +331,10 @@ def test_a_deleted_job_takes_its_requests_along(shared: Running, describer: Noti
     describer.open.clear()
     describer.names.clear()
     with ThreadPoolExecutor() as pool:
-        waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=20"}) for code in ("en", "de")]
+        waits = [pool.submit(picture.post, "regenerate", code, headers={"Prefer": "wait=60"}) for code in ("en", "de")]
         assert wait_until(lambda: balance(shared) <= funds - 2 and bool(describer.names), WAIT_S)
         assert shared.client.delete(f"/jobs/{picture.job_id}").status_code == 204
-        assert {wait.result().status_code for wait in waits} == {202}
+        assert {wait.result(WAIT_S / 2).status_code for wait in waits} == {202}, "the deletion ends the waits"
     assert balance(shared) == funds - 1, "only what had not started is given back"
     describer.open.set()
     assert Picture(shared).stored()["source"] == "facts"
@@ -364,6 +372,3 @@ def test_texts_take_turns_with_pictures(shared: Running, describer: NotingDescri
     for job_id in jobs:
         shared.final(job_id)
     assert describer.names == ["picture.jpg", "waiting-1.jpg", "picture.jpg", "waiting-2.jpg"]
-
-
-# ---- those who follow ----

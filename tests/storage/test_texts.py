@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from imgproc_local.domain.errors import InsufficientCredits, NotFound, QueueFull
+from imgproc_local.domain.errors import InsufficientCredits, NoSuchVersion, NotFound, QueueFull
 from imgproc_local.domain.job import Job, StageName, is_newer
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.stages import MAX_ATTEMPTS
@@ -39,6 +39,17 @@ async def analyzed(store: Store, account_id: str) -> Job:
     done = await store.stages.record_done(claimed, None, texts("a-name", *LANGUAGES))
     assert done is not None
     return done
+
+
+async def test_the_last_fifty_versions_are_stored(store: Store) -> None:
+    job, translations = await analyzed(store, store.account_id), Translations(store.database, LIMIT)
+    for number in range(55):
+        await translations.edit(job.id, "de", alt_text=f"Text {number}.", slug=None)
+    for _ in range(49):
+        job = await translations.undo(job.id, "de")
+    assert job.translations[0].seo_alt_text == "Text 5."
+    with pytest.raises(NoSuchVersion):
+        await translations.undo(job.id, "de")
 
 
 async def test_nothing_is_stored_without_credits_text_or_room(store: Store) -> None:

@@ -76,6 +76,17 @@ def test_a_converted_or_scaled_file_has_only_what_conversion_needs_of_its_profil
     assert read_blocks(out, file_format).icc == kept_profile(planted())
 
 
+def test_a_profile_in_several_segments_of_a_jpeg_is_preserved(tmp_path: Path) -> None:
+    curves = dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), profiles.sampled(2**16 - 2))
+    large = rewritten(profiles.profile(profiles.OLD_TEXTS | profiles.colorants() | curves))
+    assert large is not None
+    assert len(large) > 2**16
+    path = pictures.write(tmp_path, source("JPEG", large))
+    out = optimize_file(path, probe(path, MAX_PIXELS), never_stop)
+    assert out is not None
+    assert pictures.opened(out).info["icc_profile"] == large
+
+
 def srgb_with_a_secret(curve: bytes = profiles.parametric()) -> bytes:
     curves = dict.fromkeys((b"rTRC", b"gTRC", b"bTRC"), curve)
     primaries = {

@@ -67,19 +67,9 @@ def test_domain_errors_and_programming_errors_are_not_translated() -> None:
     assert translate(TypeError("a mistake"), "x") is None
 
 
-@pytest.mark.parametrize(
-    "undamaged",
-    [
-        pictures.jpeg_with_metadata(),
-        pictures.png_with_metadata(),
-        pictures.gif_with_metadata(),
-        pictures.webp_with_metadata(),
-        pictures.avif_with_metadata(),
-        pictures.tiff_with_metadata(),
-    ],
-    ids=["JPEG", "PNG", "GIF", "WebP", "AVIF", "TIFF"],
-)
-def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, undamaged: bytes) -> None:
+@pytest.mark.parametrize("name", pictures.WITH_METADATA)
+def test_damaged_files_give_a_result_or_a_domain_error_in_every_operation(tmp_path: Path, name: str) -> None:
+    undamaged = pictures.WITH_METADATA[name]()
     # 4 wrong bytes at each of 40 positions between the signature and the last 40 bytes
     first, last, count = 20, len(undamaged) - 40, 40
     for number in range(count):

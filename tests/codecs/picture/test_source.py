@@ -130,19 +130,9 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
     assert probe(pictures.write(tmp_path, pictures.jpeg_with_metadata()), MAX_PIXELS, accepted).format is Format.JPEG
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pictures.jpeg_with_metadata(),
-        pictures.png_with_metadata(),
-        pictures.gif_with_metadata(),
-        pictures.webp_with_metadata(),
-        pictures.avif_with_metadata(),
-        pictures.tiff_with_metadata(),
-    ],
-    ids=["JPEG", "PNG", "GIF", "WebP", "AVIF", "TIFF"],
-)
-def test_a_stored_record_says_the_same_and_holds_no_private_data(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize("name", pictures.WITH_METADATA)
+def test_a_stored_record_says_the_same_and_holds_no_private_data(tmp_path: Path, name: str) -> None:
+    data = pictures.WITH_METADATA[name]()
     read = picture(pictures.write(tmp_path, data)).record
     stored = packed(read, KeepLocation.CITY)
     assert not [name for name, secret in pictures.SECRETS.items() if secret in stored]
