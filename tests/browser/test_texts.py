@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.browser.conftest import Tab, alt_text, jobs, show, translation, wait_for_text, wait_until_stored
+from tests.browser.conftest import Tab, alt_text, jobs, show, translation, wait_for_text, wait_until, wait_until_stored
 from tests.support.service import Running
 
 
@@ -36,8 +36,9 @@ def test_a_text_is_stored_when_the_user_goes_to_another_picture(tab: Tab, servic
     wait_until_stored(service, "2.jpg", "Ein Hafen.", "de")
     wait_until_stored(service, "2.jpg", "am-grossen-hafen", "de", field="seo_filename")
     show(tab, "2.jpg")
-    wait_for_text(tab, "Ein Hafen.", "de")
-    assert tab.page.get_by_label("File name").last.input_value() == "am-grossen-hafen"
+    # until the answer arrives, the page shows what was typed
+    wait_until(lambda: tab.page.get_by_label("File name").last.input_value() == "am-grossen-hafen", "the stored name")
+    assert alt_text(tab, "de") == "Ein Hafen."
 
 
 def test_a_text_is_stored_when_the_user_is_about_to_leave_the_page(tab: Tab, service: Running) -> None:
