@@ -165,8 +165,9 @@ def _processed(
     while not stop.is_set():
         has_finished_one = False
         with _cluster(arguments, config, vision_workers=1 if spec.model else 0) as client:
-            submitter = Submitter(client, spec, target, stop)
             try:
+                with _connection_errors():
+                    submitter = Submitter(client, spec, target, stop)
                 for row in submitter.rows(itertools.chain(again, pictures)):
                     has_finished_one = True
                     yield row
@@ -207,7 +208,7 @@ class Submitter:
     """
 
     def __init__(self, client: Client, spec: RunSpec, target: Store, stop: threading.Event) -> None:
-        """Raises: ServiceError, if no worker has the vision model."""
+        """Raises: ServiceError, if no worker has the vision model; as Dask, if the scheduler is lost."""
         self._client = client
         self._spec = spec
         self._target = target

@@ -8,6 +8,7 @@ from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -16,6 +17,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from distributed import Client, KilledWorker
+from distributed.comm.core import CommClosedError
 
 from imgproc_local.archive import run as run_module
 from imgproc_local.archive.picture import PendingPicture, Row
@@ -141,5 +143,8 @@ def test_a_run_continues_on_another_cluster_unless_that_is_lost_too(
     rows = _processed(*arguments, iter(PICTURES), threading.Event())
     assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
     cluster.process = lambda _: CancelledError()
+    with pytest.raises(ServiceError, match="The same command again continues"):
+        list(_processed(*arguments, iter(PICTURES), threading.Event()))
+    monkeypatch.setattr(cluster, "submit", Mock(side_effect=CommClosedError))  # before the first picture
     with pytest.raises(ServiceError, match="The same command again continues"):
         list(_processed(*arguments, iter(PICTURES), threading.Event()))
