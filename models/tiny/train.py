@@ -22,8 +22,7 @@ from torch.nn import functional
 
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import prompt
-from imgproc_local.vision.llm.bindings import Interruption, bindings
-from imgproc_local.vision.llm.weights import Weights
+from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.models.model import VisionModel
 from models.tiny import notes, scenes
 from models.tiny.network import WIDTH, TextModel, read_text_model, write_text_model
@@ -56,11 +55,11 @@ def main() -> None:
     torch.manual_seed(SEED)
     model = VisionModel("tiny", FILE, FILE.with_name("tiny-mmproj.gguf"))
     text_model = read_text_model(FILE)
-    train(text_model, Weights(model, bindings(), Interruption(), threads=1))
+    train(text_model, Llama(model))
     write_text_model(text_model, FILE)
 
 
-def train(text_model: TextModel, weights: Weights) -> None:
+def train(text_model: TextModel, llama: Llama) -> None:
     """Run all training steps."""
     rng = random.Random(SEED)
     parameters = [*text_model.parameters()]
@@ -70,7 +69,7 @@ def train(text_model: TextModel, weights: Weights) -> None:
         decay = 0.5 * (1 + math.cos(math.pi * step / STEPS))
         rate = MAX_RATE * min(1, (step + 1) / (STEPS / 10))  # it rises in the first tenth of the steps
         optimiser.param_groups[0]["lr"] = rate * (_FINAL_RATE_SHARE + (1 - _FINAL_RATE_SHARE) * decay)
-        loss, exact = losses(text_model, *make_batch(rng, text_model, weights, SCENES_PER_STEP))
+        loss, exact = losses(text_model, *make_batch(rng, text_model, llama, SCENES_PER_STEP))
         optimiser.zero_grad()
         (4 * loss).backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -91,7 +90,7 @@ def losses(text_model: TextModel, inputs: Tensor, targets: Tensor) -> tuple[Tens
     return functional.cross_entropy(logits, targets[expected]), correct.all(-1).float().mean().item()
 
 
-def make_batch(rng: random.Random, text_model: TextModel, weights: Weights, size: int) -> tuple[Tensor, Tensor]:
+def make_batch(rng: random.Random, text_model: TextModel, llama: Llama, size: int) -> tuple[Tensor, Tensor]:
     """The inputs and targets of `losses` for `size` scenes that are not held out, each in all languages.
 
     They share the notes and the complaint of the prompt; the English text to translate is that of each scene.
@@ -99,15 +98,15 @@ def make_batch(rng: random.Random, text_model: TextModel, weights: Weights, size
     complaint = rng.choice(notes.COMPLAINTS) if rng.random() < _COMPLAINT_PROBABILITY else ""
     has_draft = rng.random() < _DRAFT_PROBABILITY
     batch_scenes = [scenes.random_scene(rng) for _ in range(size)]
-    instructions, noted = weights.tokens(USER + prompt.INSTRUCTIONS), weights.tokens(notes.picture_notes(rng))
+    instructions, noted = llama.tokens(USER + prompt.INSTRUCTIONS), llama.tokens(notes.picture_notes(rng))
     inputs, targets = [], []
     for scene in batch_scenes:
-        picture = picture_embeddings(weights, _draw(scene, rng))
+        picture = picture_embeddings(llama, _draw(scene, rng))
         draft = prompt.draft_note(scenes.reference_answer(scene, "en").alt_text) if has_draft else ""
         for language in scenes.LANGUAGES:
             question = ("" if language == "en" else draft) + prompt.language_prompt(language, complaint) + ASSISTANT
-            asked = noted + weights.tokens(question)
-            answer = weights.tokens(scenes.to_json(scenes.reference_answer(scene, language)) + END)
+            asked = noted + llama.tokens(question)
+            answer = llama.tokens(scenes.to_json(scenes.reference_answer(scene, language)) + END)
             before = len(instructions) + len(picture) + len(asked)
             tokens = torch.tensor([*instructions, *asked, *answer[:-1]])
             embedded = text_model.embedding(tokens)
@@ -117,14 +116,14 @@ def make_batch(rng: random.Random, text_model: TextModel, weights: Weights, size
     return pad(inputs, batch_first=True), pad(targets, batch_first=True, padding_value=IGNORED)
 
 
-def picture_embeddings(weights: Weights, picture: Image.Image) -> Tensor:
+def picture_embeddings(llama: Llama, picture: Image.Image) -> Tensor:
     """What the vision encoder makes of a picture: (64, W)."""
-    mtmd = weights.mtmd
-    with weights.chunks(Pixels(*picture.size, picture.tobytes()), "") as chunks:
+    mtmd = llama.mtmd
+    with llama.chunks(Pixels(*picture.size, picture.tobytes()), "") as chunks:
         chunk = mtmd.mtmd_input_chunks_get(chunks, 1)  # after the instructions
-        weights.check(mtmd.mtmd_encode_chunk(weights.vision_encoder, chunk))
+        llama.check(mtmd.mtmd_encode_chunk(llama.vision_encoder, chunk))
         shape = (mtmd.mtmd_input_chunk_get_n_tokens(chunk), WIDTH)
-        values = np.ctypeslib.as_array(mtmd.mtmd_get_output_embd(weights.vision_encoder), shape)
+        values = np.ctypeslib.as_array(mtmd.mtmd_get_output_embd(llama.vision_encoder), shape)
         return torch.from_numpy(values.copy())
 
 

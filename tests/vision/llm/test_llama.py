@@ -17,7 +17,6 @@ from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import Interruption, bindings
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
-from imgproc_local.vision.llm.weights import Weights
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
 
@@ -62,7 +61,7 @@ def test_languages_get_the_same_text_together_and_alone_and_again(llama: Llama) 
 def test_the_instructions_are_processed_once_for_all_pictures(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = []
     for number in (1, 2):
-        llama.free_context()
+        llama._free_context()
         alone.append(generate(llama, scene_pixels(number), SUFFIXES))
     chunks = Mock(wraps=llama._prefill_chunk)
     monkeypatch.setattr(llama, "_prefill_chunk", chunks)
@@ -78,14 +77,14 @@ def test_a_picture_with_too_many_tokens_is_scaled_down(
 ) -> None:
     """llama.cpp limits the tokens of a tile, but not the number of tiles."""
     sizes = []
-    chunks = Weights.chunks
+    chunks = Llama.chunks
 
-    def record(self: Weights, image: tiny.Pixels, notes: str) -> Any:
+    def record(self: Llama, image: tiny.Pixels, notes: str) -> Any:
         sizes.append((image.width_px, image.height_px))
         return chunks(self, image, notes)
 
-    monkeypatch.setattr(Weights, "chunks", record)
-    monkeypatch.setattr(Weights, "_image_tokens", lambda *_: sizes[-1][0] * sizes[-1][1] // pixels_per_token)
+    monkeypatch.setattr(Llama, "chunks", record)
+    monkeypatch.setattr(Llama, "_image_tokens", lambda *_: sizes[-1][0] * sizes[-1][1] // pixels_per_token)
     assert parse_answer(generate(llama, scene_pixels(1), SUFFIXES[:1])[0])
     assert sizes[-1] == used_px
 
@@ -122,14 +121,14 @@ def test_llama_cpp_stops_between_two_operations(llama: Llama, monkeypatch: pytes
 
 def test_the_vision_encoder_stops_between_two_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = 0
-    at_node = Weights._at_node
+    at_node = Llama._at_node
 
-    def count(self: Weights, tensor: object, asks_to_stop_here: bool, data: object) -> bool:
+    def count(self: Llama, tensor: object, asks_to_stop_here: bool, data: object) -> bool:
         nonlocal nodes
         nodes += asks_to_stop_here
         return at_node(self, tensor, asks_to_stop_here, data)
 
-    monkeypatch.setattr(Weights, "_at_node", count)
+    monkeypatch.setattr(Llama, "_at_node", count)
     with closing(Llama(tiny.tiny_model())) as counting:
         counting.prefill(scene_pixels(4), NO_NOTES, SUFFIXES, never_stop)
         complete, nodes = nodes, 0
@@ -163,7 +162,7 @@ def test_a_prompt_longer_than_trained_is_an_error_and_the_next_picture_works(lla
     before = generate(llama, scene_pixels(4), SUFFIXES)
     with pytest.raises(ModelUnusable, match="was trained for 2048 tokens"):
         llama.prefill(scene_pixels(4), "語 " * 3000, SUFFIXES, never_stop)
-    llama.free_context()
+    llama._free_context()
     with pytest.raises(ModelUnusable, match="No picture was processed"):
         llama.generate(SUFFIXES, never_stop)
     assert generate(llama, scene_pixels(4), SUFFIXES) == before
@@ -195,4 +194,4 @@ def test_a_model_computes_on_physical_cores_without_efficiency_cores(
     monkeypatch.setattr(llama_module.psutil, "cpu_count", lambda logical=True: counts[logical])
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(allowed)), raising=False)
     counts = (physical, logical)
-    assert llama_module.physical_cores() == threads
+    assert llama_module._physical_cores() == threads
