@@ -2,7 +2,7 @@
 
 A part is a compressed file with a row in each line, as JSON. The client writes a part every `FLUSH_S` seconds, and
 never changes one. Their numbers grow, so the last row of a picture is the current one. At the end of a run,
-`archive.parquet`, `alt.csv` and the report are made from the current rows, and one part replaces all others.
+`archive.parquet` and `alt.csv` are made from the current rows, and one part replaces all others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import secrets
 import sqlite3
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,61 +22,20 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct, field
 
 from imgproc_local.archive.picture import Row
 from imgproc_local.archive.stores import Store
 from imgproc_local.batch import ALT_COLUMNS, STATE_FOLDER, Results, alt_rows
-from imgproc_local.domain.image import Format
-from imgproc_local.domain.result import TextSource
 from imgproc_local.engine.exports import csv_bytes
 from imgproc_local.system.files import encodable_text
 
 PARTS_FOLDER = f"{STATE_FOLDER}/parts"
 _PART_NAME = re.compile(r"/(\d{8})-[0-9a-f]{8}\.jsonl\.gz$")
-TABLE_NAME, TEXTS_NAME, REPORT_NAME = "archive.parquet", "alt.csv", "report.html"
+TABLE_NAME, TEXTS_NAME = "archive.parquet", "alt.csv"
 PART_ROWS = 5000
 """The rows after which a part is stored, and those that are in memory while the tables are made."""
 FLUSH_S = 30.0
 """How long the client collects rows before it stores a part. If it is killed, their pictures are processed again."""
-MAX_LISTED = 100
-"""The most failed pictures, and the most pictures in need of a text, that the report lists. The tables have all."""
-
-_SizeKey = tuple[str, Format, Format]
-"""The kind of a result, the format of the original, and that of the result."""
-
-
-class Summary(Struct):
-    """What the report says about all pictures of an archive, collected row by row in bounded memory.
-
-    `outcomes` counts pictures by `Outcome`, and `texts` counts texts by language and source. `files` counts results by
-    `_SizeKey`, `before_bytes` the bytes of their originals, and `after_bytes` their own. `failed` and `without_text`
-    are the first `MAX_LISTED` pictures.
-    """
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    texts: Counter[tuple[str, TextSource]] = field(default_factory=Counter)
-    files: Counter[_SizeKey] = field(default_factory=Counter)
-    before_bytes: Counter[_SizeKey] = field(default_factory=Counter)
-    after_bytes: Counter[_SizeKey] = field(default_factory=Counter)
-    needing_text: int = 0
-    failed: list[Row] = field(default_factory=list)
-    without_text: list[str] = field(default_factory=list)
-
-    def add(self, row: Row) -> None:
-        self.outcomes[row.outcome] += 1
-        self.texts.update((text.language_code, text.source) for text in row.translations)
-        for kind, result in (("Optimized", row.optimized), ("Converted", row.converted)):
-            if result is not None and result.format is not None:
-                key = (kind, row.format or result.format, result.format)
-                self.files[key] += 1
-                self.before_bytes[key] += row.size_bytes
-                self.after_bytes[key] += result.size_bytes
-        if row.outcome == "failed":
-            self.failed += [row][: MAX_LISTED - len(self.failed)]
-        if row.needs_text:
-            self.needing_text += 1
-            self.without_text += [row.source][: MAX_LISTED - len(self.without_text)]
 
 
 class Manifest:
@@ -129,15 +87,15 @@ class Manifest:
             self._store_part(self._unsaved)
             self._unsaved = []
 
-    def finish(self, report: Callable[[Summary], bytes]) -> None:
-        """Write the tables and the report, and one part in place of all others.
+    def finish(self) -> None:
+        """Write the tables, and one part in place of all others.
 
         Nothing is written if an earlier run has done this and no part was added since, or if there is no part: a target
         that has tables also has parts, by which `_require_no_tables` in `run.py` knows them. If it is interrupted, the
         next run does it again, because there are several parts or no table. Raises: OSError.
         """
         self.flush()
-        names = (TABLE_NAME, TEXTS_NAME, REPORT_NAME)
+        names = (TABLE_NAME, TEXTS_NAME)
         if not self.parts or (len(self.parts) == 1 and all(self._target.exists(name) for name in names)):
             return
         with (
@@ -145,13 +103,9 @@ class Manifest:
             (self._folder / TEXTS_NAME).open("wb") as texts,
         ):
             texts.write(csv_bytes((), ALT_COLUMNS))
-            summary = Summary()
             for rows in self._batches():
                 table.write_table(pa.Table.from_pylist([msgspec.to_builtins(row) for row in rows], _row_schema()))
                 texts.write(csv_bytes(cells for row in rows for cells in alt_rows(row.source, row)))
-                for row in rows:
-                    summary.add(row)
-        (self._folder / REPORT_NAME).write_bytes(report(summary))
         replaced = tuple(self.parts)
         self._store_part(line for (line,) in self._index.execute("SELECT row FROM rows ORDER BY source"))
         for name in names:

@@ -18,18 +18,10 @@ from typing import Any
 
 from distributed import Client, Future, KilledWorker, as_completed
 from distributed.comm.core import CommClosedError
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from imgproc_local.archive.cluster import VISION, connected, local_cluster, require_protected
-from imgproc_local.archive.manifest import (
-    PARTS_FOLDER,
-    REPORT_NAME,
-    TABLE_NAME,
-    TEXTS_NAME,
-    Manifest,
-    Summary,
-    opened_manifest,
-)
+from imgproc_local.archive.manifest import PARTS_FOLDER, TABLE_NAME, TEXTS_NAME, Manifest, opened_manifest
 from imgproc_local.archive.picture import PendingPicture, Row, failed_row
 from imgproc_local.archive.stores import SourceObject, Store, is_url, open_store
 from imgproc_local.archive.worker import RunSpec, describe, model_identity, needs_texts, process, shared_settings
@@ -46,10 +38,6 @@ _IN_FLIGHT_PER_THREAD = 3
 _RETRIES = 2
 """How often Dask repeats a task that fails as a whole, for example because the disk of a worker is full."""
 KILLED = "Every worker that processed this picture ended without an answer."
-_MAX_FAILED_PICTURES = 20
-"""The most failed pictures that are named at the end; the report and the tables have more."""
-
-
 _MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
 
@@ -69,19 +57,13 @@ class Arguments(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """How many objects were done, failed and skipped, and how many were unchanged since an earlier run.
-
-    `saw_all` is set when the run has compared all objects of the source with the manifest. `failed_pictures` are the
-    first that failed, with their reasons.
-    """
+    """How many objects were done, failed and skipped, and how many were unchanged since an earlier run."""
 
     done: int = 0
     failed: int = 0
     skipped: int = 0
     unchanged: int = 0
     needing_text: int = 0
-    saw_all: bool = False
-    failed_pictures: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def processed(self) -> int:
@@ -92,28 +74,19 @@ class Counts(Struct):
         self.failed += row.outcome == "failed"
         self.skipped += row.outcome == "skipped"
         self.needing_text += row.needs_text
-        if row.outcome == "failed" and self.failed <= _MAX_FAILED_PICTURES:
-            self.failed_pictures.append((row.source, row.problems[0].message))
-
-
-_ReportPage = Callable[[Summary, str, bool], bytes]
-"""Makes the report of a summary. The other arguments are the vision model of this run, "" without one, and whether the
-run has seen the whole source.
-"""
 
 
 def run_archive(
     arguments: Arguments,
     request: BatchRequest,
     config: Config,
-    on_change: Callable[[Counts], None],
+    on_row: Callable[[Row, Counts], None],
     stop: threading.Event,
-    report_page: _ReportPage,
 ) -> Counts:
-    """Process what is new or changed in the source, and write the tables and the report of the whole archive.
+    """Process what is new or changed in the source, and write the tables of the whole archive.
 
-    When `stop` is set, the running tasks are finished and no others are begun. Raises: ServiceError; OSError, if a
-    store can't be used.
+    `on_row` is called with each new row and the counts with it. When `stop` is set, the running tasks are finished and
+    no others are begun. Raises: ServiceError; OSError, if a store can't be used.
     """
     source, target, exclude = _locations(arguments.source, arguments.target)
     if arguments.scheduler is not None:
@@ -130,9 +103,8 @@ def run_archive(
         for row in _processed(arguments, config, spec, store, pictures, stop):
             manifest.add(row)
             counts.add(row)
-            on_change(counts)
-        is_complete = counts.saw_all and not stop.is_set()
-        manifest.finish(lambda summary: report_page(summary, model, is_complete))
+            on_row(row, counts)
+        manifest.finish()
     return counts
 
 
@@ -146,7 +118,6 @@ def _pending(
             yield PendingPicture(picture, row)
         else:
             counts.unchanged += 1
-    counts.saw_all = True
 
 
 def _processed(
@@ -358,7 +329,7 @@ def inside_source(source: str, target: str) -> str | None:
 
 def _require_no_tables(store: Store, target: str) -> None:
     """Raises: InvalidRequest, if a target without results has files that the tables would replace; OSError."""
-    taken = [name for name in (TABLE_NAME, TEXTS_NAME, REPORT_NAME) if store.exists(name)]
+    taken = [name for name in (TABLE_NAME, TEXTS_NAME) if store.exists(name)]
     if taken:
         raise _refusal(
             "target",

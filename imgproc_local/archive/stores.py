@@ -41,10 +41,7 @@ UPLOAD_PART_BYTES = 16 * 1024 * 1024
 _ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
 """The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
 _MODIFIED_FIELDS = ("LastModified", "last_modified", "mtime")
-_CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    **{f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions},
-}
+_CONTENT_TYPES = {f".{extension}": each.mime for each in FORMATS.values() for extension in each.extensions}
 
 
 class SourceObject(Struct, frozen=True):

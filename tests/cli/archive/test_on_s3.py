@@ -27,7 +27,7 @@ serving = pytest.importorskip("werkzeug.serving")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SOURCE, TARGET = "museum/scans", "museum-web"
-BOOKKEEPING = {"archive.parquet", "alt.csv", "report.html"}
+BOOKKEEPING = {"archive.parquet", "alt.csv"}
 TIMEOUT_S = 240
 SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 THROTTLED_REQUEST = 12

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import sys
 import threading
 import time
-from datetime import UTC, datetime
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import click
 
-from imgproc_local import __version__
 from imgproc_local.cli.options import PictureFlags, data_dir_option, load_config, picture_options, request_for
 from imgproc_local.cli.output import (
     EXIT_INTERRUPTED,
@@ -23,15 +18,12 @@ from imgproc_local.cli.output import (
     RunProgress,
     interruptible,
     printable,
-    size_text,
 )
 from imgproc_local.domain.errors import how_to_install
-from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.result import TextSource
 from imgproc_local.system.files import is_disk_full
 
 if TYPE_CHECKING:
-    from imgproc_local.archive.manifest import Summary
+    from imgproc_local.archive.picture import Row
     from imgproc_local.archive.run import Counts
 
 _HOW_TO_INSTALL = f"This command needs the extra `cluster`. {how_to_install('cluster')}"
@@ -71,7 +63,7 @@ def command(
 
     SOURCE and TARGET are folders, which every worker must see under the same path, or URLs of object stores, such as
     s3://BUCKET/PATH. The results are those of `process --archive-names`, in the same subfolders. TARGET also gets
-    archive.parquet, with a row per picture, alt.csv, with the texts, and report.html.
+    archive.parquet, with a row per picture, and alt.csv, with the texts.
 
     The same command again continues an interrupted run, and processes what is new, changed or failed.
 
@@ -87,8 +79,6 @@ def command(
     if config.air_gapped:
         raise Refused("archive connects to workers and object stores, so it can't be used in air-gapped mode.")
     try:
-        import jinja2  # noqa: F401 - for the report, at the end of the run
-
         from imgproc_local.archive.run import Arguments, run_archive
     except ModuleNotFoundError as error:
         raise Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
@@ -97,16 +87,15 @@ def command(
         stop = threading.Event()
         progress, began_s = RunProgress(sys.stderr), time.monotonic()
         message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
+
+        def report(row: Row, counts: Counts) -> None:
+            if row.outcome == "failed":
+                progress.print(printable(f"Failed: {row.source}: {row.problems[0].message}"))
+            progress.update(_progress_text(counts, time.monotonic() - began_s))
+
         with progress.shown(), interruptible(stop, message):
             request = request_for(flags, config, archive_names=True)
-            counts = run_archive(
-                arguments,
-                request,
-                config,
-                lambda counts: progress.update(_progress_text(counts, time.monotonic() - began_s)),
-                stop,
-                report_page,
-            )
+            counts = run_archive(arguments, request, config, report, stop)
     except ImportError as error:  # the message of fsspec names the package
         raise Refused(f"The plug-in of fsspec for a URL is missing, which every worker needs too: {error}.") from error
     except OSError as error:
@@ -129,10 +118,6 @@ def command(
 
 
 def _print_result(counts: Counts, target: str) -> None:
-    for key, reason in counts.failed_pictures:
-        click.echo(printable(f"Failed: {key}: {reason}"), err=True)
-    if counts.failed > len(counts.failed_pictures):
-        click.echo("For the other pictures that failed, see report.html.", err=True)
     click.echo(
         f"{counts.done:,} done, {counts.unchanged:,} unchanged since an earlier run, {counts.failed:,} failed,"
         f" {counts.skipped:,} skipped."
@@ -140,7 +125,7 @@ def _print_result(counts: Counts, target: str) -> None:
     if counts.needing_text:
         click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:
-        click.echo(printable(f"The results, report.html, alt.csv and archive.parquet are in {target}."))
+        click.echo(printable(f"The results, alt.csv and archive.parquet are in {target}."))
 
 
 def _progress_text(counts: Counts, elapsed_s: float) -> str:
@@ -154,62 +139,3 @@ def _progress_text(counts: Counts, elapsed_s: float) -> str:
     if counts.failed:
         parts.append(f"{counts.failed:,} failed")
     return ", ".join(parts)
-
-
-# ---- the report
-
-_ORIGINS = {
-    TextSource.VISION: "Vision model",
-    TextSource.EMBEDDED: "Text in the file",
-    TextSource.FACTS: "Words in the file",
-    TextSource.PERSON: "Person",
-    TextSource.PIXELS: "To be written",
-}
-"""The columns of the table of texts."""
-
-
-def report_page(summary: Summary, model: str, is_complete: bool) -> bytes:
-    """The report as one HTML file that loads nothing and runs no script.
-
-    Its Content Security Policy allows only its style. It names pictures by their path below SOURCE, and neither SOURCE
-    nor TARGET, because TARGET may be public.
-
-    `model` is the identity of the vision model of the last run, "" without one, and `is_complete` says that this run
-    has seen the whole source.
-    """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    from imgproc_local.codecs.picture.formats import FORMATS
-
-    folder = resources.files(__package__)
-    style = (folder / "report.css").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters.update(
-        change=_change,
-        counted=lambda number, noun: f"{number:,} {noun}{'' if number == 1 else 's'}",
-        format_name=lambda image_format: FORMATS[image_format].name,
-        language_name=lambda code: LANGUAGES[code].name if code in LANGUAGES else code,
-        number=lambda number: f"{number:,}",
-        origin=_ORIGINS.__getitem__,
-        size=size_text,
-    )
-    page = environment.from_string((folder / "report.html").read_text(encoding="utf-8")).render(
-        style=Markup(style),  # noqa: S704 - a file of the package
-        style_sha256=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        summary=summary,
-        model=model,
-        is_complete=is_complete,
-        written_at=f"{datetime.now(UTC):%Y-%m-%d at %H:%M} UTC",
-        origins=[origin for origin in _ORIGINS if any(found is origin for _, found in summary.texts)],
-        version=__version__,
-    )
-    return page.encode("utf-8", "backslashreplace")
-
-
-def _change(before_bytes: int, after_bytes: int) -> str:
-    """The change of a size in percent, such as “−63 %”; "" without bytes."""
-    if not before_bytes:
-        return ""
-    percent = round(100 * after_bytes / before_bytes) - 100
-    return f"{'−' if percent < 0 else '+' if percent else '±'}{abs(percent)} %"
