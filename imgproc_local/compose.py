@@ -39,11 +39,10 @@ from imgproc_local.storage.translations import Translations
 from imgproc_local.system.folder_lock import FolderLock, make_folder, require_folder
 from imgproc_local.system.piped_child import program, usable_memory_bytes
 from imgproc_local.system.threads import started_threads
-from imgproc_local.vision.describer import Describer
 
 if TYPE_CHECKING:
     from imgproc_local.remote import Tinify
-    from imgproc_local.vision.llm.describer import LoadedModel
+    from imgproc_local.vision.llm.describer import LlmDescriber, LoadedModel
     from imgproc_local.vision.llm.listing import ModelList, ModelStatus
     from imgproc_local.vision.llm.loopback import ModelServer
     from imgproc_local.vision.models.model import AnyModel, VisionModel
@@ -92,7 +91,7 @@ def codec_workers(config: Config, folder: Path, results: Path) -> Workers:
     return Workers(folder, results, program("codec-worker"), environment, config.stage_timeout_s)
 
 
-def describer(config: Config) -> Describer:
+def describer(config: Config) -> LlmDescriber:
     """The describer that uses the selected vision model, loaded with the first picture; without a model it describes
     from metadata and pixels.
     """
@@ -138,7 +137,7 @@ def _open_pipeline(
     config: Config,
     folder: Path,
     results: Path,
-    make_describer: Callable[[], Describer],
+    make_describer: Callable[[], LlmDescriber],
     service: Tinify | None,
     at_once: int,
 ) -> Iterator[tuple[DirectStages, Analyzer]]:
@@ -302,7 +301,7 @@ async def open_services(
     doing: str,
     *,
     lock: FolderLock | None = None,
-    make_describer: Callable[[], Describer] | None = None,
+    make_describer: Callable[[], LlmDescriber] | None = None,
     clock: Clock = utc_now,
 ) -> AsyncIterator[Services]:
     """The whole service on its data folder. Inside the block it owns the folder, and the engine is running.

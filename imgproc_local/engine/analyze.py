@@ -22,9 +22,10 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
-from imgproc_local.vision.describer import Describer, Hints, PixelFacts, TextInPicture
+from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 
 if TYPE_CHECKING:
+    from imgproc_local.vision.llm.describer import LlmDescriber
     from imgproc_local.vision.ocr.lines import ReadLine
 
 log = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class Analyzer:
     """
 
     def __init__(
-        self, workers: Workers, make_describer: Callable[[], Describer], text_reader: TextReader | None = None
+        self, workers: Workers, make_describer: Callable[[], LlmDescriber], text_reader: TextReader | None = None
     ) -> None:
         self._workers = workers
         self._make_describer = make_describer
@@ -131,7 +132,7 @@ class Analyzer:
         return Stage(StageName.ANALYZE, VISION_LANE, self.run)
 
     @cached_property
-    def _describer(self) -> Describer:
+    def _describer(self) -> LlmDescriber:
         return self._make_describer()
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:

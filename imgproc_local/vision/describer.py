@@ -1,15 +1,10 @@
-"""The interface of all describers. A describer writes an alt text and a file name of a picture in several languages."""
+"""What is known of a picture that is described: measurements of its pixels, the text in it, and other hints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from msgspec import Struct
 
-from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo, Pixels
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo
 
 
 class PixelFacts(Struct, frozen=True):
@@ -50,18 +45,3 @@ class Hints(Struct, frozen=True):
     facts: PixelFacts = PixelFacts("picture")
     context: str = ""
     text_in_picture: TextInPicture | None = None
-
-
-class Describer(Protocol):
-    """Describes pictures.
-
-    `describe` is called on one thread, that of the vision lane, and blocks it. It returns exactly one translation per
-    requested language code, in the order of the request, and calls `check_stop` between longer steps. `close` frees the
-    memory of a model; a later `describe` loads it again. `close` may be called from any thread.
-    """
-
-    def describe(
-        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
-    ) -> tuple[Translation, ...]: ...
-
-    def close(self) -> None: ...

@@ -28,7 +28,6 @@ from imgproc_local.config import Config
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.server import Limits, Server, server_config
 from imgproc_local.storage.database import utc_now
-from imgproc_local.vision.facts.describer import FactsDescriber
 from imgproc_local.web import page
 
 T = TypeVar("T")
@@ -162,7 +161,7 @@ def config_for(folder: Path, **settings: Any) -> Config:
 @contextlib.contextmanager
 def running(
     folder: Path,
-    make_describer: Callable[[], Any] = FactsDescriber,
+    make_describer: Callable[[], Any] | None = None,
     clock: Callable[[], Any] = utc_now,
     monotonic: Callable[[], float] = time.monotonic,
     limits: Limits | None = None,

@@ -1,4 +1,4 @@
-"""The describer that needs no model. Its sources are the embedded metadata, the file name and the pixels.
+"""Descriptions that need no model. Their sources are the embedded metadata, the file name and the pixels.
 
 An alt text or caption that a person wrote in the requested language is used, and shortened if it is long. A text in
 another language is never translated: it is quoted in a sentence that is generated from facts, in which the names of
@@ -16,9 +16,8 @@ from itertools import groupby
 from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
-from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.filename import FALLBACK_STEM
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.result import TextSource, Translation
@@ -48,29 +47,16 @@ _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-
 """The dates at which the clocks of cameras start. A picture has one of them if the clock was never set."""
 
 
-class FactsDescriber:
-    """A `Describer` without state, for pictures whose content no model has seen.
+def describe_from_facts(
+    languages: Sequence[str], hints: Hints, today: Callable[[], date] = date.today
+) -> tuple[Translation, ...]:
+    """One translation per language, in their order, for a picture whose content no model has seen.
 
     `today` returns the current date: a capture date more than one day later is ignored, as wrong.
     """
-
-    def __init__(self, today: Callable[[], date] = date.today) -> None:
-        self._today = today
-
-    def describe(
-        self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
-    ) -> tuple[Translation, ...]:
-        check_stop()
-        texts = collect_texts(hints.embedded, hints.original_filename, languages)
-        month = _capture_month(hints.embedded.created, self._today())
-        translations = []
-        for language in languages:
-            check_stop()
-            translations.append(_describe_in_language(language, hints, texts, month))
-        return tuple(translations)
-
-    def close(self) -> None:
-        """Does nothing, because there is no memory to free."""
+    texts = collect_texts(hints.embedded, hints.original_filename, languages)
+    month = _capture_month(hints.embedded.created, today())
+    return tuple(_describe_in_language(language, hints, texts, month) for language in languages)
 
 
 def _image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:

@@ -1,5 +1,5 @@
-"""The describer that uses a vision model, in llama.cpp or in another program on this machine. The model's answers are
-checked; `FactsDescriber` replaces those that fail.
+"""The describer. It uses a vision model, in llama.cpp or in another program on this machine, if one is in use. The
+model's answers are checked; descriptions from facts replace those that fail.
 
 If the metadata has an alt text in a requested language, or the picture is an image of text in that language, that text
 is used and the model does not write in that language. The model describes the picture in English first, even if English
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -25,9 +25,8 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import (
-    FactsDescriber,
-    PictureTexts,
     collect_texts,
+    describe_from_facts,
     first_in_language,
     is_image_of_readable_text,
 )
@@ -67,7 +66,7 @@ class LoadedModel(Protocol):
 
 
 class LlmDescriber:
-    """A `Describer`.
+    """Writes an alt text and a file name of a picture in several languages.
 
     `find_model` is called for each picture and returns the model to use, or None. `load` loads a model, after testing
     it if necessary, and raises ModelUnusable if it does not work here. `idle_s` is the time without a picture after
@@ -84,7 +83,6 @@ class LlmDescriber:
         self._find_model = find_model
         self._load = load
         self._idle_s = idle_s
-        self._facts = FactsDescriber()
         self._loaded: LoadedModel | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -93,33 +91,26 @@ class LlmDescriber:
     def describe(
         self, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> tuple[Translation, ...]:
+        """One translation per language, in their order. It blocks the thread of the vision lane.
+
+        Raises: what `check_stop` raises, which is called between longer steps.
+        """
         check_stop()
-        texts = collect_texts(hints.embedded, hints.original_filename, languages)
-        without_alt_text = [
-            language
-            for language in languages
-            if not first_in_language(texts.alt_texts, language)
-            and not is_image_of_readable_text(hints.text_in_picture, language)
-        ]
+        # for all languages, because an alt text of unknown language is used for the first suitable one
+        facts = describe_from_facts(languages, hints)
         by_model: dict[str, Translation] = {}
         try:
             model = self._find_model()
             if model is None:
                 self.close()
-            elif without_alt_text:
-                by_model = self._ask_model(model, image, without_alt_text, texts, hints, check_stop)
+            else:
+                by_model = self._ask_model(model, image, languages, hints, check_stop)
             self._logged_problem = ""
         except ModelUnusable as error:
             self.close()
             if error.message != self._logged_problem:
                 log.warning("Pictures are described without the vision model: %s", error.message)
             self._logged_problem = error.message
-        if all(language in by_model and by_model[language].seo_filename for language in languages):
-            return tuple(by_model[language] for language in languages)
-        # once the model has answered, the deadline is no longer checked: FactsDescriber takes only milliseconds
-        facts_check_stop = (lambda: None) if by_model else check_stop
-        # for all languages, because FactsDescriber uses an alt text of unknown language for the first suitable one
-        facts = self._facts.describe(image, languages, hints, facts_check_stop)
         return tuple(
             # an accepted text may lack a file name
             replace(own, seo_filename=own.seo_filename or each.seo_filename)
@@ -129,7 +120,7 @@ class LlmDescriber:
         )
 
     def close(self) -> None:
-        """Unload the model; the next picture loads it again."""
+        """Unload the model; the next picture loads it again. It may be called from any thread."""
         if self._timer is not None:
             self._timer.cancel()
         # a picture that is being described is stopped within 0.1 s
@@ -140,40 +131,39 @@ class LlmDescriber:
                 self._lock.release()
 
     def _ask_model(
-        self,
-        model: AnyModel,
-        image: Pixels,
-        languages: Sequence[str],
-        texts: PictureTexts,
-        hints: Hints,
-        check_stop: CheckStop,
+        self, model: AnyModel, image: Pixels, languages: Sequence[str], hints: Hints, check_stop: CheckStop
     ) -> dict[str, Translation]:
-        """The accepted answers of the model by language. A file name may be empty.
+        """The accepted answers of the model by language, for those without an alt text. A file name may be empty.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
+        texts = collect_texts(hints.embedded, hints.original_filename, languages)
+        asked = [
+            language
+            for language in languages
+            if not first_in_language(texts.alt_texts, language)
+            and not is_image_of_readable_text(hints.text_in_picture, language)
+        ]
+        if not asked:
+            return {}
         notes = picture_notes(texts, hints.project_name, hints.context, hints.text_in_picture)
-        draft = first_in_language(texts.alt_texts, DRAFT_LANGUAGE)
-        accepted: dict[str, Translation] = {}
-        has_answered = False
         with self._lock:
             loaded = self._ensure_loaded(model, check_stop)
+            answers = _Answers(loaded, hints, notes, check_stop)
             try:
-                loaded.prefill(image, notes, [language_prompt(language) for language in languages], check_stop)
-                for answers in _answers(loaded, languages, draft, hints, notes, check_stop):
-                    has_answered = True
-                    accepted |= answers
+                loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
+                answers.ask_all(asked, first_in_language(texts.alt_texts, DRAFT_LANGUAGE))
             except (StageTimedOut, ModelUnusable) as error:
-                if not has_answered:
+                if not answers.has_answered:
                     raise
                 # the answers accepted before are still returned
-                written = ", ".join(accepted) or "none"
+                written = ", ".join(answers.accepted) or "none"
                 log.warning("%s stopped. Languages with accepted answers: %s. %s", model.name, written, error.message)
                 if isinstance(error, ModelUnusable):
                     self._unload()
             finally:
                 self._start_idle_timer()
-        return {language: entry for language, entry in accepted.items() if language in languages}
+        return {language: entry for language, entry in answers.accepted.items() if language in asked}
 
     def _ensure_loaded(self, model: AnyModel, check_stop: CheckStop) -> LoadedModel:
         """The loaded `model`. Raises: ModelUnusable; what `check_stop` raises."""
@@ -205,66 +195,68 @@ class LlmDescriber:
                 self._unload()
 
 
-def _answers(
-    loaded: LoadedModel, languages: Sequence[str], draft: str, hints: Hints, notes: str, check_stop: CheckStop
-) -> Iterator[dict[str, Translation]]:
-    """Yields accepted answers by language after each call of the model: those in English, unless there is an English
-    text (`draft`), and if there is one now, those in all other `languages`.
+class _Answers:
+    """The answers of a loaded model about one picture.
+
+    `accepted` are those that passed the checks, by language; a file name may be empty. `has_answered` is true once the
+    model has written anything.
     """
-    others = [language for language in languages if language != DRAFT_LANGUAGE]
-    if not draft:
-        for answers in _attempts(loaded, [DRAFT_LANGUAGE], "", hints, notes, check_stop):
-            draft = answers[DRAFT_LANGUAGE].seo_alt_text if answers else draft
-            yield answers
-    if draft and others:
-        yield from _attempts(loaded, others, draft_note(draft), hints, notes, check_stop)
 
+    def __init__(self, loaded: LoadedModel, hints: Hints, notes: str, check_stop: CheckStop) -> None:
+        self._loaded = loaded
+        self._hints = hints
+        self._notes = notes
+        self._check_stop = check_stop
+        self.accepted: dict[str, Translation] = {}
+        self.has_answered = False
 
-def _attempts(
-    loaded: LoadedModel, languages: Sequence[str], note: str, hints: Hints, notes: str, check_stop: CheckStop
-) -> Iterator[dict[str, Translation]]:
-    """Yields the accepted answers by language: first those of the first attempt, then those of the retry.
+    def ask_all(self, languages: Sequence[str], draft: str) -> None:
+        """Ask in English, unless there is an English text (`draft`), and if there is one now, in all other `languages`
+        together.
 
-    `note` is the beginning of each suffix.
-    """
-    accepted: dict[str, Translation] = {}
-    complaints = dict.fromkeys(languages, "")
-    # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
-    for seed in (None, 1):
-        suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
-        generated = loaded.generate(suffixes, check_stop, seed)
-        answers, complaints = _check(list(complaints), generated, hints, notes)
-        # a retry that again lacks a file name does not replace the text that was accepted before
-        accepted = {code: entry for code, entry in answers.items() if entry.seo_filename or code not in accepted}
-        yield accepted
-        if not complaints:
-            return
-        log.info("%s: refused: %s", loaded.model.name, ", ".join(f"{code} ({why})" for code, why in complaints.items()))
+        Raises: ModelUnusable; what `check_stop` raises.
+        """
+        if not draft:
+            self._ask([DRAFT_LANGUAGE], "")
+            draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text if self.accepted else ""
+        others = [language for language in languages if language != DRAFT_LANGUAGE]
+        if draft and others:
+            self._ask(others, draft_note(draft))
 
+    def _ask(self, languages: Sequence[str], note: str) -> None:
+        """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
+        complaints = dict.fromkeys(languages, "")
+        # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
+        for seed in (None, 1):
+            suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
+            generated = self._loaded.generate(suffixes, self._check_stop, seed)
+            self.has_answered = True
+            problems = {
+                language: self._take(language, text) for language, text in zip(complaints, generated, strict=True)
+            }
+            complaints = {language: problem for language, problem in problems.items() if problem}
+            if not complaints:
+                return
+            refused = ", ".join(f"{code} ({why})" for code, why in complaints.items())
+            log.info("%s: refused: %s", self._loaded.model.name, refused)
 
-def _check(
-    languages: Sequence[str], generated: Sequence[str], hints: Hints, notes: str
-) -> tuple[dict[str, Translation], dict[str, str]]:
-    """The accepted answers and the complaints, both by language.
+    def _take(self, language: str, generated: str) -> str:
+        """Accept an answer that passes the checks. Returns the complaint about it, "" if there is none.
 
-    A language is in both if its alt text is accepted and its file name is rejected.
-    """
-    accepted, complaints = {}, {}
-    for language, text in zip(languages, generated, strict=True):
-        parsed = parse_answer(text)
+        An answer whose file name only is refused is accepted, unless one was before.
+        """
+        parsed = parse_answer(generated)
         if parsed is None:
-            complaints[language] = "it was too long and broke off"
-            continue
+            return "it was too long and broke off"
         answer = clean_answer(parsed, language)
-        complaint = alt_text_problem(answer, language, notes=notes, read_text=hints.text_in_picture)
-        if complaint is None:
-            accepted[language] = _translation(answer, language, hints)
-            # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
-            latin = bool(accepted[language].seo_filename)
-            complaint = None if latin else "its file name must be written in Latin letters"
+        complaint = alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
         if complaint:
-            complaints[language] = complaint
-    return accepted, complaints
+            return complaint
+        translation = _translation(answer, language, self._hints)
+        if translation.seo_filename or language not in self.accepted:
+            self.accepted[language] = translation
+        # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
+        return "" if translation.seo_filename else "its file name must be written in Latin letters"
 
 
 def _translation(answer: Answer, language: str, hints: Hints) -> Translation:

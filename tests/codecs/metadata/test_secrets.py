@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.domain.image import Format, KeepLocation
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.facts.describer import describe_from_facts
 from tests.codecs import pictures
 from tests.codecs.metadata.planted import (
     ALT_TEXT,
@@ -92,8 +91,7 @@ def described(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocat
     info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info, keep_location)
     hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
-    pixels = thumbnail(path, info, 256, never_stop)
-    return tuple(FactsDescriber().describe(pixels, ("en", "de", "fr", "zh"), hints, never_stop))
+    return tuple(describe_from_facts(("en", "de", "fr", "zh"), hints))
 
 
 def with_texts(folder: Path, result: bytes, source_name: str) -> bytes:

@@ -14,7 +14,7 @@ from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, I
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import Translation
 from imgproc_local.vision.describer import Hints, TextInPicture
-from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.facts.pixels import pixel_facts
 
 GREEN = Pixels(40, 50, bytes([30, 90, 40]) * 2000)
@@ -35,8 +35,8 @@ def describe(
     facts = pixel_facts(GREEN, INFO, embedded, name)
     project = case.get("project", "API Uploads")
     hints = Hints(INFO, embedded, name, project, facts, text_in_picture=text_in_picture)
-    describer = FactsDescriber(today=lambda: date(2024, 5, 1))
-    return {entry.language_code: entry for entry in describer.describe(GREEN, tuple(languages), hints, lambda: None)}
+    described = describe_from_facts(tuple(languages), hints, today=lambda: date(2024, 5, 1))
+    return {entry.language_code: entry for entry in described}
 
 
 def read_cases(path: Path) -> list[Any]:

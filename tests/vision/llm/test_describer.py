@@ -13,7 +13,7 @@ from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
-from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import draft_note, language_prompt
@@ -82,8 +82,8 @@ def describe(fake: FakeModel, languages: str, given: Hints | None = None) -> tup
 
 
 def facts(languages: str, given: Hints | None = None) -> tuple[Translation, ...]:
-    """The translations of the describer without a model."""
-    return FactsDescriber().describe(PICTURE, languages.split(), given or hints(), lambda: None)
+    """The translations without a model."""
+    return describe_from_facts(languages.split(), given or hints())
 
 
 def test_the_english_text_is_translated_into_all_other_languages_together() -> None:

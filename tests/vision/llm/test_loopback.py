@@ -18,9 +18,10 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid, StageCancelled
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.vision.describer import Describer, Hints
-from imgproc_local.vision.facts.describer import FactsDescriber
+from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.llm import loopback as server_module
+from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.loopback import PROGRAMS, parse_address
 from tests.support.model_servers import (
     BLIND,
@@ -66,12 +67,12 @@ def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Con
     return Config(data_dir=tmp_path, **used)  # type: ignore[arg-type]
 
 
-def describe(describer: Describer, languages: str = "en") -> tuple[Translation, ...]:
+def describe(describer: LlmDescriber, languages: str = "en") -> tuple[Translation, ...]:
     return describer.describe(PICTURE, languages.split(), HINTS, lambda: None)
 
 
 def facts(languages: str = "en") -> tuple[Translation, ...]:
-    return FactsDescriber().describe(PICTURE, languages.split(), HINTS, lambda: None)
+    return describe_from_facts(languages.split(), HINTS)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
