@@ -21,11 +21,12 @@ import ssl
 import time
 from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local import __version__
 from imgproc_local.domain.errors import CheckStop, ModelUnusable
@@ -35,9 +36,9 @@ from imgproc_local.vision.models.model import LoopbackModel
 
 _LIST_TIMEOUT_S = 2.0
 """The limit for listing the models of a program and their details, all requests together."""
-MAX_BYTES = 4 * 1024 * 1024
+_MAX_BYTES = 4 * 1024 * 1024
 """Limit for a response. An answer has about 4 kB, and a list of 1,000 models less than this."""
-LOADING_POLL_S = 1.0
+_LOADING_POLL_S = 1.0
 """The interval at which a request is repeated while the program loads the model or is busy (status 503)."""
 
 _CONTEXT_TOKENS = 4096
@@ -127,13 +128,7 @@ class _Error(Struct, frozen=True):
     message: str = "no message"
 
 
-class _Reply(Struct, frozen=True):
-    """Any response. `error` is an object or, from Ollama and often LM Studio, the message itself."""
-
-    error: str | _Error = ""
-
-
-class _Details(_Reply, frozen=True):
+class _Model(Struct, frozen=True):
     """What the programs report of a model; each uses some of these fields.
 
     `type` is LM Studio's. The `size` of llama-server is always "".
@@ -147,19 +142,21 @@ class _Details(_Reply, frozen=True):
     remote_host: str = ""
     capabilities: list[str] | None = None
 
-    def listed(self, name: str, size_bytes: int = 0) -> _ListedModel:
-        can_see = self.type == "vlm" if self.type else None
+    @property
+    def can_see(self) -> bool | None:
+        """Whether the model accepts pictures; None if the program does not report it."""
         if self.capabilities is not None:
-            can_see = not {"vision", "multimodal"}.isdisjoint(self.capabilities)
-        size_bytes = self.size if isinstance(self.size, int) and self.size else size_bytes
-        return _ListedModel(name, can_see, size_bytes, is_cloud_model(name) or bool(self.remote_host))
+            return not {"vision", "multimodal"}.isdisjoint(self.capabilities)
+        return self.type == "vlm" if self.type else None
 
+    @property
+    def in_cloud(self) -> bool:
+        """Whether the model runs on another machine."""
+        return _is_cloud_name(self.name) or bool(self.remote_host)
 
-class _Models(_Reply, frozen=True):
-    """Ollama's list is `models`; in OpenAI's form it is `data`, to which llama-server adds `models` with details."""
-
-    data: list[_Details] | None = None
-    models: list[_Details] | None = None
+    @property
+    def size_bytes(self) -> int:
+        return self.size if isinstance(self.size, int) else 0
 
 
 class _Message(Struct, frozen=True):
@@ -170,31 +167,23 @@ class _Choice(Struct, frozen=True):
     message: _Message
 
 
-class _Chat(_Reply, frozen=True):
-    """Ollama's answer is `message`, OpenAI's the first of `choices`. `model` is "" if the program does not say it."""
+class _Reply(_Model, frozen=True):
+    """Any response: an error, a list of models, an answer, or the details of one model.
 
+    `error` is an object or, from Ollama and often LM Studio, the message itself. Ollama's list is `models`; in OpenAI's
+    form it is `data`, to which llama-server adds `models` with details. Ollama's answer is `message`, OpenAI's the
+    first of `choices`. `model` is the one that answered, "" if the program does not say it.
+    """
+
+    error: str | _Error = ""
+    data: list[_Model] | None = None
+    models: list[_Model] | None = None
     message: _Message | None = None
     choices: list[_Choice] = []
     model: str = ""
 
 
-_R = TypeVar("_R", bound=_Reply)
-
-
-class _ListedModel(Struct, frozen=True):
-    """A model that a program offers.
-
-    `can_see` is None if the program does not report whether the model accepts pictures. A model `in_cloud` runs on
-    another machine.
-    """
-
-    name: str
-    can_see: bool | None
-    size_bytes: int
-    in_cloud: bool
-
-
-def is_cloud_model(name: str) -> bool:
+def _is_cloud_name(name: str) -> bool:
     """Whether the name alone makes Ollama send requests to its cloud: ":cloud" or "-cloud" at the end of a tag.
 
     Source: Ollama, server/model_resolver.go.
@@ -210,7 +199,7 @@ class ModelServer:
         self.program = program
         self.address = address
 
-    def models(self, check_stop: CheckStop = lambda: None) -> list[_ListedModel]:
+    def models(self, check_stop: CheckStop = lambda: None) -> list[_Model]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
         deadline_s = time.monotonic() + _LIST_TIMEOUT_S
         return [self._details(model, deadline_s, check_stop) for model in self._list(deadline_s, check_stop)]
@@ -246,13 +235,7 @@ class ModelServer:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         document = _chat_request(self.program, model, *prompt, seed)
-        while True:
-            status, body = self._request(self.program.chat_path, document, deadline_s, check_stop)
-            # status 503: the program is loading the model, or is busy with other requests
-            if status != 503 or deadline_s - time.monotonic() < 2 * LOADING_POLL_S:
-                break
-            run_until_stopped(asyncio.sleep(LOADING_POLL_S), check_stop, 0.1)
-        chat = self._parsed(status, body, _Chat)
+        chat = self._request(self.program.chat_path, document, deadline_s, check_stop)
         message = chat.message or (chat.choices[0].message if chat.choices else _Message())
         # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
         # Source: lmstudio-ai/lmstudio-bug-tracker, issue 619
@@ -270,39 +253,48 @@ class ModelServer:
             )
         return text[start : end if end > start else None]
 
-    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[_ListedModel]:
+    def _list(self, deadline_s: float, check_stop: CheckStop) -> list[_Model]:
         """The models of the program. Raises: ModelUnusable, also if it is the list of another program.
 
         Ollama and LM Studio also have a list at the path of llama-server, and llama-server at that of Ollama, which
         does not say which models run in a cloud.
         """
         program = self.program
-        listed = self._parsed(*self._request(program.list_path, None, deadline_s, check_stop), _Models)
+        listed = self._request(program.list_path, None, deadline_s, check_stop)
         if program.details_path and listed.models is not None and listed.data is None:
-            return [model.listed(model.name) for model in listed.models]
+            return listed.models
         # only LM Studio reports the type in `data`
         own = [each for each in listed.data or () if (each.owned_by == program.owner if program.owner else each.type)]
         if program.details_path or listed.data is None or (listed.data and not own):
             raise self._another_program()
         details = {model.name: model for model in listed.models or ()}
-        return [details.get(model.id, model).listed(model.id) for model in own]
+        return [replace(details.get(model.id, model), name=model.id) for model in own]
 
-    def _details(self, model: _ListedModel, deadline_s: float, check_stop: CheckStop) -> _ListedModel:
+    def _details(self, model: _Model, deadline_s: float, check_stop: CheckStop) -> _Model:
         """`model` with what Ollama's list omits, unless there is no more time for it."""
         if not self.program.details_path or model.in_cloud or time.monotonic() > deadline_s:
             return model
-        response = self._request(self.program.details_path, {"model": model.name}, deadline_s, check_stop)
-        return self._parsed(*response, _Details).listed(model.name, model.size_bytes)
+        details = self._request(self.program.details_path, {"model": model.name}, deadline_s, check_stop)
+        return replace(model, capabilities=details.capabilities, remote_host=details.remote_host)
 
-    def _request(self, path: str, document: Any, deadline_s: float, check_stop: CheckStop) -> tuple[int, bytes]:
-        """Status and body of the response to a POST of `document` as JSON, or to a GET if it is None."""
+    def _request(self, path: str, document: Any, deadline_s: float, check_stop: CheckStop) -> _Reply:
+        """The response to a POST of `document` as JSON, or to a GET if it is None.
+
+        Raises: ModelUnusable, if it is an error or not one of the program; what `check_stop` raises.
+        """
         import httpx
 
-        check_stop()
         body = None if document is None else msgspec.json.encode(document)
-        timeout_s = max(0.1, deadline_s - time.monotonic())
         try:
-            return run_until_stopped(_exchange(self.address + path, body, timeout_s), check_stop, 0.1)
+            while True:
+                check_stop()
+                timeout_s = max(0.1, deadline_s - time.monotonic())
+                status, content = run_until_stopped(_exchange(self.address + path, body, timeout_s), check_stop, 0.1)
+                # status 503: the program is loading the model, or is busy with other requests
+                if status != 503 or deadline_s - time.monotonic() < 2 * _LOADING_POLL_S:
+                    break
+                run_until_stopped(asyncio.sleep(_LOADING_POLL_S), check_stop, 0.1)
+            reply = msgspec.json.decode(content, type=_Reply)
         except (TimeoutError, httpx.TimeoutException):
             raise self._error(
                 f"did not answer within {timeout_s:.0f} seconds",
@@ -310,19 +302,13 @@ class ModelServer:
             ) from None
         except httpx.HTTPError:
             raise self._error("does not answer", f"{self.program.start}, or change the setting program_url.") from None
-
-    def _parsed(self, status: int, body: bytes, reply_type: type[_R]) -> _R:
-        """What a response says. Raises: ModelUnusable, if it is an error or not one of the program."""
-        try:
-            # LM Studio sends errors with status 200, too
-            error = msgspec.json.decode(body, type=_Reply).error
-            reply = None if error or status >= 300 else msgspec.json.decode(body, type=reply_type)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             if status < 300:
                 raise self._another_program() from None
-            error, reply = "", None
-        if reply is None:
-            message = _quote(error if isinstance(error, str) else error.message) or "no message"
+            reply = _Reply()
+        # LM Studio sends errors with status 200, too
+        if reply.error or status >= 300:
+            message = _quote(reply.error if isinstance(reply.error, str) else reply.error.message) or "no message"
             raise self._error(f"failed with status {status} ({message})", _REQUIREMENTS)
         return reply
 
@@ -392,7 +378,7 @@ async def _exchange(url: str, body: bytes | None, timeout_s: float) -> tuple[int
         received = bytearray()
         async for chunk in response.aiter_raw():
             received += chunk
-            if len(received) > MAX_BYTES:
+            if len(received) > _MAX_BYTES:
                 break
         return response.status_code, bytes(received)
 

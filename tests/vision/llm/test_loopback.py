@@ -122,7 +122,7 @@ def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
         ("ollama", writes("Here is a description of the image: a barn."), "received Here is a description"),
         ("lmstudio", writes("<think>The user wants an alt"), "received <think>The"),
         ("llama-server", writes(""), "received nothing"),
-        ("ollama", writes("{" + "x" * 2 * server_module.MAX_BYTES), "did not answer like"),
+        ("ollama", writes("{" + "x" * 2 * server_module._MAX_BYTES), "did not answer like"),
         ("lmstudio", sends(200, b"<html>It works!</html>"), "did not answer like"),
         ("llama-server", sends(200, b"[" * 100_000), "did not answer like"),
         ("ollama", sends(307, None, {"Location": "http://192.0.2.1/v1/chat/completions"}), "failed with status 307"),
@@ -139,7 +139,7 @@ def test_a_failure_is_logged_once_with_what_the_program_needs_and_facts_describe
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # the interval exceeds the timeout, so a request that is answered with status 503 is not repeated
-    monkeypatch.setattr(server_module, "LOADING_POLL_S", 1e6)
+    monkeypatch.setattr(server_module, "_LOADING_POLL_S", 1e6)
     with model_server(program) as double:
         describer = compose.describer(config(tmp_path, double))
         double.chats += [behaviour] * 2
@@ -170,7 +170,7 @@ def test_a_slow_model_is_given_up_before_the_stage_times_out(
 
 
 def test_a_program_that_loads_its_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "LOADING_POLL_S", 0.02)
+    monkeypatch.setattr(server_module, "_LOADING_POLL_S", 0.02)
     with model_server("llama-server") as double:
         double.chats += [sends(*ERRORS["llama-server"][-1])] * 3
         assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
