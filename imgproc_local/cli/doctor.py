@@ -61,33 +61,24 @@ class Check(Struct, frozen=True):
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--report", "as_report", is_flag=True, help="Print a report for a support request, without secrets.")
 @air_gapped_option
 @data_dir_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool, as_report: bool, data_dir: str | None) -> None:
+def doctor(ctx: click.Context, as_json: bool, data_dir: str | None) -> None:
     """Check the installation and the data folder.
 
     Prints advice for each problem. Changes nothing and works beside a running server. Exit code: 0 no problem, 1 at
     least one problem.
     """
-    if as_json and as_report:
-        raise click.UsageError("--json and --report can't be combined: use one of them.")
     found = [*installation()]
-    loaded = None
     try:
-        loaded = load_settings(ctx, data_dir)
-        found += _configured(loaded)
+        found += _configured(load_settings(ctx, data_dir))
     except SettingInvalid as error:
         advice = "Correct it. The data folder is not checked until then."
         found.append(Check("settings", "problem", error.message, advice))
     checks = [msgspec.structs.replace(check, detail=encodable_text(check.detail)) for check in found]
     if as_json:
         echo_json({"ok": _are_healthy(checks), "checks": checks})
-    elif as_report:
-        from imgproc_local.cli.log_file import support_report
-
-        click.echo(support_report(_lines(checks), loaded))
     else:
         click.echo("\n".join(_lines(checks)))
     ctx.exit(0 if _are_healthy(checks) else EXIT_PROBLEM)

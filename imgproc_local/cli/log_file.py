@@ -1,39 +1,25 @@
 """The logs: on the console, and in the data folder the log file of the server and the audit log.
 
-The log file is for servers without a console, and for `doctor --report`; keys and tokens are removed from it. The size
-of both files is bounded, with `OLDER_FILES` rotated files each. If one can't be written, that is printed to the console
-once, and the program continues.
-
-`support_report` is the text that `doctor --report` prints, to be sent to other people: no secret, no name of a person
-or a picture.
+The log file is for servers without a console; keys and tokens are removed from it. The size of both files is bounded,
+with `OLDER_FILES` rotated files each. If one can't be written, that is printed to the console once, and the program
+continues.
 """
 
 from __future__ import annotations
 
-import getpass
 import logging
-import os
 import re
-import socket
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
-from imgproc_local.cli.output import path_text, printable
-from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.accounts import audit_log, request_id
 from imgproc_local.system.files import open_own_file
-
-if TYPE_CHECKING:
-    from imgproc_local.config import Config, Loaded
 
 FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 _MAX_BYTES = 1_000_000
@@ -125,16 +111,6 @@ def log_refused_start(data_dir: Path, reason: str) -> Path | None:
     return data_dir / FOLDER
 
 
-def last_lines(data_dir: Path, count: int) -> list[str]:
-    """The last `count` lines of the log file and the newest rotated one. Raises: OSError."""
-    newest: deque[str] = deque(maxlen=count)
-    for path in (data_dir / FOLDER / f"{LOG_FILE}.1", data_dir / FOLDER / LOG_FILE):
-        if path.exists():
-            with path.open(encoding="utf-8", errors="replace") as file:
-                newest.extend(line.rstrip("\n") for line in file)
-    return list(newest)
-
-
 def _opened(data_dir: Path, max_bytes: int, name: str) -> logging.Handler | None:
     """The handler of a log in the data folder. If the file can't be opened, that is printed, and there is none."""
     try:
@@ -219,75 +195,3 @@ class _PrivateLogFile(RotatingFileHandler):
         if not self._failure_reported:
             self._failure_reported = True
             click.echo(f"{self.baseFilename} can't be written now: lines will be missing there.", err=True)
-
-
-# ---- the report of `doctor`
-
-_LOG_LINES = 200
-"""Lines of the log that a report has."""
-_PICTURE_NAME = re.compile(r"""(?i)("[^"\n]+|'[^'\n]+|[^\s/\\"']+)\.(jpe?g|png|gif|webp|avif|heic|tiff?|bmp|svg)\b""")
-
-
-def support_report(checks: Iterable[str], loaded: Loaded | None) -> str:
-    """The lines of the checks, the changed settings and the end of the log. `loaded` is None for invalid settings."""
-    lines = ["imgproc-local doctor --report", *checks]
-    if loaded is not None:
-        changed = [setting for setting in loaded.shown() if setting.source != "default"]
-        lines += ["", "Settings changed from their defaults:"]
-        lines += [f"{setting.name} = {printable(str(setting.value))}  ({setting.source})" for setting in changed]
-        lines += ["", f"The last {_LOG_LINES} lines of the log:", *_log_lines(loaded.config)]
-    text = "\n".join(lines)
-    closing = "Keys, picture names, your name and your folders were replaced. Read the report before you send it."
-    if loaded is not None and loaded.config.compression_key:
-        text = text.replace(loaded.config.compression_key.reveal(), "KEY")
-    return redacted(text, private_names(loaded)) + f"\n\n{closing}"
-
-
-def redacted(text: str, names: Iterable[tuple[str, str]]) -> str:
-    """`text` without secrets and names of pictures, and with each of `names` replaced by the word beside it.
-
-    A name is replaced where it is not part of a longer word. Longer names are replaced first, because they can contain
-    shorter ones.
-    """
-    for name, word in sorted(names, key=lambda pair: -len(pair[0])):
-        if len(name) > 2 and name in text:  # shorter names occur inside too many words
-            before = r"(?<!\w)" if name[0].isalnum() else ""
-            after = r"(?!\w)" if name[-1].isalnum() else ""
-            text = re.sub(f"{before}{re.escape(name)}{after}", word, text)
-    return _PICTURE_NAME.sub(r"PICTURE.\2", without_secrets(text))
-
-
-def private_names(loaded: Loaded | None) -> Iterator[tuple[str, str]]:
-    """The names of this machine, its user, their folders and pictures, each with the word that replaces it."""
-    with suppress(RuntimeError, OSError, KeyError):  # this user has no home or no name
-        yield str(Path.home()), "~"
-        yield getpass.getuser(), "USER"
-    for variable in ("USER", "LOGNAME", "USERNAME"):
-        yield os.environ.get(variable, ""), "USER"
-    yield socket.gethostname(), "HOST"
-    yield str(Path(__file__).parents[1]), "PROGRAM"
-    if loaded is None:
-        return
-    yield str(loaded.file or ""), "CONFIG"
-    yield path_text(loaded.config.data_dir), "DATA"
-    yield path_text(loaded.config.models_folder), "MODELS"
-    if loaded.origins["compression_url"] != "default":
-        yield urlsplit(loaded.config.compression_url).hostname or "", "SERVICE"
-    yield from ((name, "PICTURE") for name in _picture_names(loaded.config))
-
-
-def _log_lines(config: Config) -> Iterator[str]:
-    try:
-        yield from map(printable, last_lines(config.data_dir, _LOG_LINES))
-    except OSError as error:
-        yield f"The log can't be read ({error.strerror})."
-
-
-def _picture_names(config: Config) -> frozenset[str]:
-    from imgproc_local.storage.inspection import DATABASE_FILE, picture_names
-
-    path = config.data_dir / DATABASE_FILE
-    try:
-        return picture_names(path) if path.is_file() else frozenset()
-    except (StorageFailed, OSError):  # reported as a check
-        return frozenset()

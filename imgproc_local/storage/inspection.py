@@ -153,12 +153,6 @@ def referenced_files(connection: sqlite3.Connection) -> dict[str, int]:
     return {row["sha256"]: row["size"] for row in connection.execute(QUERIES["referenced_files"])}
 
 
-def picture_names(path: Path) -> frozenset[str]:
-    """The file names of the newest 20,000 uploads. Raises: StorageFailed, where the database can't be read."""
-    limit = {"limit": 20_000}
-    return read_database(path, lambda rows: frozenset(row[0] for row in rows.execute(QUERIES["newest_names"], limit)))
-
-
 # ---- files ----
 
 

@@ -469,9 +469,6 @@ SELECT count(*) FROM keys WHERE revoked_at IS NULL;
 -- name: jobs_by_status
 SELECT status, count(*) AS jobs FROM job_status GROUP BY status ORDER BY status;
 
--- name: newest_names
-SELECT DISTINCT original_filename FROM (SELECT original_filename FROM jobs ORDER BY id DESC LIMIT :limit);
-
 -- name: holds_anything
 -- Whether there is more than what a command creates that only reads: the default account with its first balance.
 SELECT EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM keys) OR (SELECT count(*) FROM ledger) > 1;

@@ -1,10 +1,9 @@
-"""What `doctor` reports, that it changes nothing, and that its report for other people has no secret."""
+"""What `doctor` reports, that it has no secret, and that it changes nothing."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 import sys
 from pathlib import Path
@@ -14,14 +13,12 @@ import httpx
 import pytest
 
 from imgproc_local.cli.doctor import installation
-from imgproc_local.cli.log_file import redacted
 from imgproc_local.codecs import jpeg
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.support import pictures
 
 COMPRESSION_KEY = "outside-service-word"
-PICTURE = "Mia am Strand – privat.jpg"
 
 
 def checks(program: Program, exit_code: int = 0, **settings: object) -> dict[str, dict[str, Any]]:
@@ -56,12 +53,12 @@ def test_the_installation_is_reported_and_a_missing_folder_is_not_created(progra
     assert list(program.data.iterdir()) == []
 
 
-def test_a_used_folder_is_not_changed_and_a_report_of_it_has_no_planted_secret(program: Program) -> None:
+def test_a_used_folder_is_not_changed(program: Program) -> None:
     key = program.in_process_json("keys", "create", "--name", "k")["key"]
     with serving(program.data) as server:
         answer = httpx.post(
             f"{server.root}/api/v1/images/optimize",
-            files={"image": (PICTURE, pictures.jpeg())},
+            files={"image": ("a.jpg", pictures.jpeg())},
             headers={"X-API-Key": key, "Prefer": "wait=60"},
             timeout=90,
         )
@@ -76,35 +73,11 @@ def test_a_used_folder_is_not_changed_and_a_report_of_it_has_no_planted_secret(p
     assert found["server"]["detail"].startswith("none")
     assert key not in str(found)
 
-    token, home = "aB3-_" * 9, program.data.parent
-    with (program.data / "logs" / "imgproc.log").open("a", encoding="utf-8") as log:
-        log.write(f"a line with {key} and {COMPRESSION_KEY}, {PICTURE}, /?token={token}\n")
-        log.write(f"{home}/pictures/'Oma zu Hause.png' of maxmustermann: \x1b[31m\n")
-    result = program.in_process(
-        "doctor",
-        "--report",
-        compression_service="tinify",
-        compression_key=COMPRESSION_KEY,
-        compression_url="https://tiny.meier-intern.example/",
-        models_dir=home / "a drive of mine",
-    )
-    assert result.exit_code == 1  # models_dir does not exist
-    report = result.stdout
-    planted = (key, COMPRESSION_KEY, token, PICTURE, "Strand", "Oma", str(home), "drive of mine", "meier-intern")
-    assert [secret for secret in (*planted, socket.gethostname(), "\x1b") if secret in report] == []
-    machine = [("mia", "USER"), ("/home/mia", "~"), ("mias-pc", "HOST")]
-    assert redacted("/home/mia/x by mia on mias-pc: bohemian", machine) == "~/x by USER on HOST: bohemian"
-    assert "a line with imgp_… and KEY, PICTURE, /?token=…" in report
-    for line in ("compression_service = tinify", "serves http://127.0.0.1", "libvips", "Read the report"):
-        assert line in report
-
 
 def test_invalid_settings_are_a_problem_and_the_installation_is_still_checked(program: Program) -> None:
     found = checks(program, exit_code=1, port=99999)
     assert (found["settings"]["state"], found["python"]["state"]) == ("problem", "ok")
-    report = program.in_process("doctor", "--report", port=99999)
-    assert (report.exit_code, "port (IMGPROC_PORT)" in report.stdout) == (1, True)
-    assert "--json" in program.error("doctor", "--report", "--json")
+    assert "port (IMGPROC_PORT)" in found["settings"]["detail"]
     service: dict[str, Any] = {"compression_service": "tinify", "compression_key": COMPRESSION_KEY}
     found = checks(program, **service)
     assert "tinify at https://api.tinify.com" in found["compression"]["detail"]

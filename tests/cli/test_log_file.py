@@ -74,8 +74,7 @@ def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None
         log_file.lifecycle.info("line %d ä", number)
     sizes = [file.stat().st_size for file in (tmp_path / "logs").iterdir()]
     assert (len(sizes), max(sizes) <= 2000) == (1 + log_file.OLDER_FILES, True)
-    newest = log_file.last_lines(tmp_path, 40)
-    assert [int(line.split()[-2]) for line in newest] == list(range(460, 500))
+    assert written(tmp_path).splitlines()[-1].endswith("line 499 ä")
 
 
 def test_messages_of_one_kind_are_limited_and_the_last_one_says_so(
