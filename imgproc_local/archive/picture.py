@@ -29,10 +29,6 @@ from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 
 Outcome = Literal["done", "failed", "skipped"]
 """An object is `skipped` if it is not a picture."""
-_FailureKind = Literal["", "picture", "source", "target", "worker"]
-"""What failed: a stage or the picture itself (`picture`), reading it (`source`), writing its results (`target`), or
-every worker that processed it (`worker`); "" if nothing did.
-"""
 
 
 class Problem(Struct, frozen=True):
@@ -56,7 +52,6 @@ class Row(Results, frozen=True, kw_only=True):
     size_bytes: int
     options: str
     outcome: Outcome = "done"
-    failure: _FailureKind = ""
     problems: tuple[Problem, ...] = ()
     sha256: str = ""
     format: Format | None = None
@@ -90,7 +85,7 @@ class Tools(Struct, frozen=True):
 
 
 class _Failed(Exception):
-    """The picture has no results. The arguments are the outcome, the kind of the failure, and why."""
+    """The picture has no results. The arguments are why, and the outcome if it is not “failed”."""
 
 
 def process_picture(tools: Tools, pending: PendingPicture) -> Row:
@@ -116,9 +111,8 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
             with _target_errors():
                 row = _write(tools, pending, row, read.info.format, results, staged)
     except _Failed as failed:
-        outcome, kind, message = failed.args
         with _target_errors():
-            row = failed_row(pending, tools.request.options_hash, tools.target, kind, message, outcome)
+            row = failed_row(pending, tools.request.options_hash, tools.target, *failed.args)
     return structs.replace(row, total_s=time.monotonic() - began_s)
 
 
@@ -128,7 +122,7 @@ def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
         with _fetched(tools, picture) as (staged, _, read):
             return _run_stages(tools, picture, staged, read, [StageName.ANALYZE])[0]
     except _Failed as failed:  # the task that makes the files fails in the same way, and its row says so
-        return StageResult(StageName.ANALYZE, None, failed.args[2], 0.0)
+        return StageResult(StageName.ANALYZE, None, failed.args[0], 0.0)
 
 
 def _new_row(picture: SourceObject, options: str) -> Row:
@@ -137,17 +131,10 @@ def _new_row(picture: SourceObject, options: str) -> Row:
     return Row(source=source, version=picture.version, size_bytes=picture.size_bytes, options=options)
 
 
-def failed_row(
-    pending: PendingPicture,
-    options: str,
-    target: Store,
-    kind: _FailureKind,
-    message: str,
-    outcome: Outcome = "failed",
-) -> Row:
+def failed_row(pending: PendingPicture, options: str, target: Store, message: str, outcome: Outcome = "failed") -> Row:
     """The row of a picture without results of this run, with those of an earlier run that remain. Raises: OSError."""
     row = _new_row(pending.picture, options)
-    row = structs.replace(row, outcome=outcome, failure=kind, problems=(Problem(None, message),))
+    row = structs.replace(row, outcome=outcome, problems=(Problem(None, message),))
     return _with_earlier_results(row, pending.earlier, target)
 
 
@@ -170,19 +157,19 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
                     max_bytes = max_local_bytes(file.read(HEAD_BYTES), max_bytes)
             if picture.size_bytes > max_bytes:
                 message = f"Expected at most {max_bytes:,} bytes (setting max_upload_bytes), but the file has more."
-                raise _Failed("failed", "picture", message)
+                raise _Failed(message)
             sha256 = tools.source.fetch(picture.key, staged)
         except OSError as error:
             if is_disk_full(error):
                 raise StorageFailed("The disk for temporary files of a worker is full.") from error
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
-            raise _Failed("failed", "source", message) from error
+            raise _Failed(message) from error
         try:
             read = tools.direct.reader.read(staged, accepted)
         except UnsupportedImage as error:
-            raise _Failed("skipped", "", error.message) from None
+            raise _Failed(error.message, "skipped") from None
         except (BadImage, StageTimedOut) as error:
-            raise _Failed("failed", "picture", error.message) from None
+            raise _Failed(error.message) from None
         yield staged, sha256, read
 
 
@@ -211,7 +198,7 @@ def _write(
     )
     row = structs.replace(row, removed=made.removed, problems=tuple(Problem(*error) for error in made.errors))
     if row.problems:
-        row = structs.replace(row, outcome="failed", failure="picture")
+        row = structs.replace(row, outcome="failed")
         if not made.files:
             return _with_earlier_results(row, earlier, tools.target)
     if earlier is not None:
@@ -273,7 +260,7 @@ def _with_written(target: Store, row: Row, result: LocalFile, path: str) -> Row:
         return structs.replace(row, **{result.kind: file})
     message = f"{path} exists, and was edited or is not a result of this archive. Rename it, and run the command again."
     problems = (*row.problems, Problem(None, message))
-    return structs.replace(row, outcome="failed", failure=row.failure or "target", problems=problems)
+    return structs.replace(row, outcome="failed", problems=problems)
 
 
 @contextmanager

@@ -235,7 +235,7 @@ class Submitter:
             result = future.result()
         except KilledWorker:
             if not self._vision_workers or pending.described is not None:
-                return failed_row(pending, self._spec.request.options_hash, self._target, "worker", KILLED)
+                return failed_row(pending, self._spec.request.options_hash, self._target, KILLED)
             result = StageResult(StageName.ANALYZE, None, KILLED, 0.0)
         except Exception as error:
             if future.status != "error" or isinstance(error, ServiceError):

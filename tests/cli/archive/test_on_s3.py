@@ -135,7 +135,9 @@ def test_an_archive_on_s3_has_one_row_per_picture_whatever_the_store_does(
         ended = program(*command, timeout_s=TIMEOUT_S)
         assert ended.stdout.startswith("2 done, 0 unchanged since an earlier run, 3 failed"), ended.stderr
         assert store.before == {}
-        failed = {source: row["problems"][0]["message"] for source, row in rows(files).items() if row["failure"]}
+        failed = {
+            source: row["problems"][0]["message"] for source, row in rows(files).items() if row["outcome"] == "failed"
+        }
         assert failed.keys() == {"wing/changed.jpg", "wing/deleted.jpg", "wing/throttled.jpg"}, "no mixed versions"
         assert failed["wing/throttled.jpg"] == "It can't be read: Please reduce your request rate."
         store.throttled = ""
