@@ -80,29 +80,6 @@ class StoredFile(Struct, frozen=True):
     expired: bool = False
 
 
-class JobTotals(Struct, frozen=True):
-    """The number of jobs of an account by state, and the bytes of those that have a result.
-
-    `original_bytes` is the total size of their uploads; `saved_bytes` is the total of what the smallest result of each
-    job saves.
-    """
-
-    waiting: int
-    running: int
-    finished: int
-    failed: int
-    original_bytes: int
-    saved_bytes: int
-
-    @property
-    def unfinished(self) -> int:
-        return self.waiting + self.running
-
-    @property
-    def total(self) -> int:
-        return self.unfinished + self.finished + self.failed
-
-
 class Project(Struct, frozen=True):
     """A project of an account; `pictures` is the number of its jobs."""
 
@@ -116,7 +93,6 @@ class Job(Struct, frozen=True):
 
     `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
     `thumbnail` is None until it was asked for. `text_states` has an entry for the language of each translation.
-    `revision` is the number of the last transaction whose changes this snapshot contains.
     """
 
     id: str
@@ -136,7 +112,6 @@ class Job(Struct, frozen=True):
     thumbnail: StoredFile | None = None
     translations: tuple[Translation, ...] = ()
     text_states: Mapping[str, TextState] = {}
-    revision: int = 0
 
     @property
     def status(self) -> Status:
@@ -157,11 +132,6 @@ class Job(Struct, frozen=True):
     def removed(self) -> tuple[Removed, ...]:
         """The kinds of private data that at least one result does not carry, sorted."""
         return tuple(sorted({kind for stage in self.stages for kind in stage.removed}))
-
-
-def is_newer(job: Job, earlier: Job) -> bool:
-    """Whether `job` is a later snapshot than `earlier` of the same job."""
-    return job.revision > earlier.revision
 
 
 def derive_status(stages: Sequence[StageRecord]) -> Status:

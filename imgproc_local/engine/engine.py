@@ -1,6 +1,6 @@
 """The engine: accepts uploads, runs the stages of their jobs, and lets callers follow a job to its end, or an account.
 
-Each committed change of a job is sent to those who follow it; nothing polls the database.
+Each committed change of a job wakes those who follow it, who read the job then; nothing polls the database.
 
 Invariant: a job that `accept` returned is in the database. Unless it is deleted, each of its stages then ends exactly
 once, as `done` or `failed`, however often the process ends in between.
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from msgspec import Struct
-
-from imgproc_local.domain.errors import BadImage, InvalidRequest
+from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.job import Job, StageName, is_newer
+from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, LOCAL_FORMATS, STAGES, Affordability, Plan, Prices
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
@@ -37,122 +35,85 @@ list again.
 """
 
 
-class Changes(Struct, frozen=True):
-    """The jobs of an account that were changed, and those that were deleted, in the order of their first change.
-
-    `is_complete` is False if changes are missing: the subscriber has to read the list of jobs again.
-    """
-
-    changed: tuple[str, ...] = ()
-    deleted: tuple[str, ...] = ()
-    is_complete: bool = True
-
-
 class Subscription:
-    """The jobs that have changed since they were last taken: one job, or all of an account.
+    """The jobs that were changed or deleted since they were last taken.
 
-    Of a job that has changed several times, only the last state is kept. `is_closed` says that the service is stopping.
+    `is_closed` says that the service is stopping.
     """
 
-    def __init__(self, *, job_id: str | None = None, account_id: str | None = None) -> None:
-        self._job_id, self._account_id = job_id, account_id
-        self._changed: dict[str, Job | None] = {}
-        """The last state of each changed job; None if it was deleted."""
-        self._is_complete = True
+    def __init__(self) -> None:
+        self._changed: dict[str, None] | None = {}
+        """The identifiers in the order of their first change; None if there were more than `MAX_UNREAD_JOBS`."""
         self._wake = asyncio.Event()
         self.is_closed = False
 
-    async def next(self, timeout_s: float | None) -> Job | None:
-        """The state after the next change of the one job; None if it was deleted or the service is stopping.
-
-        Raises: TimeoutError.
-        """
-        async with asyncio.timeout(timeout_s):
-            await self._wake.wait()
-        job = self._changed.popitem()[1] if self._changed else None
-        self._sleep()
-        return job
-
-    async def wait(self, timeout_s: float) -> None:
-        """Wait until there is a change, until the service stops, or until `timeout_s` have passed."""
+    async def wait(self, timeout_s: float | None) -> bool:
+        """Wait until there is a change or the service stops. Returns False if `timeout_s` passed before."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._wake.wait()
+                return await self._wake.wait()
+        return False
 
-    def take(self, limit: int) -> Changes:
-        """At most `limit` jobs that were changed or deleted since the last call; the rest remain for the next call."""
-        taken = {job_id: self._changed.pop(job_id) for job_id in list(self._changed)[:limit]}
-        is_complete, self._is_complete = self._is_complete, True
-        self._sleep()
-        return Changes(
-            tuple(job_id for job_id, job in taken.items() if job is not None),
-            tuple(job_id for job_id, job in taken.items() if job is None),
-            is_complete,
-        )
+    def take(self, limit: int = 1) -> list[str] | None:
+        """At most `limit` jobs; the rest remain for the next call. None if changes are missing: the subscriber has to
+        read the list of jobs again.
+        """
+        taken = None if self._changed is None else list(self._changed)[:limit]
+        self._changed = dict.fromkeys(list(self._changed or ())[limit:])
+        if not self._changed and not self.is_closed:
+            self._wake.clear()
+        return taken
 
-    def add(self, job_id: str, account_id: str, job: Job | None) -> None:
-        """Remember the new state of a job, None if it was deleted, if the subscription is to it or to its account."""
-        if self._job_id == job_id or self._account_id == account_id:
-            if job_id in self._changed:
-                known = self._changed[job_id]
-                # a later commit may be published first, and nothing follows a deletion
-                if known is None or (job is not None and is_newer(known, job)):
-                    return
-            self._changed[job_id] = job
+    def add(self, job_id: str) -> None:
+        if self._changed is not None:
+            self._changed[job_id] = None
             if len(self._changed) > MAX_UNREAD_JOBS:
-                self.reset()
-            self._wake.set()
+                self._changed = None
+        self._wake.set()
 
     def reset(self) -> None:
-        """Forget all changes of an account: the subscriber has to read the list again."""
-        if self._account_id is not None:
-            self._changed.clear()
-            self._is_complete = False
-            self._wake.set()
+        """Forget all changes: the subscriber has to read the list again."""
+        self._changed = None
+        self._wake.set()
 
     def close(self) -> None:
         self.is_closed = True
         self._wake.set()
 
-    def _sleep(self) -> None:
-        if not self._changed and not self.is_closed:
-            self._wake.clear()
-
 
 class Updates:
-    """The subscriptions to single jobs, and those to all jobs of an account."""
+    """The subscriptions to single jobs, and those to all jobs of an account, by the identifier of the job or account.
+
+    A subscriber reads the jobs from the database, so that it never takes an earlier state for a later one.
+    """
 
     def __init__(self) -> None:
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: dict[Subscription, str] = {}
         self._closed = False
 
     @contextmanager
-    def subscribed(self, *, job_id: str | None = None, account_id: str | None = None) -> Iterator[Subscription]:
+    def subscribed(self, job_or_account_id: str) -> Iterator[Subscription]:
         """A subscription to a job, or to all jobs of an account, those that are submitted later included.
 
         Enter it before reading the jobs, so that no change in between is missed.
         """
-        subscription = Subscription(job_id=job_id, account_id=account_id)
+        subscription = Subscription()
         if self._closed:
             subscription.close()
-        self._subscriptions.add(subscription)
+        self._subscriptions[subscription] = job_or_account_id
         try:
             yield subscription
         finally:
-            self._subscriptions.discard(subscription)
+            del self._subscriptions[subscription]
 
     def publish(self, job: Job) -> None:
-        """Send the job to its subscribers and its account's. Call it after every commit that changes the job."""
-        for subscription in self._subscriptions:
-            subscription.add(job.id, job.account_id, job)
-
-    def end(self, job_id: str, account_id: str) -> None:
-        """End the subscriptions of a deleted job, and report the deletion to its account."""
-        for subscription in self._subscriptions:
-            subscription.add(job_id, account_id, None)
+        """Tell the subscribers of the job and of its account. Call it after every commit that changes or deletes it."""
+        for subscription, wanted in self._subscriptions.items():
+            if wanted in (job.id, job.account_id):
+                subscription.add(job.id)
 
     def reset(self) -> None:
-        """Make the subscribers of all accounts read their lists again: jobs were changed without `publish` or `end`."""
+        """Make all subscribers read their jobs again: some were changed without `publish`."""
         for subscription in self._subscriptions:
             subscription.reset()
 
@@ -263,45 +224,60 @@ class Engine:
         }
 
     async def follow(
-        self, job_id: str, account_id: str | None = None, *, quiet_s: float | None = None
+        self,
+        job_id: str,
+        account_id: str | None = None,
+        *,
+        quiet_s: float | None = None,
+        is_done: Callable[[Job], bool] = lambda job: job.status.final,
     ) -> AsyncIterator[Job | None]:
-        """The present state of the job, then each change, until it is final, deleted, or the service stops.
+        """The present state of the job, then each change, until `is_done`, it is deleted, or the service stops.
 
-        None is yielded after every `quiet_s` seconds without a change. Raises: NotFound.
+        After several quick changes, one state is yielded for all. None is yielded after every `quiet_s` seconds without
+        a change. Raises: NotFound.
         """
-        with self.updates.subscribed(job_id=job_id) as subscription:
+        with self.updates.subscribed(job_id) as subscription:
             job = await self._jobs.get(job_id, account_id)
             yield job
-            while not job.status.final:
-                try:
-                    change = await subscription.next(quiet_s)
-                except TimeoutError:
+            while not is_done(job):
+                is_changed = await subscription.wait(quiet_s)
+                if subscription.is_closed:
+                    return
+                if not is_changed:
                     yield None
                     continue
-                if change is None:
+                subscription.take()
+                before = job
+                try:
+                    job = await self._jobs.get(job_id, account_id)
+                except NotFound:  # it was deleted
                     return
-                # the subscription began before the job was read: its first changes may be older
-                if is_newer(change, job):
-                    job = change
+                if job != before:  # the first change may have been committed before the job was read
                     yield job
 
-    async def wait(self, job_id: str, timeout_s: float, account_id: str | None = None) -> Job:
-        """The job once it is final; its last state if it is deleted, the service stops, or `timeout_s` pass before.
+    async def wait(
+        self,
+        job_id: str,
+        timeout_s: float,
+        account_id: str | None = None,
+        is_done: Callable[[Job], bool] = lambda job: job.status.final,
+    ) -> Job:
+        """The job once `is_done`; its last state if it is deleted, the service stops, or `timeout_s` pass before.
 
         Raises: NotFound.
         """
         last = await self._jobs.get(job_id, account_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                async for job in self.follow(job_id, account_id):
+                async for job in self.follow(job_id, account_id, is_done=is_done):
                     last = job or last
         return last
 
     async def delete(self, job_id: str, account_id: str) -> None:
         """Delete a job and its files; waiting stages never start, running ones are cancelled. Raises: NotFound."""
-        files = await self._jobs.delete(job_id, account_id)
+        job, files = await self._jobs.delete(job_id, account_id)
         self._runner.cancel(job_id)
-        self.updates.end(job_id, account_id)
+        self.updates.publish(job)
         await self._blobs.remove(files)
 
     async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
@@ -310,17 +286,13 @@ class Engine:
         While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
         Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
-        with self.updates.subscribed(job_id=job_id) as subscription, suppress(TimeoutError):
-            price = 0 if is_local else self._prices.analyze
-            job, is_new = await self._translations.request(job_id, language_code, price)
-            if is_new:
-                self._wake_lanes()
-            async with asyncio.timeout(timeout_s):
-                # without a change, the job was deleted, or the service stops
-                while job.text_states[language_code].regenerating and (change := await subscription.next(None)):
-                    if is_newer(change, job):
-                        job = change
-        return job
+        price = 0 if is_local else self._prices.analyze
+        job, is_new = await self._translations.request(job_id, language_code, price)
+        if is_new:
+            self._wake_lanes()
+        if not timeout_s:
+            return job
+        return await self.wait(job_id, timeout_s, is_done=lambda job: not job.text_states[language_code].regenerating)
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""

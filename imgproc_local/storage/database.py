@@ -39,6 +39,7 @@ DROP INDEX stages_pending;
 DROP INDEX stages_by_client;
 """,
     8: """
+DROP INDEX stages_with_output;
 UPDATE keys SET revoked_at = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE revoked_at IS NULL
     AND id IN (SELECT key_id FROM page_sessions);
 DELETE FROM page_sessions;
@@ -140,13 +141,7 @@ class Transaction:
 
     def __init__(self, connection: aiosqlite.Connection, now: datetime) -> None:
         self._connection = connection
-        self._changes_before = connection.total_changes
         self.now = now
-
-    @property
-    def has_changes(self) -> bool:
-        """Whether a statement of this transaction has changed a row."""
-        return self._connection.total_changes > self._changes_before
 
     @property
     def at(self) -> str:
@@ -189,10 +184,7 @@ class Database:
             with _translated_errors():
                 try:
                     await self._writer.execute_fetchall("BEGIN IMMEDIATE")
-                    tx = Transaction(self._writer, self._clock())
-                    yield tx
-                    if tx.has_changes:
-                        await tx.run("count_commit")
+                    yield Transaction(self._writer, self._clock())
                     await _until_done(self._writer.commit())
                 except BaseException:
                     await _until_done(self._rollback())

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from imgproc_local.domain.errors import IdempotencyConflict, NotFound, QueueFull
 from imgproc_local.domain.image import ImageInfo
-from imgproc_local.domain.job import Job, JobTotals, Project, StageName, Status
+from imgproc_local.domain.job import Job, Project, StageName, Status
 from imgproc_local.domain.plan import Plan
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_credits, require_project
 from imgproc_local.storage.blobs import Blobs
@@ -91,11 +91,7 @@ async def read_job(tx: Transaction, job_id: str, account_id: str | None = None) 
 
 async def _read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | None = None) -> list[Job]:
     """The jobs that exist, newest first; with `account_id`, only those of this account."""
-    parameters = {
-        "ids": msgspec.json.encode(job_ids).decode(),
-        "account_id": account_id,
-        "uncommitted": int(tx.has_changes),
-    }
+    parameters = {"ids": msgspec.json.encode(job_ids).decode(), "account_id": account_id}
     return [_decode_job(row["job"]) for row in await tx.all("jobs_by_id", parameters)]
 
 
@@ -239,13 +235,6 @@ class Jobs:
         async with self._database.listing() as read:
             return int(await read.value("count_jobs_of_account", {"account_id": account_id}))
 
-    async def totals(self, account_id: str) -> JobTotals:
-        """The jobs of the account by state, and the bytes that their results save."""
-        async with self._database.listing() as read:
-            row = await read.one("job_totals", {"account_id": account_id})
-        assert row is not None
-        return JobTotals(*row)
-
     async def projects(self, account_id: str) -> list[Project]:
         """The projects of the account, by name."""
         async with self._database.listing() as read:
@@ -260,19 +249,20 @@ class Jobs:
             values = {"job_id": job_id, "sha256": sha256, "size": size_bytes}
             return await tx.value("set_thumbnail", values) is not None
 
-    async def delete(self, job_id: str, account_id: str) -> list[str]:
-        """Delete the job, release the credits of what has not started, and return the SHA-256 sums of its files.
+    async def delete(self, job_id: str, account_id: str) -> tuple[Job, list[str]]:
+        """Delete the job and release the credits of what has not started. Returns its last state, and the SHA-256 sums
+        of its files.
 
         Raises:
             NotFound: no such job in this account.
         """
         async with self._database.transaction() as tx:
-            await read_job(tx, job_id, account_id)
+            job = await read_job(tx, job_id, account_id)
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
                 await move_credits(tx, account_id, "release", stage["price"], job_id, stage["paid_as"])
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
             await tx.run("delete_job", {"job_id": job_id})
-        return files
+        return job, files
 
     async def referenced_files(self) -> set[str]:
         async with self._database.reading() as read:

@@ -97,12 +97,10 @@ VALUES (:job_id, :account_id, :name, :lane, 'pending', :price);
 -- ---- jobs: reading them ----
 
 -- name: jobs_by_id
--- Each job as JSON of domain.job.Job, so that a poll is one statement. Inside a transaction that has changes, these belong
--- to the next commit: `uncommitted` is 1 then.
+-- Each job as JSON of domain.job.Job, so that a poll is one statement.
 SELECT json_object(
     'id', id, 'image_id', image_id, 'account_id', account_id, 'project_id', project_id, 'operation', operation,
     'original_filename', original_filename, 'created_at', created_at,
-    'revision', (SELECT number FROM commits) + :uncommitted,
     'original', json_object(
         'sha256', original_sha256, 'size_bytes', original_size, 'format', json_extract(info, '$.format'),
         'expired', original_removed_at IS NOT NULL),
@@ -186,27 +184,6 @@ ORDER BY job_id DESC LIMIT :limit;
 
 -- name: count_jobs_of_account
 SELECT count(*) FROM jobs WHERE account_id = :account_id;
-
--- name: job_totals
--- The jobs of an account by state, and the bytes of its results. Of each job with a result, `saved_bytes` counts how much
--- smaller than the upload its smallest result is. The sizes are read from indexes alone.
-WITH sizes AS MATERIALIZED (
-    SELECT original_size, (
-        SELECT min(output_size) FROM stages
-        WHERE account_id = :account_id AND job_id = jobs.id AND output_size IS NOT NULL) AS smallest
-    FROM jobs WHERE account_id = :account_id),
-unsettled AS MATERIALIZED (
-    SELECT status FROM job_status WHERE job_id IN (
-        SELECT job_id FROM stages WHERE account_id = :account_id AND state IN ('pending', 'running')
-        UNION
-        SELECT job_id FROM stages WHERE account_id = :account_id AND state = 'failed'))
-SELECT
-    (SELECT count(*) FROM unsettled WHERE status = 'pending') AS waiting,
-    (SELECT count(*) FROM unsettled WHERE status NOT IN ('pending', 'failed')) AS running,
-    (SELECT count(*) FROM sizes) - (SELECT count(*) FROM unsettled) AS finished,
-    (SELECT count(*) FROM unsettled WHERE status = 'failed') AS failed,
-    (SELECT coalesce(sum(original_size), 0) FROM sizes WHERE smallest IS NOT NULL) AS original_bytes,
-    (SELECT coalesce(sum(max(0, original_size - smallest)), 0) FROM sizes WHERE smallest IS NOT NULL) AS saved_bytes;
 
 -- ---- exports ----
 
@@ -455,11 +432,6 @@ DELETE FROM removals WHERE sha256 = :sha256;
 
 -- name: beat
 INSERT INTO heartbeat (id, at) VALUES (1, :at) ON CONFLICT (id) DO UPDATE SET at = excluded.at;
-
--- ---- commits ----
-
--- name: count_commit
-UPDATE commits SET number = number + 1;
 
 -- ---- inspection ----
 

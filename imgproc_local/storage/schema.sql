@@ -66,7 +66,6 @@ CREATE TABLE IF NOT EXISTS jobs (
     thumbnail_sha256     TEXT,
     thumbnail_size       INTEGER
 ) STRICT;
--- The sizes are in the indexes, so that the totals of an account are read from them.
 CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id, original_size);
 CREATE INDEX IF NOT EXISTS jobs_by_project ON jobs (project_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_original ON jobs (original_sha256);
@@ -106,8 +105,6 @@ CREATE INDEX IF NOT EXISTS stages_failed ON stages (account_id, job_id) WHERE st
 CREATE INDEX IF NOT EXISTS stages_started ON stages (started_seq);
 CREATE INDEX IF NOT EXISTS stages_by_turn ON stages (account_id, lane, started_seq);
 CREATE INDEX IF NOT EXISTS stages_by_output ON stages (output_sha256) WHERE output_sha256 IS NOT NULL;
-CREATE INDEX IF NOT EXISTS stages_with_output ON stages (account_id, job_id, output_size)
-    WHERE output_size IS NOT NULL;
 
 -- What domain.job.derive_status derives from the stages of a job; a test holds the two together. `name` is that of the
 -- stage with the highest started_seq.
@@ -210,13 +207,6 @@ CREATE TABLE IF NOT EXISTS page_sessions (
     created_at  TEXT NOT NULL,
     expires_at  TEXT NOT NULL
 ) STRICT;
-
--- One row: the number of transactions that changed a row, by which snapshots of a job are ordered.
-CREATE TABLE IF NOT EXISTS commits (
-    id      INTEGER PRIMARY KEY CHECK (id = 1),
-    number  INTEGER NOT NULL
-) STRICT;
-INSERT OR IGNORE INTO commits (id, number) VALUES (1, 0);
 
 -- One row, rewritten to prove that the store can be written.
 CREATE TABLE IF NOT EXISTS heartbeat (

@@ -22,10 +22,9 @@ from imgproc_local.domain.errors import (
     StorageFailed,
 )
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
-from imgproc_local.domain.job import Job, StageName, StoredFile
+from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.direct import DirectStages, Lanes, Reader, ReadPicture, StageResult, run_stages
-from imgproc_local.engine.engine import Updates
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import WorkerError
 
@@ -142,23 +141,3 @@ async def test_uploads_that_are_read_end_when_the_service_stops(tmp_path: Path) 
     reader.close()
     ended = await asyncio.wait_for(asyncio.gather(*uploads, return_exceptions=True), 20)
     assert {type(each) for each in ended} == {ServiceStopping}
-
-
-# ---- following ----
-
-
-async def test_a_follower_gets_the_last_state_whatever_was_published_last() -> None:
-    original = StoredFile("0" * 64, 1, Format.JPEG)
-    names = "j", "i", "a", "p", "optimize", "a.jpg"
-    states = {
-        revision: Job(*names, original, (), "", "p", (), ImageInfo(Format.JPEG, 1, 1), revision=revision)
-        for revision in (10, 11)
-    }
-    updates = Updates()
-    with updates.subscribed(job_id="j") as follower:
-        updates.publish(states[11])
-        updates.publish(states[10])
-        assert await follower.next(1) is states[11]
-        updates.end("j", "a")
-        updates.publish(states[11])
-        assert await follower.next(1) is None

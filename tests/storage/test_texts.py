@@ -1,11 +1,11 @@
-"""The texts of jobs in the database: the order of snapshots, and requests to write one anew."""
+"""The texts of jobs in the database, and requests to write one anew."""
 
 from __future__ import annotations
 
 import pytest
 
 from imgproc_local.domain.errors import InsufficientCredits, NoSuchVersion, NotFound, QueueFull
-from imgproc_local.domain.job import Job, StageName, is_newer
+from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.storage.stages import MAX_ATTEMPTS
 from imgproc_local.storage.translations import Translations
@@ -15,18 +15,6 @@ LIMIT = 4
 PRICE = 5
 LANGUAGES = ("de", "en", "fr", "it", "es")
 PAID = BALANCE - PRICES[StageName.ANALYZE]
-
-
-async def test_snapshots_of_a_job_are_ordered_by_the_transactions_that_they_contain(store: Store) -> None:
-    submitted = await store.submit()
-    claimed = await store.stages.claim("codecs")
-    assert claimed is not None
-    read = await store.jobs.get(submitted.id)
-    assert is_newer(claimed.job, submitted)
-    assert not is_newer(read, claimed.job)
-    assert not is_newer(claimed.job, read)
-    await store.submit(sha256="b" * 64)
-    assert is_newer(await store.jobs.get(submitted.id), read)
 
 
 async def analyzed(store: Store, account_id: str) -> Job:
