@@ -91,7 +91,7 @@ class TextReader:
 
         Raises: what `check_stop` raises.
         """
-        from imgproc_local.vision.ocr import reading
+        from imgproc_local.vision.ocr import lines
 
         until_s = time.monotonic() + OCR_TIMEOUT_S
 
@@ -101,8 +101,8 @@ class TextReader:
                 raise WorkerError(f"It took longer than {OCR_TIMEOUT_S:.0f} seconds.")
 
         try:
-            request = reading.TextRequest(str(self._find_networks()), pixels)
-            return self._workers.run(reading.read_lines, request, _OCR_MEMORY_BYTES, check)
+            request = lines.TextRequest(str(self._find_networks()), pixels)
+            return self._workers.run(lines.read_lines, request, _OCR_MEMORY_BYTES, check)
         except (StageCancelled, StageTimedOut):
             raise
         except (StageFailed, StorageFailed, WorkerError) as failure:

@@ -18,7 +18,7 @@ from imgproc_local.engine import analyze
 from imgproc_local.engine.analyze import TextReader
 from imgproc_local.vision.models.networks import installed_folder
 from imgproc_local.vision.models.store import can_read_text
-from imgproc_local.vision.ocr import reading
+from imgproc_local.vision.ocr import lines
 from imgproc_local.vision.ocr.lines import ReadLine
 from tests.support import ocr_double, pictures
 from tests.support.service import running
@@ -29,7 +29,7 @@ MODELS = os.environ.get("IMGPROC_MODELS_DIR", "")
 @pytest.fixture
 def make_reader(monkeypatch: pytest.MonkeyPatch) -> Callable[[Config, Path], TextReader]:
     """Makes a reader with a substitute of the networks, for which the first byte of a picture says what to do."""
-    monkeypatch.setattr(reading, "read_lines", ocr_double.read_lines)
+    monkeypatch.setattr(lines, "read_lines", ocr_double.read_lines)
     return lambda config, folder: TextReader(compose.codec_workers(config, folder, folder), lambda: folder)
 
 

@@ -78,17 +78,22 @@ def pull(models: ModelStore, name: str, self_test: SelfTest, progress: Progress)
 
     Raises: as `import_`; also if the server can't be reached or rejects the request.
     """
-    if name == OCR:
-        networks.pull(models, progress)
-        return None
-    from imgproc_local.vision.models.download import download_model
-
-    entry = catalogue_entry(name)
+    if name == OCR and networks.is_frozen():
+        raise ModelUnusable(
+            "This program does not include the libraries that read text in pictures. They are installed with the extra"
+            " ocr of the Python package imgproc-local."
+        )
+    entry = None if name == OCR else catalogue_entry(name)
     models.require_not_installed(name)
     with models.locked():
         folder = models.partial(name)
-        download_model(entry, folder, progress)
-        _test_and_publish(models, folder, entry, self_test)
+        _download(entry, folder, progress)
+        if entry is not None:
+            _test_and_publish(models, folder, entry, self_test)
+        else:
+            networks.install(models, folder / networks.WHEEL.file, progress)
+            with translate_disk_errors(folder):
+                shutil.rmtree(folder)
     return entry
 
 
@@ -97,18 +102,23 @@ def pull_to(folder: Path, name: str, progress: Progress) -> None:
 
     `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as `pull`.
     """
-    if name == OCR:
-        networks.pull_to(folder, progress)
-        return
-    from imgproc_local.vision.models.download import download_model
-
-    entry = catalogue_entry(name)
+    entry = None if name == OCR else catalogue_entry(name)
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        files = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    if foreign := set(files) - {MANIFEST_FILE, *entry.files()}:
+        files = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    if entry is not None and (foreign := files - {MANIFEST_FILE, *entry.files()}):
         raise ModelUnusable(f"{folder} is not empty: it contains {min(foreign)}. Name a new or empty folder.")
-    download_model(entry, folder, progress)
+    _download(entry, folder, progress)
+
+
+def _download(entry: Manifest | None, folder: Path, progress: Progress) -> None:
+    """Download a model of the catalogue, or the networks if `entry` is None, into `folder`. Raises: as `pull`."""
+    if entry is None:
+        networks.download(folder, progress)
+    else:
+        from imgproc_local.vision.models.download import download_model
+
+        download_model(entry, folder, progress)
 
 
 def import_(
@@ -124,7 +134,9 @@ def import_(
     if (wheel := networks.wheel_in(sources)) is not None:
         if options != ImportOptions():
             raise ModelUnusable(f"The name and the SHA-256 of {OCR} are fixed: leave out all options.")
-        networks.import_wheel(models, wheel, progress)
+        models.require_not_installed(OCR)
+        with models.locked():
+            networks.install(models, wheel, progress)
         return None
     if options.name is not None:
         require_name(options.name)

@@ -86,24 +86,8 @@ def wheel_in(sources: Sequence[Path]) -> Path | None:
     return wheels[-1] if wheels and len(sources) == 1 else None
 
 
-def pull(models: ModelStore, progress: Progress) -> None:
-    """Download the networks and install them. Raises: ModelUnusable, StorageFailed, DataFolderBusy."""
-    if is_frozen():
-        raise ModelUnusable(
-            "This program does not include the libraries that read text in pictures. They are installed with the extra"
-            " ocr of the Python package imgproc-local."
-        )
-    models.require_not_installed(OCR)
-    with models.locked():
-        folder = models.partial(OCR)
-        pull_to(folder, progress)
-        _install(models, folder / WHEEL.file, progress)
-        with translate_disk_errors(folder):
-            (folder / WHEEL.file).unlink()
-
-
-def pull_to(folder: Path, progress: Progress) -> None:
-    """Download the wheel into `folder`, to be imported on another machine. Raises: ModelUnusable, StorageFailed."""
+def download(folder: Path, progress: Progress) -> None:
+    """Download the wheel into `folder`. Raises: ModelUnusable, StorageFailed."""
     from imgproc_local.vision.models.download import fetch, new_client, translate_http_errors
 
     with translate_disk_errors(folder):
@@ -128,15 +112,8 @@ def _find_url(client: httpx.Client, page_url: str) -> str:
     raise ModelUnusable(f"{host(page_url)} does not offer {WHEEL.file}.")
 
 
-def import_wheel(models: ModelStore, wheel: Path, progress: Progress) -> None:
-    """Install the networks from the wheel. Raises: ModelUnusable, StorageFailed, DataFolderBusy."""
-    models.require_not_installed(OCR)
-    with models.locked():
-        _install(models, wheel, progress)
-
-
-def _install(models: ModelStore, wheel: Path, progress: Progress) -> None:
-    """Unpack the networks from the wheel into place. The lock must be held."""
+def install(models: ModelStore, wheel: Path, progress: Progress) -> None:
+    """Unpack the networks from the wheel into place. The lock must be held. Raises: ModelUnusable, StorageFailed."""
     verify_files(wheel.parent, {wheel.name: WHEEL}, progress)
     with models.staging_folder() as staged, translate_disk_errors(models.folder):
         with zipfile.ZipFile(wheel) as archive:

@@ -1,4 +1,5 @@
-"""Which of the lines that OCR reads in a picture are used, and whether they are the content of the picture.
+"""Reads the lines of text in a picture in a worker process, and decides which of them are used and whether they are the
+content of the picture. The networks and NumPy are loaded in the worker only.
 
 The recogniser knows Latin, Chinese and Japanese characters. It leaves out those that it does not know, often with a
 high confidence in the rest, so a line that it reads may still be wrong:
@@ -16,6 +17,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from imgproc_local.domain.errors import CheckStop
+from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.text.human_words import human_text
@@ -41,6 +44,24 @@ class ReadLine(Struct, frozen=True, array_like=True):
     height_share: float
     area_share: float
     edge_share: float
+
+
+class TextRequest(Struct, frozen=True, array_like=True):
+    """The picture to read, and the folder of the networks."""
+
+    networks_folder: str
+    pixels: Pixels
+
+
+def read_lines(request: TextRequest, _: CheckStop) -> tuple[ReadLine, ...]:
+    """The lines of text in a picture, in reading order. Runs in a worker, which keeps the networks for the next one."""
+    from PIL import Image
+
+    from imgproc_local.vision.ocr.ppocr import loaded_networks
+
+    pixels = request.pixels
+    picture = Image.frombytes("RGB", (pixels.width_px, pixels.height_px), pixels.rgb)
+    return tuple(loaded_networks(request.networks_folder).read(picture))
 
 
 def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:

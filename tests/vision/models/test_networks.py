@@ -83,22 +83,22 @@ def test_a_download_is_resumed_and_may_be_for_another_machine(
 ) -> None:
     index.cut_after = [300, 0]
     with pytest.raises(ModelUnusable, match="again to resume"):
-        networks.pull(models, ignore_progress)
+        install.pull(models, "ocr", skip_self_test, ignore_progress)
     check_nothing_installed(models)
-    networks.pull(models, ignore_progress)
+    install.pull(models, "ocr", skip_self_test, ignore_progress)
     check_installed(models)
     assert index.ranges() == ["", "bytes=300-", "bytes=300-"]
     models.remove("ocr")
-    networks.pull_to(tmp_path / "usb", ignore_progress)
+    install.pull_to(tmp_path / "usb", "ocr", ignore_progress)
     import_wheel(models, tmp_path / "usb")
     check_installed(models)
     models.remove("ocr")
 
     index.pages["/simple/rapidocr/"] = b"<a href='rapidocr-1.0-py3-none-any.whl'>"
     with pytest.raises(ModelUnusable, match="does not offer"):
-        networks.pull(models, ignore_progress)
+        install.pull(models, "ocr", skip_self_test, ignore_progress)
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     with pytest.raises(ModelUnusable, match="can't be reached") as raised:
-        networks.pull(models, ignore_progress)
+        install.pull(models, "ocr", skip_self_test, ignore_progress)
     assert "secret" not in raised.value.message
     check_nothing_installed(models)
