@@ -22,11 +22,10 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
-from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
+from imgproc_local.vision.describer import Hints, PixelFacts, ReadLine, TextInPicture
 
 if TYPE_CHECKING:
     from imgproc_local.vision.llm.describer import LlmDescriber
-    from imgproc_local.vision.ocr.lines import ReadLine
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,22 @@ class PixelFacts(Struct, frozen=True):
     black_and_white: bool = False
 
 
+class ReadLine(Struct, frozen=True, array_like=True):
+    """One line of text in a picture.
+
+    `confidence` is the mean probability of its characters, from 0 to 1. `aspect` is its longer side divided by its
+    shorter one, `height_share` its shorter side divided by the picture's height; `area_share` and `edge_share` are the
+    shares of the picture's area and of its edges that lie in the line.
+    """
+
+    text: str
+    confidence: float
+    aspect: float
+    height_share: float
+    area_share: float
+    edge_share: float
+
+
 class TextInPicture(Struct, frozen=True):
     """The text that was read in the pixels of a picture, without uncertain lines.
 

@@ -6,7 +6,8 @@ import os
 import time
 
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.vision.ocr.lines import ReadLine, TextRequest
+from imgproc_local.vision.describer import ReadLine
+from imgproc_local.vision.ocr.lines import TextRequest
 
 READS, CRASHES, HANGS, GROWS, RAISES = range(5)
 LINE = ReadLine("Road closed", 0.99, aspect=6, height_share=0.1, area_share=0.2, edge_share=0.9)

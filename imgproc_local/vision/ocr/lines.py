@@ -20,7 +20,7 @@ from msgspec import Struct
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.describer import ReadLine, TextInPicture
 from imgproc_local.vision.text.human_words import human_text
 
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -28,22 +28,6 @@ _GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
 _VIETNAMESE = re.compile("[ĩũơư\u1ea0-\u1ef9]|^[^čćšž]*đ[^čćšž]*$", re.DOTALL)
 """In lower case: letters of Vietnamese only, or đ without the other letters of Croatian."""
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]")
-
-
-class ReadLine(Struct, frozen=True, array_like=True):
-    """One line of text in a picture.
-
-    `confidence` is the mean probability of its characters, from 0 to 1. `aspect` is its longer side divided by its
-    shorter one, `height_share` its shorter side divided by the picture's height; `area_share` and `edge_share` are the
-    shares of the picture's area and of its edges that lie in the line.
-    """
-
-    text: str
-    confidence: float
-    aspect: float
-    height_share: float
-    area_share: float
-    edge_share: float
 
 
 class TextRequest(Struct, frozen=True, array_like=True):

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import onnxruntime
 from PIL import Image, ImageDraw
 
+from imgproc_local.vision.describer import ReadLine
 from imgproc_local.vision.models.networks import DETECTOR_FILE, RECOGNISER_FILE
-from imgproc_local.vision.ocr.lines import ReadLine
 
 _Floats = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.intp]

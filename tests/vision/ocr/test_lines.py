@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from imgproc_local.vision.ocr.lines import ReadLine, text_in_picture
+from imgproc_local.vision.describer import ReadLine
+from imgproc_local.vision.ocr.lines import text_in_picture
 
 
 def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, area_share: float = 0.1) -> ReadLine:
