@@ -34,7 +34,7 @@ MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
 MANIFEST_HEADER = b'{"format":"imgproc-local manifest","version":1}'
 _MAX_LINE_BYTES = 256 * 1024
 """The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
-MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
+_MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
 """The largest manifest that is read or written: enough for half a million pictures."""
 STATE_FOLDER = ".imgproc-local-archive"
 """The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
@@ -153,10 +153,10 @@ def stored_records(folder: Path) -> Iterator[Record | None]:
     """The records of an output folder, in the order of its manifest; None for a line that can't be read.
 
     There are none without a manifest. Memory is bounded by a line. Raises: OSError, also for a manifest of more than
-    `MAX_MANIFEST_BYTES`.
+    `_MAX_MANIFEST_BYTES`.
     """
     try:
-        manifest = open_own_file(folder / MANIFEST_FILE, max_bytes=MAX_MANIFEST_BYTES)
+        manifest = open_own_file(folder / MANIFEST_FILE, max_bytes=_MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return
     with manifest:

@@ -26,7 +26,7 @@ from imgproc_local.system.threads import run_until_stopped
 if TYPE_CHECKING:
     import httpx
 
-COOLDOWN_S = 30.0
+_COOLDOWN_S = 30.0
 """After a failure, `shrink` fails without a request for this long, so that queued pictures don't wait in vain."""
 
 _PICTURE_REJECTED = (400, 413, 415, 422)
@@ -80,12 +80,12 @@ class Tinify:
         check_stop()
         ends_s, message = self._cooldown
         if message and self._monotonic() < ends_s:
-            raise ExternalServiceFailed(f"{message} No request is sent for {COOLDOWN_S:g} seconds after a failure.")
+            raise ExternalServiceFailed(f"{message} No request is sent for {_COOLDOWN_S:g} seconds after a failure.")
         try:
             return run_until_stopped(self._shrink(picture, mime), check_stop, 0.1)
         except ExternalServiceFailed as failure:
             if not failure.this_picture_only:
-                self._cooldown = self._monotonic() + COOLDOWN_S, failure.message
+                self._cooldown = self._monotonic() + _COOLDOWN_S, failure.message
             raise
 
     async def _shrink(self, picture: bytes, mime: str) -> bytes | None:

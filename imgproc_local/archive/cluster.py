@@ -31,7 +31,7 @@ from imgproc_local.system.piped_child import ChildEnded, PipedChild, Requests, p
 
 log = logging.getLogger(__name__)
 
-COMMAND = "archive-cluster"
+_COMMAND = "archive-cluster"
 VISION = {"VISION": 1}
 """The resource of workers that have the vision model: `dask worker --resources VISION=1`."""
 SETTINGS = {
@@ -52,12 +52,12 @@ _STOP_S = 10.0
 """How long the workers may take to end before they are killed."""
 _RESTART_S = 60.0
 """How long a worker may be missing, while none starts or ends, before the local cluster ends."""
-CONNECT_S = 60.0
+_CONNECT_S = 60.0
 """How long to wait for a scheduler, and then for its first worker."""
-TRY_S = 10.0
+_TRY_S = 10.0
 """The time-out of an answer of the scheduler."""
 _CLOSE_S = 5.0
-TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY"
+_TLS_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY"
 
 
 # ---- workers of this machine ----
@@ -71,7 +71,7 @@ def local_cluster(workers: int, vision_workers: int, environment: Mapping[str, s
     of this process.
     Raises: ServiceError, with the reason, if it does not start.
     """
-    child = PipedChild(program(COMMAND, str(workers), str(vision_workers)), {**os.environ, **environment})
+    child = PipedChild(program(_COMMAND, str(workers), str(vision_workers)), {**os.environ, **environment})
     try:
         try:
             started = child.receive(_START_S)
@@ -151,7 +151,7 @@ def require_protected(address: str, *, allow_open: bool) -> None:
 def connected(address: str, security: Security | None = None) -> Iterator[Client]:
     """A client of the scheduler at `address`, which has at least one worker. `security` is Dask's own by default.
 
-    Raises: ServiceError, if there is no worker after `CONNECT_S`, or at once if waiting can't help.
+    Raises: ServiceError, if there is no worker after `_CONNECT_S`, or at once if waiting can't help.
     """
     for name in ("distributed", "distributed.client"):  # their warnings are handled or reported here
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -159,15 +159,15 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
     try:
         asyncio.run(_try(address, security))
         # if the scheduler is lost later, Dask cancels the tasks after the same time-out
-        client = Client(address, security=security, set_as_default=False, timeout=TRY_S)
+        client = Client(address, security=security, set_as_default=False, timeout=_TRY_S)
     except (OSError, TimeoutError, RuntimeError, TypeError, ValueError) as error:
         raise ServiceError(
             f"There is no connection to a scheduler at {address} ({_reason(error)}). Start `dask scheduler` there. With"
             " `--protocol tls`, its address begins with tls://, and both sides need certificates of one authority:"
-            f" {TLS_SETTINGS}."
+            f" {_TLS_SETTINGS}."
         ) from error
     try:
-        client.wait_for_workers(1, timeout=CONNECT_S)
+        client.wait_for_workers(1, timeout=_CONNECT_S)
     except (OSError, TimeoutError) as error:
         raise ServiceError(
             f"The scheduler at {address} has no worker. Start `dask worker {address}`, and run the same command again."
@@ -182,7 +182,7 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
 async def _try(address: str, security: Security) -> None:
     """Connect without a client, because one that can't connect does not say why, and leaves threads."""
     tls = security.get_connection_args("client")
-    comm = await asyncio.wait_for(connect(address, timeout=CONNECT_S, **tls), CONNECT_S + TRY_S)
+    comm = await asyncio.wait_for(connect(address, timeout=_CONNECT_S, **tls), _CONNECT_S + _TRY_S)
     comm.abort()
 
 

@@ -1,6 +1,6 @@
 """The manifest of an archive: a row per picture, in parts in the hidden folder of the target.
 
-A part is a compressed file with a row in each line, as JSON. The client writes a part every `FLUSH_S` seconds, and
+A part is a compressed file with a row in each line, as JSON. The client writes a part every `_FLUSH_S` seconds, and
 never changes one. Their numbers grow, so the last row of a picture is the current one. At the end of a run,
 `archive.parquet` and `alt.csv` are made from the current rows, and one part replaces all others.
 """
@@ -32,9 +32,9 @@ from imgproc_local.system.files import encodable_text
 PARTS_FOLDER = f"{STATE_FOLDER}/parts"
 _PART_NAME = re.compile(r"/(\d{8})-[0-9a-f]{8}\.jsonl\.gz$")
 TABLE_NAME, TEXTS_NAME = "archive.parquet", "alt.csv"
-PART_ROWS = 5000
+_PART_ROWS = 5000
 """The rows after which a part is stored, and those that are in memory while the tables are made."""
-FLUSH_S = 30.0
+_FLUSH_S = 30.0
 """How long the client collects rows before it stores a part. If it is killed, their pictures are processed again."""
 
 
@@ -75,10 +75,10 @@ class Manifest:
     def add(self, row: Row) -> None:
         """Add the row of a picture, and store a part if it is time. Raises: OSError."""
         if not self._unsaved:
-            self._next_flush_s = time.monotonic() + FLUSH_S
+            self._next_flush_s = time.monotonic() + _FLUSH_S
         self._unsaved.append(msgspec.json.encode(row).decode())
         self._insert(self._unsaved[-1:])
-        if len(self._unsaved) >= PART_ROWS or time.monotonic() >= self._next_flush_s:
+        if len(self._unsaved) >= _PART_ROWS or time.monotonic() >= self._next_flush_s:
             self.flush()
 
     def flush(self) -> None:
@@ -115,7 +115,7 @@ class Manifest:
 
     def _batches(self) -> Iterator[list[Row]]:
         sorted_rows = self._index.execute("SELECT row FROM rows ORDER BY source")
-        while some := sorted_rows.fetchmany(PART_ROWS):
+        while some := sorted_rows.fetchmany(_PART_ROWS):
             yield [_decode(line) for (line,) in some]
 
     def _insert(self, lines: Iterable[str]) -> None:

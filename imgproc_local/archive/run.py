@@ -37,7 +37,7 @@ _IN_FLIGHT_PER_THREAD = 3
 """One task that runs, and others that the scheduler sends at once when it has ended. A stop waits for all of them."""
 _RETRIES = 2
 """How often Dask repeats a task that fails as a whole, for example because the disk of a worker is full."""
-KILLED = "Every worker that processed this picture ended without an answer."
+_KILLED = "Every worker that processed this picture ended without an answer."
 _MISSPELT_URL = re.compile(r"[a-z][a-z0-9]+:/(?!/)|(s3a?|gc?s|az|abfs)//", re.IGNORECASE)
 """A URL that lacks a slash or its colon. A scheme has at least two letters: `C:/` begins a path of Windows."""
 
@@ -138,7 +138,7 @@ def _processed(
         with _cluster(arguments, config, vision_workers=1 if spec.model else 0) as client:
             try:
                 with _connection_errors():
-                    submitter = Submitter(client, spec, target, stop)
+                    submitter = _Submitter(client, spec, target, stop)
                 for row in submitter.rows(itertools.chain(again, pictures)):
                     has_finished_one = True
                     yield row
@@ -170,7 +170,7 @@ class _SchedulerLost(Exception):
     """The connection to the scheduler broke. The tasks that were running may still finish."""
 
 
-class Submitter:
+class _Submitter:
     """Submits a task per picture to Dask, a bounded number at a time, until `stop` is set.
 
     `in_flight` are the pictures whose tasks have not ended, by the key of the task.
@@ -235,8 +235,8 @@ class Submitter:
             result = future.result()
         except KilledWorker:
             if not self._vision_workers or pending.described is not None:
-                return failed_row(pending, self._spec.request.options_hash, self._target, KILLED)
-            result = StageResult(StageName.ANALYZE, None, KILLED, 0.0)
+                return failed_row(pending, self._spec.request.options_hash, self._target, _KILLED)
+            result = StageResult(StageName.ANALYZE, None, _KILLED, 0.0)
         except Exception as error:
             if future.status != "error" or isinstance(error, ServiceError):
                 raise
@@ -279,7 +279,7 @@ def _locations(source: str, target: str) -> tuple[str, str, str | None]:
     source, target = absolute("SOURCE", source), absolute("TARGET", target)
     if not is_url(source) and not Path(source).is_dir():
         raise _refusal("source", f"Expected a folder or a URL as SOURCE, but there is no folder {source}.")
-    key = inside_source(source, target)
+    key = _inside_source(source, target)
     if is_url(source):
         earlier: str | Path | None = source if open_store(source).keys(PARTS_FOLDER) else None
     else:
@@ -315,7 +315,7 @@ def absolute(name: str, location: str) -> str:
     return str(Path(location).expanduser().absolute())
 
 
-def inside_source(source: str, target: str) -> str | None:
+def _inside_source(source: str, target: str) -> str | None:
     """The key of `target` below `source`; None if it lies elsewhere.
 
     Raises: InvalidRequest, if they are the same or the source lies in the target: results would be taken as pictures.

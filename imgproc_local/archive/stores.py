@@ -36,7 +36,7 @@ _S3_OPTIONS: dict[str, Any] = {
     # s3fs makes 5 calls, so a store that always throttles gets 10 requests
     "config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 2}},
 }
-UPLOAD_PART_BYTES = 16 * 1024 * 1024
+_UPLOAD_PART_BYTES = 16 * 1024 * 1024
 """The size of the parts of a multipart upload to S3, which is used for files of at least two parts."""
 _ETAG_FIELDS = ("ETag", "etag", "md5Hash", "content_md5")
 """The fields in which plug-ins give an ETag or a hash, which changes with the content of an object."""
@@ -288,7 +288,7 @@ class ObjectStore(Store):
         if not self._is_s3:
             return {}
         content_type = _CONTENT_TYPES.get(PurePosixPath(key).suffix.lower(), "application/octet-stream")
-        return {"chunksize": UPLOAD_PART_BYTES, "ContentType": content_type}
+        return {"chunksize": _UPLOAD_PART_BYTES, "ContentType": content_type}
 
 
 @contextmanager

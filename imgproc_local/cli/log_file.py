@@ -1,7 +1,7 @@
 """The logs: on the console, and in the data folder the log file of the server and the audit log.
 
 The log file is for servers without a console; keys and tokens are removed from it. The size of both files is bounded,
-with `OLDER_FILES` rotated files each. If one can't be written, that is printed to the console once, and the program
+with `_OLDER_FILES` rotated files each. If one can't be written, that is printed to the console once, and the program
 continues.
 """
 
@@ -25,15 +25,15 @@ FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
 _MAX_BYTES = 1_000_000
 _AUDIT_MAX_BYTES = 10_000_000
 """With the rotated files, enough for about 250,000 requests."""
-OLDER_FILES = 4
+_OLDER_FILES = 4
 _NO_ROTATION = 0
 """The value of `max_bytes` that disables rotation. Source: Python's documentation of `RotatingFileHandler`."""
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _AUDIT_FORMAT = "%(asctime)s %(message)s"
 
-WINDOW_S = 60.0
-MAX_RECORDS, MAX_TRACEBACKS = 30, 5
-"""The most messages of one kind that a log has in `WINDOW_S` seconds, and the most that have a long traceback."""
+_WINDOW_S = 60.0
+_MAX_RECORDS, _MAX_TRACEBACKS = 30, 5
+"""The most messages of one kind that a log has in `_WINDOW_S` seconds, and the most that have a long traceback."""
 
 _KEY = re.compile(r"\bimgp_[A-Za-z0-9]+")
 _TOKEN = re.compile(r"(?i)\b(token=|bearer |basic |hf_)[\w.~+/=-]+")
@@ -55,7 +55,7 @@ def _log_to_console() -> None:
     if not root.handlers:
         console = logging.StreamHandler()
         console.setFormatter(_WithRequest(FORMAT))
-        console.addFilter(FloodLimit())
+        console.addFilter(_FloodLimit())
         root.addHandler(console)
         root.setLevel(logging.INFO)
     for verbose in ("uvicorn", "pyvips", "httpx", "httpx2"):
@@ -69,7 +69,7 @@ def log_to_file(data_dir: Path, max_bytes: int = _MAX_BYTES) -> None:
     """
     _log_to_console()  # first, because it adds no handler once the root logger has the file's
     if handler := _opened(data_dir, max_bytes, LOG_FILE):
-        handler.addFilter(FloodLimit())
+        handler.addFilter(_FloodLimit())
         logging.getLogger().addHandler(handler)
         lifecycle.addHandler(handler)
 
@@ -125,12 +125,12 @@ def _open_log(data_dir: Path, max_bytes: int, name: str) -> logging.Handler:
     """Raises: OSError."""
     path = data_dir / FOLDER / name
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=OLDER_FILES, encoding="utf-8", errors="replace")
+    handler = _PrivateLogFile(path, maxBytes=max_bytes, backupCount=_OLDER_FILES, encoding="utf-8", errors="replace")
     handler.setFormatter(_WithoutSecrets(FORMAT) if name == LOG_FILE else _Utc(_AUDIT_FORMAT))
     return handler
 
 
-class FloodLimit(logging.Filter):
+class _FloodLimit(logging.Filter):
     """Limits how many messages of one kind a handler writes, so that clients can't fill the disk with log lines.
 
     The kind is the line of code and the type of the exception. The last message that is written says that it is.
@@ -146,10 +146,10 @@ class FloodLimit(logging.Filter):
         exception = record.exc_info[0] if record.exc_info else None
         kind, now_s = (record.pathname, record.lineno, exception), self._monotonic()
         began_s, count = self._counts.get(kind, (now_s, 0))
-        if now_s - began_s >= WINDOW_S:
+        if now_s - began_s >= _WINDOW_S:
             began_s, count = now_s, 0
         self._counts[kind] = began_s, count + 1
-        most = MAX_TRACEBACKS if exception else MAX_RECORDS
+        most = _MAX_TRACEBACKS if exception else _MAX_RECORDS
         record.is_last_of_kind = count + 1 == most
         return count < most
 
@@ -163,12 +163,12 @@ class _Utc(logging.Formatter):
 
 
 class _WithRequest(logging.Formatter):
-    """Adds what `FloodLimit` found, and the identifier of the current request, if there is one."""
+    """Adds what `_FloodLimit` found, and the identifier of the current request, if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         message, identifier = super().formatMessage(record), request_id.get()
         if getattr(record, "is_last_of_kind", False):
-            message += f" (more messages of this kind are not logged within {WINDOW_S:g} seconds)"
+            message += f" (more messages of this kind are not logged within {_WINDOW_S:g} seconds)"
         return message + (f" (request {identifier})" if identifier else "")
 
 

@@ -32,7 +32,7 @@ EXIT_INTERRUPTED = 130
 
 _REDRAW_S = 0.1
 """On a terminal, the shortest time between two updates."""
-REPORT_S = 15.0
+_REPORT_S = 15.0
 """The same where the output is not a terminal and each update is a new line."""
 
 
@@ -147,7 +147,7 @@ class _LogAbove(logging.Handler):
 
 
 class RunProgress:
-    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `REPORT_S` seconds.
+    """Shows how far a run is: one line on a terminal, redrawn in place; elsewhere a line every `_REPORT_S` seconds.
 
     Its methods may be called from any thread.
     """
@@ -157,7 +157,7 @@ class RunProgress:
         self._text = ""
         self._lock = threading.Lock()
         self.is_terminal = stream.isatty()
-        self._next_update_s = 0.0 if self.is_terminal else time.monotonic() + REPORT_S
+        self._next_update_s = 0.0 if self.is_terminal else time.monotonic() + _REPORT_S
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -176,7 +176,7 @@ class RunProgress:
         now_s = time.monotonic()
         if now_s < self._next_update_s and not (is_last and self.is_terminal):
             return
-        self._next_update_s = now_s + (_REDRAW_S if self.is_terminal else REPORT_S)
+        self._next_update_s = now_s + (_REDRAW_S if self.is_terminal else _REPORT_S)
         if not self.is_terminal:
             self.print(text)
             return

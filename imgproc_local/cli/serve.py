@@ -144,7 +144,7 @@ def _serve_or_show_running(config: Config, flags: dict[str, object], open_browse
         _show_running(config, running, flags, open_browser)
         return False
     try:
-        require_protection(config)
+        _require_protection(config)
         with _listen(config) as listener:
             enable_air_gap_if_set(config)
             return asyncio.run(_serve(config, lock, listener, open_browser))
@@ -238,7 +238,7 @@ def _report_refused_start(data_dir: Path, reason: str, *, in_browser: bool) -> N
 # ---- the address ----
 
 
-def require_protection(config: Config) -> None:
+def _require_protection(config: Config) -> None:
     """Check that other machines connect only by TLS, and that the TLS file can be used. Raises: SettingInvalid.
 
     Beyond loopback, requests and keys cross a network.

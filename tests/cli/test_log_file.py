@@ -73,7 +73,7 @@ def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None
     for number in range(500):
         log_file.lifecycle.info("line %d ä", number)
     sizes = [file.stat().st_size for file in (tmp_path / "logs").iterdir()]
-    assert (len(sizes), max(sizes) <= 2000) == (1 + log_file.OLDER_FILES, True)
+    assert (len(sizes), max(sizes) <= 2000) == (1 + log_file._OLDER_FILES, True)
     assert written(tmp_path).splitlines()[-1].endswith("line 499 ä")
 
 
@@ -81,7 +81,7 @@ def test_messages_of_one_kind_are_limited_and_the_last_one_says_so(
     tmp_path: Path, log: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_file.log_to_file(tmp_path)
-    limit = next(each for each in log.handlers[-1].filters if isinstance(each, log_file.FloodLimit))
+    limit = next(each for each in log.handlers[-1].filters if isinstance(each, log_file._FloodLimit))
     now_s = 1000.0
     monkeypatch.setattr(limit, "_monotonic", lambda: now_s)
     for windows in (1, 2):
@@ -90,11 +90,11 @@ def test_messages_of_one_kind_are_limited_and_the_last_one_says_so(
             log.warning("broken %d", number, exc_info=ValueError("a") if number % 2 else KeyError("a"))
         log.info("another")
         text = written(tmp_path)
-        assert text.count("bad request") == windows * log_file.MAX_RECORDS
-        assert text.count("broken") == windows * log_file.MAX_TRACEBACKS * 2, "of each error"
+        assert text.count("bad request") == windows * log_file._MAX_RECORDS
+        assert text.count("broken") == windows * log_file._MAX_TRACEBACKS * 2, "of each error"
         assert text.count("another") == windows
         assert text.count("more messages of this kind are not logged within 60 seconds") == 3 * windows
-        now_s += log_file.WINDOW_S
+        now_s += log_file._WINDOW_S
 
 
 def test_a_log_that_can_not_be_written_is_reported_once_and_the_server_runs(

@@ -36,7 +36,7 @@ def test_elsewhere_a_run_prints_a_line_now_and_then(monkeypatch: pytest.MonkeyPa
     with RunProgress(stream).shown():
         RunProgress(stream).update("1 of 2 pictures")
         assert stream.getvalue() == ""
-        monkeypatch.setattr(output, "REPORT_S", 0.0)
+        monkeypatch.setattr(output, "_REPORT_S", 0.0)
         RunProgress(stream).update("2 of 2 pictures")
     assert stream.getvalue() == "2 of 2 pictures\n"
 

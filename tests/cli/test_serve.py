@@ -16,7 +16,7 @@ from urllib.request import url2pathname
 import httpx
 import pytest
 
-from imgproc_local.cli.serve import require_protection
+from imgproc_local.cli.serve import _require_protection
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.system.folder_lock import FolderLock
@@ -132,10 +132,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_reachable_address_is_refused_in_one_sentence_and_before_it_is_listened_on(program: Program) -> None:
     for host in ("127.0.0.1", "::1", "[::1]", "::ffff:127.0.0.1", "localhost", "LOCALHOST"):
-        require_protection(Config(host=host))
+        _require_protection(Config(host=host))
     for host in ("0.0.0.0", "::", "192.0.2.7", "studio.lan", "fe80::1%eth0"):
         with pytest.raises(SettingInvalid) as refused:
-            require_protection(Config(host=host))
+            _require_protection(Config(host=host))
         for word in (host, "--tls-cert", "--behind-proxy", "127.0.0.1"):
             assert word in refused.value.message
         assert refused.value.message.count(". ") == 0
@@ -157,7 +157,7 @@ def test_unusable_tls_files_are_refused(tmp_path: Path, certificate: Path) -> No
         (locked, "without a password"),
     ):
         with pytest.raises(SettingInvalid, match=reason):
-            require_protection(Config(host="0.0.0.0", tls_cert=str(wrong)))
+            _require_protection(Config(host="0.0.0.0", tls_cert=str(wrong)))
 
 
 def test_with_tls_the_page_works_and_plain_http_is_refused(tmp_path: Path, certificate: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled
 from imgproc_local.engine.direct import CancellationToken
-from imgproc_local.remote import COOLDOWN_S, Tinify, check_url
+from imgproc_local.remote import _COOLDOWN_S, Tinify, check_url
 from tests.remote import tinify_server as server
 from tests.remote.tinify_server import AUTHORIZATION, KEY, Behaviour, TinifyServer
 from tests.support import pictures
@@ -162,7 +162,7 @@ def test_the_environment_of_a_connection(
 def test_after_a_failure_no_request_is_sent_during_the_cooldown(remote_service: TinifyServer, client: Client) -> None:
     remote_service.posts = [server.error_response(429, "TooManyRequests", "Your monthly limit has been exceeded.")]
     client.failure()
-    client.now_s += COOLDOWN_S - 1
+    client.now_s += _COOLDOWN_S - 1
     assert "limit is used up" in client.failure().message
     assert len(remote_service.requests) == 1
     client.now_s += 2

@@ -141,12 +141,12 @@ class ResultsFolder:
             self.records = read_manifest(path)
             self._compact()
             opened.pop_all()
-        delete_leftovers(path)
+        _delete_leftovers(path)
         self._taken = {name for record in self.records.values() for name in _names_of(record)}
 
     def close(self) -> None:
         """Delete results without a name, compact the manifest, and let another run write to the folder. Blocks."""
-        delete_leftovers(self.path)
+        _delete_leftovers(self.path)
         try:
             self._compact()
         except OSError as error:
@@ -244,7 +244,7 @@ class ResultsFolder:
             texts = self._named_texts(picture, made, name) or (() if same is None else same.translations)
             named = structs.replace(record, translations=texts, **files)
             self._append(named)
-            if rename_all(self.path, {path: file.path for path, file in paths.items()}):
+            if _rename_all(self.path, {path: file.path for path, file in paths.items()}):
                 self._taken.update(_names_of(named))
                 return named
         raise AssertionError("there is always another number")
@@ -302,7 +302,7 @@ def stage(out: Path, file: LocalFile) -> LocalFile:
         raise
 
 
-def delete_leftovers(out: Path) -> None:
+def _delete_leftovers(out: Path) -> None:
     """Delete the temporary files and folders that a killed run left, as far as possible."""
     for part in out.glob(f"{PART_PREFIX}*{PART_SUFFIX}"):
         if part.is_dir() and not part.is_symlink():
@@ -312,7 +312,7 @@ def delete_leftovers(out: Path) -> None:
                 part.unlink()
 
 
-def rename_all(out: Path, parts: Mapping[str, Path]) -> bool:
+def _rename_all(out: Path, parts: Mapping[str, Path]) -> bool:
     """Rename every staged file to the path below `out` that is its key. Blocks.
 
     Returns False if one of the paths is taken. Then, and if it raises OSError, no file has been changed.

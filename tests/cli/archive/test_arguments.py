@@ -10,7 +10,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from imgproc_local.archive.cluster import require_protected
-from imgproc_local.archive.run import absolute, inside_source
+from imgproc_local.archive.run import _inside_source, absolute
 from imgproc_local.domain.errors import InvalidRequest
 from tests.cli.conftest import Program
 from tests.support import pictures
@@ -92,4 +92,4 @@ def test_an_open_scheduler_elsewhere_has_to_be_asked_for(caplog: pytest.LogCaptu
     ],
 )
 def test_a_target_inside_the_source_is_not_searched(source: str, target: str, key: str | None) -> None:
-    assert inside_source(absolute("SOURCE", source), absolute("TARGET", target)) == key
+    assert _inside_source(absolute("SOURCE", source), absolute("TARGET", target)) == key

@@ -21,7 +21,7 @@ from distributed.comm.core import CommClosedError
 
 from imgproc_local.archive import run as run_module
 from imgproc_local.archive.picture import PendingPicture, Row
-from imgproc_local.archive.run import KILLED, Arguments, Submitter, _processed
+from imgproc_local.archive.run import _KILLED, Arguments, _processed, _Submitter
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec, describe
 from imgproc_local.batch import BatchRequest
@@ -98,7 +98,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def run(cluster: Cluster, folder: Path, model: str = "") -> dict[str, Row]:
     spec = structs.replace(SPEC, model=model)
-    submitter = Submitter(cast(Client, cluster), spec, LocalStore(folder), threading.Event())
+    submitter = _Submitter(cast(Client, cluster), spec, LocalStore(folder), threading.Event())
     rows = list(submitter.rows(iter(PICTURES)))
     assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
     return {row.source: row for row in rows}
@@ -125,7 +125,7 @@ def test_pictures_are_described_by_the_workers_that_have_the_model(cluster: Clus
     cluster.describe = lambda source: killed if source == "07.jpg" else None
     rows = run(cluster, tmp_path, "tiny")
     assert cluster.most_described == 1
-    assert rows.pop("07.jpg").version == KILLED, "it is processed without a description"
+    assert rows.pop("07.jpg").version == _KILLED, "it is processed without a description"
     assert all(row.version == f"described {source}" for source, row in rows.items())
 
 

@@ -21,7 +21,7 @@ import dask
 import psutil
 
 from imgproc_local.archive import cluster
-from imgproc_local.archive.cluster import COMMAND, connected, local_cluster
+from imgproc_local.archive.cluster import _COMMAND, connected, local_cluster
 from imgproc_local.domain.errors import ServiceError
 from tests.cli.conftest import Program
 from tests.support import pictures, processes
@@ -36,7 +36,7 @@ def require_closed_ports() -> None:
     from distributed.security import Security
 
     below = processes.descendants(os.getpid())
-    parent = next(pid for pid in below if COMMAND in processes.command_line(pid))
+    parent = next(pid for pid in below if _COMMAND in processes.command_line(pid))
     pids = (parent, *processes.descendants(parent))
     sockets = [each for pid in pids for each in psutil.Process(pid).net_connections()]
     ports = {each.laddr.port for each in sockets if each.status == psutil.CONN_LISTEN}
@@ -80,17 +80,17 @@ def refusal(address: str) -> str:
 def test_where_no_scheduler_answers_the_cause_and_the_settings_of_tls_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CONNECT_S", 1.0)
+    monkeypatch.setattr(cluster, "_CONNECT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     message = refusal(address)
     assert message.startswith(f"There is no connection to a scheduler at {address} (")
     assert "Connection refused" in message
     assert "its address begins with tls://" in message
-    assert cluster.TLS_SETTINGS in refusal("tls://127.0.0.1:1")
+    assert cluster._TLS_SETTINGS in refusal("tls://127.0.0.1:1")
     missing = str(tmp_path / "missing.pem")
     with dask.config.set({f"{TLS}.{name}": missing for name in ("ca-file", "client.cert", "client.key")}):
-        assert cluster.TLS_SETTINGS in refusal("tls://127.0.0.1:1")
+        assert cluster._TLS_SETTINGS in refusal("tls://127.0.0.1:1")
 
 
 def test_a_plug_in_that_is_missing_is_named_without_a_traceback(

@@ -155,7 +155,7 @@ def test_an_archive_on_s3_has_one_row_per_picture_whatever_the_store_does(
 def test_objects_are_written_read_and_listed_and_create_replaces_none(
     files: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "UPLOAD_PART_BYTES", 5 * 1024 * 1024)  # the least that S3 accepts
+    monkeypatch.setattr(stores, "_UPLOAD_PART_BYTES", 5 * 1024 * 1024)  # the least that S3 accepts
     objects, file, copy = ObjectStore(f"s3://{TARGET}/scans"), tmp_path / "file", tmp_path / "copy"
     key = "west wing/é #1 50%?.jpg"
     for content in (CHANGED, bytes(range(256)) * (11 * 4096)):  # the second one is stored in parts

@@ -47,7 +47,7 @@ def row(source: str = "wing/a.jpg", **changes: object) -> Row:
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_module, "PART_ROWS", 10)
+    monkeypatch.setattr(manifest_module, "_PART_ROWS", 10)
 
 
 def run(target: LocalStore, rows: Sequence[Row] = (), *, to_its_end: bool = True) -> None:
@@ -115,7 +115,7 @@ def test_rows_are_stored_when_there_are_enough_or_it_is_time(tmp_path: Path, mon
         for name in NAMES:
             manifest.add(row(name))
         assert [len(part) for part in parts(tmp_path)] == [10, 10]
-        monkeypatch.setattr(manifest_module, "FLUSH_S", 0.0)
+        monkeypatch.setattr(manifest_module, "_FLUSH_S", 0.0)
         manifest.flush()
         manifest.add(row("later.jpg"))
         assert [len(part) for part in parts(tmp_path)] == [10, 10, 4, 1]

@@ -12,7 +12,7 @@ from imgproc_local import batch
 from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, Record, ResultFile
 from imgproc_local.cli.discovery import read_manifest
 from imgproc_local.cli.process import results_folder
-from imgproc_local.cli.process.results_folder import ResultsFolder, delete_leftovers, existing, rename_all, stage
+from imgproc_local.cli.process.results_folder import ResultsFolder, _delete_leftovers, _rename_all, existing, stage
 
 
 @pytest.mark.parametrize("has_hard_links", [True, False])
@@ -35,10 +35,10 @@ def test_an_existing_file_is_not_changed_and_a_failure_leaves_none(
         for is_link in (False, True):
             (out / taken).symlink_to(elsewhere) if is_link else (out / taken).write_bytes(b"mine")
             assert existing(out, ["a-dog.jpg", "a-dog.webp", "a-dog-2.jpg"]) == (taken,)
-            assert not rename_all(out, {f"a-dog{file.ending}": file.path for file in staged()})
+            assert not _rename_all(out, {f"a-dog{file.ending}": file.path for file in staged()})
             assert not elsewhere.exists()
             assert is_link or (out / taken).read_bytes() == b"mine"
-            delete_leftovers(out)
+            _delete_leftovers(out)
             assert [path.name for path in out.iterdir()] == [taken]
             (out / taken).unlink()
     monkeypatch.setattr(results_folder.os, "fsync", refuse)
@@ -56,7 +56,7 @@ def test_a_manifest_names_no_file_outside_its_folder_and_is_read_up_to_a_size(
     content = b"\n".join([*map(msgspec.json.encode, records), b'{"source":"\xff"}', b""])
     (tmp_path / MANIFEST_FILE).write_bytes(content)
     assert list(read_manifest(tmp_path)) == paths[:1]
-    monkeypatch.setattr(batch, "MAX_MANIFEST_BYTES", len(content) - 1)
+    monkeypatch.setattr(batch, "_MAX_MANIFEST_BYTES", len(content) - 1)
     for read in (lambda folder: ResultsFolder(folder, BatchRequest((), (), "")), read_manifest):
         with pytest.raises(PermissionError, match=f"{MANIFEST_FILE} has {len(content):,} bytes; at most"):
             read(tmp_path)
