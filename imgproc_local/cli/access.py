@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from imgproc_local.cli.log_file import open_audit_log
+from imgproc_local.cli.log_file import log_act
 from imgproc_local.cli.options import account_option, checked_name, with_config
 from imgproc_local.cli.output import Refused, echo_json, printable, table
-from imgproc_local.storage.accounts import audit
 
 if TYPE_CHECKING:
     from imgproc_local.compose import Store
@@ -36,11 +35,6 @@ def in_store(config: Config, use: Callable[[Store], Awaitable[Result]], *, creat
             return await use(store)
 
     return asyncio.run(run())
-
-
-def _log_act(config: Config, act: str, **facts: str | int) -> None:
-    with open_audit_log(config.data_dir):
-        audit(act, **facts, by="command")
 
 
 # ---- keys ----
@@ -67,7 +61,7 @@ def keys() -> None:
 def _create_key(config: Config, name: str, rate_limit: int | None, account: str, as_json: bool) -> None:
     """Create a key and show it. It can't be shown again."""
     key, secret = in_store(config, lambda store: store.keys.create(name, account, rate_limit), create=True)
-    _log_act(config, "key.create", key=key.id, account=key.account_id)
+    log_act(config.data_dir, "key.create", key=key.id, account=key.account_id)
     if as_json:
         echo_json({"id": key.id, "name": key.name, "key": secret})
         return
@@ -110,7 +104,7 @@ def _print_keys(listed: Sequence[ApiKey], default_limit: int) -> None:
 def _revoke_key(config: Config, key_id: str) -> None:
     """Revoke the key with this ID, at once. `keys list` shows the IDs."""
     in_store(config, lambda store: store.keys.revoke(key_id))
-    _log_act(config, "key.revoke", key=key_id.lower())
+    log_act(config.data_dir, "key.revoke", key=key_id.lower())
     click.echo(f"Revoked {key_id.lower()}.")
 
 
@@ -148,7 +142,7 @@ def grant(config: Config, amount: int, account: str, as_json: bool) -> None:
         return account_id, await store.credits.grant(account_id, amount)
 
     account_id, balance = in_store(config, granted, create=True)
-    _log_act(config, "credits.grant", account=account_id, amount=amount)
+    log_act(config.data_dir, "credits.grant", account=account_id, amount=amount)
     _print_balance(account, balance, as_json)
 
 
@@ -207,7 +201,7 @@ def _revoke_session(config: Config, session_id: str | None, every: bool) -> None
         in_store(config, lambda store: store.sessions.revoke(session_id))
         revoked = [session_id.lower()]
     for session in revoked:
-        _log_act(config, "session.revoke", session=session)
+        log_act(config.data_dir, "session.revoke", session=session)
     click.echo(f"Revoked {len(revoked)} sessions." if every else f"Revoked {revoked[0]}.")
 
 
@@ -233,7 +227,7 @@ def sign_in(config: Config) -> None:
 def page_link(config: Config, address: str) -> str:
     """A new link that signs a browser in once at `address`. Raises: StorageFailed."""
     token = in_store(config, lambda store: store.sessions.new_link())
-    _log_act(config, "link.create")
+    log_act(config.data_dir, "link.create")
     return link_text(address, token)
 
 

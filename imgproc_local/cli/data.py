@@ -15,10 +15,9 @@ import msgspec
 
 from imgproc_local import __version__
 from imgproc_local.cli.access import in_store
-from imgproc_local.cli.log_file import open_audit_log
+from imgproc_local.cli.log_file import log_act
 from imgproc_local.cli.options import data_dir_option, load_settings, with_config
 from imgproc_local.cli.output import EXIT_PROBLEM, echo_json, path_text, printable, size_text
-from imgproc_local.storage.accounts import audit
 from imgproc_local.system.files import encodable_text
 from imgproc_local.system.folder_lock import FolderLock
 
@@ -77,8 +76,7 @@ def backup(config: Config, file: Path, as_json: bool) -> None:
     folder = config.data_dir
     file = file.absolute()
     manifest = write_backup(folder, file, __version__, rfc3339(utc_now()))
-    with open_audit_log(folder):
-        audit("data.backup", files=len(manifest.files), by="command")
+    log_act(folder, "data.backup", files=len(manifest.files))
     size_bytes = file.stat().st_size
     if as_json:
         counts = {"files": len(manifest.files), "size_bytes": size_bytes}
@@ -162,8 +160,7 @@ def prune(config: Config, older_than: timedelta, only: str | None, dry_run: bool
         removable = await retention.removable(max_age)
         if not dry_run:
             await retention.remove(max_age)
-            with open_audit_log(config.data_dir):
-                audit("data.prune", kind=kind, jobs=removable.jobs, files=removable.files, by="command")
+            log_act(config.data_dir, "data.prune", kind=kind, jobs=removable.jobs, files=removable.files)
             try:
                 with FolderLock(config.data_dir, "prune"):
                     blobs = Blobs(config.data_dir, Jobs(store.database, config.queue_limit).is_referenced)

@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import click
 
-from imgproc_local.storage.accounts import audit_log, request_id
+from imgproc_local.storage.accounts import audit, audit_log, request_id
 from imgproc_local.system.files import open_own_file
 
 FOLDER, LOG_FILE, _AUDIT_FILE = "logs", "imgproc.log", "audit.log"
@@ -80,17 +79,14 @@ def audit_to_file(data_dir: Path) -> None:
         audit_log.addHandler(handler)
 
 
-@contextmanager
-def open_audit_log(data_dir: Path) -> Iterator[None]:
-    """Append the `audit` lines of the block to the audit log, in a process without the lock of the data folder.
+def log_act(data_dir: Path, act: str, **facts: str | int) -> None:
+    """Append an act of this command to the audit log. The process does not hold the lock of the data folder.
 
-    If the file can't be opened, the lines of the block are not stored.
+    If the file can't be opened, that is printed, and the act is not stored.
     """
-    handler = _opened(data_dir, _NO_ROTATION, _AUDIT_FILE) or logging.NullHandler()
-    audit_log.addHandler(handler)
-    try:
-        yield
-    finally:
+    if handler := _opened(data_dir, _NO_ROTATION, _AUDIT_FILE):
+        audit_log.addHandler(handler)
+        audit(act, **facts, by="command")
         audit_log.removeHandler(handler)
         handler.close()
 
