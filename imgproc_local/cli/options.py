@@ -276,12 +276,10 @@ def picture_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> BatchRequest:
     """The request for these options; for `archive_names` see `BatchRequest`.
 
-    Says if no vision model reads the context, and if a server may hold the model too. Raises: click.UsageError.
+    Says if no vision model reads the context. Raises: click.UsageError.
     """
     from imgproc_local.batch import BatchRequest, options_hash
     from imgproc_local.compose import model_store, used_model_status
-    from imgproc_local.system.folder_lock import current_owner
-    from imgproc_local.vision.models.model import loopback_model
 
     has_texts = not flags.only or "analyze" in flags.only
     if flags.overwrite and not flags.write_metadata:
@@ -301,11 +299,6 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
-        )
-    is_file = model is not None and loopback_model(model) is None
-    if has_model and is_file and has_texts and current_owner(config.data_dir) is not None:
-        click.echo(
-            "A server uses the data folder too. If it has loaded the vision model, that is in memory twice.", err=True
         )
     plan = Plan(
         Operation.PROCESS,
