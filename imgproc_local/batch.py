@@ -19,12 +19,12 @@ from msgspec import Struct, structs
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed
+from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Plan, accepted_formats, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import make_slug
 from imgproc_local.engine.direct import DirectStages, StageResult
 from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.system.files import open_own_file
@@ -53,7 +53,7 @@ class BatchRequest(Struct, frozen=True):
 
     `options_hash` tells a later run whether it would make the same. `write_metadata` writes the texts into the results,
     and `overwrite` also replaces those that the pictures have; `sidecar` writes them to files beside the results. With
-    `archive_names`, the names of results do not depend on other pictures (`domain.slug.archive_name`).
+    `archive_names`, the names of results do not depend on other pictures (`domain.filename.archive_name`).
     """
 
     plans: tuple[Plan, ...]

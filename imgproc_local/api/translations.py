@@ -15,9 +15,9 @@ from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edite
 from imgproc_local.compose import Services
 from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NoSuchVersion, NotFound, OriginalRemoved
+from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import make_slug
 
 _TAG = "translations"
 PATH = f"{IMAGE}/translations/{{language_code:str}}"

@@ -20,10 +20,10 @@ from imgproc_local.batch import BatchRequest, LocalFile, Made, ResultFile, Resul
 from imgproc_local.codecs.picture.formats import HEAD_BYTES, max_local_bytes
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import BadImage, StageTimedOut, StorageFailed, UnsupportedImage
+from imgproc_local.domain.filename import archive_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import archive_name
 from imgproc_local.engine.direct import DirectStages, ReadPicture, StageResult, run_stages
 from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 

@@ -1,4 +1,10 @@
-"""File names that are received with uploads, and file names for downloads.
+"""File names: those that are received with uploads, those of downloads, and slugs, which are made from texts.
+
+A slug is lower-case ASCII words joined by single hyphens. Words in other scripts are romanised according to the script
+and the language of the text.
+
+Invariant: a slug is empty or matches `[a-z0-9]+(-[a-z0-9]+)*`, has at most 8 words, not counting a number or a hash at
+its end, and at most 80 characters. Source: api/README.md, "Results".
 
 Invariant: a name for a download can be created on every operating system, and can't lead out of the folder that the
 user chose. It has no path separator, no drive or stream (`name.png:stream`), no character that is invisible (except
@@ -12,8 +18,11 @@ section 3.2.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
+from base64 import b32encode
+from collections.abc import Sequence
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from urllib.parse import unquote
@@ -77,7 +86,7 @@ def ascii_download_name(stem: str, ending: str) -> str:
     return _join(_to_ascii(stem), _to_ascii(ending))
 
 
-def is_device_name(name: str) -> bool:
+def _is_device_name(name: str) -> bool:
     """Whether Windows opens a device instead of a file called `name`, or of its compatibility equivalent (`COM¹`)."""
     return _DEVICE.match(unicodedata.normalize("NFKC", name)) is not None
 
@@ -105,7 +114,7 @@ def _join(stem: str, ending: str) -> str:
         stem = re.sub(r"[\s.]+$", "", stem)
     if not stem.strip(" ._"):
         stem = FALLBACK_STEM
-    if is_device_name(stem + ending):
+    if _is_device_name(stem + ending):
         stem = f"_{stem}"
     return _cut(stem, ending)
 
@@ -115,3 +124,78 @@ def _cut(stem: str, ending: str) -> str:
     room = max(0, MAX_BYTES - len(ending.encode()))
     name = stem.encode()[:room].decode("utf-8", "ignore") + ending
     return name.encode()[:MAX_BYTES].decode("utf-8", "ignore")
+
+
+# ---- slugs
+
+MAX_SLUG_WORDS, MAX_SLUG_CHARS = 8, 80
+_APOSTROPHES = "'’ʼ‘`´＇"
+_ELIDING = frozenset(("fr", "it", "ca", "pt"))
+"""Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
+_INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
+"""Characters that are removed without separating words: the dot of Catalan l·l, Hebrew geresh and gershayim, soft
+hyphens, zero-width joiners and non-joiners (Persian)."""
+
+
+def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
+    """The words of `text` as a file name without extension; "" if none remain.
+
+    `language_code` is the language of the description that the file name belongs to, and `text_language` that of the
+    text. If it is None, the language is inferred from the script and from letters that only one language uses; if
+    several remain possible, that of the description is assumed. Words that can't be romanised are left out.
+    """
+    slug = _joined_words(_words(text, language_code, text_language)[:MAX_SLUG_WORDS], MAX_SLUG_CHARS)
+    return f"{slug}-image" if _is_device_name(slug) else slug  # Windows opens a device for a name such as `con`
+
+
+def _words(text: str, requested: str, text_language: str | None) -> list[str]:
+    """The words of `text` in lower-case ASCII letters and digits."""
+    text = unicodedata.normalize("NFC", text[:2000])
+    text = re.sub(f"[{_APOSTROPHES}]", " " if (text_language or requested) in _ELIDING else "", text)
+    text = _INSIDE_WORDS.sub("", text).lower()
+    # words are letters, marks and numbers; all other characters, such as symbols and emoji, separate them
+    text = "".join(char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
+    if not text.isascii():
+        from imgproc_local.domain.romanise import romanised  # most file names do not need its tables
+
+        text = romanised(text, requested, text_language)
+    return re.findall("[a-z0-9]+", text)
+
+
+def numbered(slug: str, number: int) -> str:
+    """`slug-number`, with `slug` truncated after a word so that the result has at most `MAX_SLUG_CHARS` characters."""
+    return _with_last_word(slug, str(number))
+
+
+def archive_name(slug: str, source_key: str) -> str:
+    """The name of a picture's results in an archive: `slug` and 8 base32 characters of the SHA-256 of `source_key`.
+
+    `source_key` is the path of the picture relative to the folder or object store that is processed. The name does not
+    depend on other pictures, so it does not change when pictures are added. It has at most `MAX_SLUG_CHARS` characters.
+
+    Among a million pictures with the same slug in one folder, two have the same name with a probability of 0.37, so a
+    caller must make sure that it does not replace the results of another picture.
+    """
+    digest = hashlib.sha256(source_key.encode("utf-8", "surrogateescape")).digest()
+    return _with_last_word(slug, b32encode(digest[:5]).decode().lower())
+
+
+def is_archive_name(name: str, source_key: str) -> bool:
+    """Whether `archive_name` made the name for the picture of this key. A number may have been added to it."""
+    candidates = (name, name.rpartition("-")[0])
+    return any(each == archive_name(each.rpartition("-")[0], source_key) for each in candidates)
+
+
+def _with_last_word(slug: str, word: str) -> str:
+    return _joined_words(slug.split("-"), MAX_SLUG_CHARS - len(word) - 1) + f"-{word}"
+
+
+def _joined_words(words: Sequence[str], max_chars: int) -> str:
+    """As many of the first words as fit into `max_chars`, joined by hyphens. A first word that is too long is cut."""
+    slug = ""
+    for word in words:
+        longer = f"{slug}-{word}" if slug else word[:max_chars]
+        if len(longer) > max_chars:
+            break
+        slug = longer
+    return slug

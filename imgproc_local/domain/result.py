@@ -23,7 +23,7 @@ class TextSource(StrEnum):
 
 
 class Translation(Struct, frozen=True):
-    """A file name and an alt text in one language. `seo_filename` is a slug (`domain.slug`), without extension."""
+    """A file name and an alt text in one language. `seo_filename` is a slug (`domain.filename`), without extension."""
 
     language_code: str
     seo_filename: str

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
+from imgproc_local.domain.filename import numbered
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.slug import numbered
 from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job

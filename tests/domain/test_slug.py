@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from imgproc_local.domain.filename import (
+    MAX_SLUG_CHARS,
+    MAX_SLUG_WORDS,
+    archive_name,
+    is_archive_name,
+    make_slug,
+    numbered,
+)
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.slug import MAX_CHARS, MAX_WORDS, archive_name, is_archive_name, make_slug, numbered
 
 SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -81,15 +88,15 @@ def test_a_slug_is_no_device_ends_after_a_word_and_is_empty_without_words(text: 
 def test_any_text_in_any_language_gives_an_ascii_slug_within_the_limits(language: str, text: str) -> None:
     slug = make_slug(text, language)
     assert slug == "" or SLUG.fullmatch(slug)
-    assert len(slug) <= MAX_CHARS
-    assert slug.count("-") < MAX_WORDS
+    assert len(slug) <= MAX_SLUG_CHARS
+    assert slug.count("-") < MAX_SLUG_WORDS
 
 
 @pytest.mark.parametrize("slug", ["red-boat", "x" * 80, "-".join(["abcdefghi"] * 8), "a-" * 39 + "bc"])
 def test_a_numbered_slug_ends_with_its_number_and_is_within_the_limit(slug: str) -> None:
     for number in (2, 12345):
         name = numbered(slug, number)
-        assert len(name) <= MAX_CHARS
+        assert len(name) <= MAX_SLUG_CHARS
         assert SLUG.fullmatch(name)
         assert slug.startswith(name.removesuffix(f"-{number}"))
 
@@ -109,4 +116,4 @@ def test_an_archive_name_depends_on_the_slug_and_the_key_alone(slug: str, key: s
     assert is_archive_name(f"{name}-12", key)
     assert not is_archive_name(name, f"{key}x")
     assert not is_archive_name(slug, key)
-    assert len(name) <= MAX_CHARS
+    assert len(name) <= MAX_SLUG_CHARS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.slug import make_slug
+from imgproc_local.domain.filename import make_slug
 from tests.faults.server_process import command_line, make_key, serving
 from tests.support import tiny
 from tests.support.pictures import encoded

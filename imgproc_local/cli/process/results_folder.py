@@ -39,8 +39,8 @@ from imgproc_local.batch import (
 )
 from imgproc_local.cli.discovery import Picture, read_manifest
 from imgproc_local.cli.output import Refused, path_text, printable
+from imgproc_local.domain.filename import archive_name, is_archive_name, numbered
 from imgproc_local.domain.result import Translation
-from imgproc_local.domain.slug import archive_name, is_archive_name, numbered
 from imgproc_local.system.files import (
     encodable_text,
     hash_file,

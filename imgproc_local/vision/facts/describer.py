@@ -16,12 +16,11 @@ from itertools import groupby
 from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
-from imgproc_local.domain.filename import FALLBACK_STEM
+from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.slug import MAX_WORDS, make_slug
 from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.languages import (
     MAX_QUOTE_CHARS,
@@ -192,9 +191,9 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
 
 
 def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
-    """Append the words of `addition`, unless `words` has them already or would have more than `MAX_WORDS`."""
+    """Append the words of `addition`, unless `words` has them already or would have more than `MAX_SLUG_WORDS`."""
     added = _slug_words_of(addition, language, text_language)
-    if added and len(words) + len(added) <= MAX_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
+    if added and len(words) + len(added) <= MAX_SLUG_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
         words += added
 
 

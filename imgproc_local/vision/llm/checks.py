@@ -21,10 +21,9 @@ from functools import cache
 from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
-from imgproc_local.domain.filename import JOINERS
+from imgproc_local.domain.filename import JOINERS, make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import TextInPicture
 from imgproc_local.vision.languages import capitalized, language_table
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer

@@ -20,9 +20,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
+from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import (
     collect_texts,

@@ -9,8 +9,8 @@ import unicodedata
 import pytest
 from msgspec import structs
 
+from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.slug import make_slug
 from imgproc_local.vision.describer import PixelFacts
 from imgproc_local.vision.languages import Mentions, language_table, sentence, slug_kind
 
