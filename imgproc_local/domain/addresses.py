@@ -6,14 +6,14 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ALL_INTERFACES = ("0.0.0.0", "::")  # noqa: S104
 """The addresses with which a server listens on all interfaces."""
 
 
-def parse_address(text: str) -> Address | None:
+def parse_address(text: str) -> _Address | None:
     """The address in `text`, which may have brackets and a zone; None if it is a name instead.
 
     An IPv4 address that is mapped to IPv6 is returned as IPv4: `::ffff:192.0.2.1` as 192.0.2.1.

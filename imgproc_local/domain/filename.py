@@ -27,7 +27,7 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from urllib.parse import unquote
 
-MAX_BYTES = 255
+_MAX_BYTES = 255
 """The longest file name in UTF-8 on ext4 and APFS. NTFS allows as many UTF-16 units, of which a name has no more."""
 FALLBACK_STEM = "image"
 """The stem of a name from which no usable character remains."""
@@ -64,7 +64,7 @@ def received_name(disposition: str, name: str | None) -> str | None:
 def original_name(received: str, default: str) -> str:
     """The file name that is stored for an upload: the last path segment of `received`, without invisible characters.
 
-    It is `default` if nothing but dots remains. It has at most `MAX_BYTES` bytes in UTF-8; the stem is truncated, not
+    It is `default` if nothing but dots remains. It has at most `_MAX_BYTES` bytes in UTF-8; the stem is truncated, not
     the extension.
     """
     name = _without_invisible(re.split(r"[/\\]", received)[-1]).strip()
@@ -120,15 +120,15 @@ def _join(stem: str, ending: str) -> str:
 
 
 def _cut(stem: str, ending: str) -> str:
-    """`stem` and `ending`, truncated to at most `MAX_BYTES` bytes of UTF-8; `stem` is truncated first."""
-    room = max(0, MAX_BYTES - len(ending.encode()))
+    """`stem` and `ending`, truncated to at most `_MAX_BYTES` bytes of UTF-8; `stem` is truncated first."""
+    room = max(0, _MAX_BYTES - len(ending.encode()))
     name = stem.encode()[:room].decode("utf-8", "ignore") + ending
-    return name.encode()[:MAX_BYTES].decode("utf-8", "ignore")
+    return name.encode()[:_MAX_BYTES].decode("utf-8", "ignore")
 
 
 # ---- slugs
 
-MAX_SLUG_WORDS, MAX_SLUG_CHARS = 8, 80
+MAX_SLUG_WORDS, _MAX_SLUG_CHARS = 8, 80
 _APOSTROPHES = "'’ʼ‘`´＇"
 _ELIDING = frozenset(("fr", "it", "ca", "pt"))
 """Languages in which an apostrophe separates two words (l'été, d'água). Elsewhere it is part of a word (don't)."""
@@ -144,7 +144,7 @@ def make_slug(text: str, language_code: str, text_language: str | None = None) -
     text. If it is None, the language is inferred from the script and from letters that only one language uses; if
     several remain possible, that of the description is assumed. Words that can't be romanised are left out.
     """
-    slug = _joined_words(_words(text, language_code, text_language)[:MAX_SLUG_WORDS], MAX_SLUG_CHARS)
+    slug = _joined_words(_words(text, language_code, text_language)[:MAX_SLUG_WORDS], _MAX_SLUG_CHARS)
     return f"{slug}-image" if _is_device_name(slug) else slug  # Windows opens a device for a name such as `con`
 
 
@@ -163,7 +163,7 @@ def _words(text: str, requested: str, text_language: str | None) -> list[str]:
 
 
 def numbered(slug: str, number: int) -> str:
-    """`slug-number`, with `slug` truncated after a word so that the result has at most `MAX_SLUG_CHARS` characters."""
+    """`slug-number`, with `slug` truncated after a word so that the result has at most `_MAX_SLUG_CHARS` characters."""
     return _with_last_word(slug, str(number))
 
 
@@ -171,7 +171,7 @@ def archive_name(slug: str, source_key: str) -> str:
     """The name of a picture's results in an archive: `slug` and 8 base32 characters of the SHA-256 of `source_key`.
 
     `source_key` is the path of the picture relative to the folder or object store that is processed. The name does not
-    depend on other pictures, so it does not change when pictures are added. It has at most `MAX_SLUG_CHARS` characters.
+    depend on other pictures, so it does not change when pictures are added. It has at most 80 characters.
 
     Among a million pictures with the same slug in one folder, two have the same name with a probability of 0.37, so a
     caller must make sure that it does not replace the results of another picture.
@@ -187,7 +187,7 @@ def is_archive_name(name: str, source_key: str) -> bool:
 
 
 def _with_last_word(slug: str, word: str) -> str:
-    return _joined_words(slug.split("-"), MAX_SLUG_CHARS - len(word) - 1) + f"-{word}"
+    return _joined_words(slug.split("-"), _MAX_SLUG_CHARS - len(word) - 1) + f"-{word}"
 
 
 def _joined_words(words: Sequence[str], max_chars: int) -> str:

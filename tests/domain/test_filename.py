@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from imgproc_local.domain.filename import MAX_BYTES, ascii_download_name, download_name, original_name
+from imgproc_local.domain.filename import _MAX_BYTES, ascii_download_name, download_name, original_name
 
 RESERVED = set('<>:"/\\|?*')
 DEVICES = {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"} | {
@@ -29,7 +29,7 @@ def problem(name: str) -> str | None:
         return "device"
     if name != name.strip() or name.endswith("."):
         return "space or dot at an end"
-    if len(name.encode()) > MAX_BYTES:
+    if len(name.encode()) > _MAX_BYTES:
         return "too long"
     return None
 
@@ -85,7 +85,7 @@ def test_scripts_and_their_joiners_are_preserved_and_a_long_name_is_cut_before_i
     for stem in ("Żółw 写真", "می\u200cخواهم", "👩\u200d🎨"):
         assert download_name(stem, ".png") == f"{stem}.png"
     assert download_name("é" * 300, ENDING) == "é" * 120 + ENDING
-    assert len(download_name("a", "." + "é" * 300).encode()) <= MAX_BYTES
+    assert len(download_name("a", "." + "é" * 300).encode()) <= _MAX_BYTES
 
 
 def test_an_upload_loses_invisible_characters_and_without_a_name_gets_the_default() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.filename import (
-    MAX_SLUG_CHARS,
+    _MAX_SLUG_CHARS,
     MAX_SLUG_WORDS,
     archive_name,
     is_archive_name,
@@ -88,7 +88,7 @@ def test_a_slug_is_no_device_ends_after_a_word_and_is_empty_without_words(text: 
 def test_any_text_in_any_language_gives_an_ascii_slug_within_the_limits(language: str, text: str) -> None:
     slug = make_slug(text, language)
     assert slug == "" or SLUG.fullmatch(slug)
-    assert len(slug) <= MAX_SLUG_CHARS
+    assert len(slug) <= _MAX_SLUG_CHARS
     assert slug.count("-") < MAX_SLUG_WORDS
 
 
@@ -96,7 +96,7 @@ def test_any_text_in_any_language_gives_an_ascii_slug_within_the_limits(language
 def test_a_numbered_slug_ends_with_its_number_and_is_within_the_limit(slug: str) -> None:
     for number in (2, 12345):
         name = numbered(slug, number)
-        assert len(name) <= MAX_SLUG_CHARS
+        assert len(name) <= _MAX_SLUG_CHARS
         assert SLUG.fullmatch(name)
         assert slug.startswith(name.removesuffix(f"-{number}"))
 
@@ -116,4 +116,4 @@ def test_an_archive_name_depends_on_the_slug_and_the_key_alone(slug: str, key: s
     assert is_archive_name(f"{name}-12", key)
     assert not is_archive_name(name, f"{key}x")
     assert not is_archive_name(slug, key)
-    assert len(name) <= MAX_SLUG_CHARS
+    assert len(name) <= _MAX_SLUG_CHARS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from imgproc_local.vision.models.install import ImportOptions, import_
 from imgproc_local.vision.models.model import MANIFEST_FILE, MMPROJ_FILE, TEXT_MODEL_FILE, Manifest, VisionModel
-from imgproc_local.vision.models.store import LOCK_FILE, SELECTION_FILE, ModelStore
+from imgproc_local.vision.models.store import _LOCK_FILE, _SELECTION_FILE, ModelStore
 from tests.support.gguf_files import write_pair
 
 
@@ -44,4 +44,4 @@ def check_folder(models: ModelStore, installed: Sequence[str]) -> None:
         assert stored >= {MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE}
         assert not [file for file in stored if file.endswith(".part") or file.startswith("source-")]
     if models.folder.exists():
-        assert {path.name for path in models.folder.iterdir()} <= {*installed, LOCK_FILE, SELECTION_FILE, ".partial"}
+        assert {path.name for path in models.folder.iterdir()} <= {*installed, _LOCK_FILE, _SELECTION_FILE, ".partial"}

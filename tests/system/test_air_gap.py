@@ -174,7 +174,7 @@ def test_the_self_test_of_a_model_is_air_gapped_like_its_parent() -> None:
         f"{BEFORE}air_gap.block_sockets = lambda: None\n"
         "import os, msgspec\n"
         "from imgproc_local.vision.llm import selftest as child\n"
-        "child.problem_of = lambda model: refused(socket.getaddrinfo, 'example.com', 443)\n"
+        "child._problem_of = lambda model: refused(socket.getaddrinfo, 'example.com', 443)\n"
         "child.run_child(os.getppid())\n"
     )
     for air_gapped in (True, False):

@@ -79,7 +79,7 @@ def parse_address(url: str) -> str:
     return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
 
 
-class Program(Struct, frozen=True):
+class _Program(Struct, frozen=True):
     """One of the programs. `usual_url` is its address unless the setting `program_url` names another one.
 
     `start` says how to start it, for messages. `details_path` is where Ollama, which has an interface of its own,
@@ -96,7 +96,7 @@ class Program(Struct, frozen=True):
 
 
 PROGRAMS = {
-    "ollama": Program(
+    "ollama": _Program(
         "Ollama",
         "http://127.0.0.1:11434",
         "Start Ollama, or run `ollama serve`",
@@ -104,13 +104,13 @@ PROGRAMS = {
         "/api/chat",
         "/api/show",
     ),
-    "lmstudio": Program(
+    "lmstudio": _Program(
         "LM Studio",
         "http://127.0.0.1:1234",
         "Start its server in LM Studio, or run `lms server start`",
         "/api/v0/models",
     ),
-    "llama-server": Program(
+    "llama-server": _Program(
         "llama-server",
         "http://127.0.0.1:8080",
         "Start llama-server with `--mmproj`",
@@ -195,7 +195,7 @@ def _is_cloud_name(name: str) -> bool:
 class ModelServer:
     """The program `program` at `address`, a result of `parse_address`."""
 
-    def __init__(self, program: Program, address: str) -> None:
+    def __init__(self, program: _Program, address: str) -> None:
         self.program = program
         self.address = address
 
@@ -323,7 +323,7 @@ class ModelServer:
 
 
 def _chat_request(
-    program: Program, model: str, before: str, picture: str, after: str, seed: int | None
+    program: _Program, model: str, before: str, picture: str, after: str, seed: int | None
 ) -> dict[str, Any]:
     """The body of a request for one answer: the texts before and after the picture, a PNG file in Base64."""
     sampling = {"temperature": 0} if seed is None else {"temperature": 0.7, "seed": seed}

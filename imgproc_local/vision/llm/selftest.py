@@ -36,9 +36,9 @@ from imgproc_local.vision.models.store import write_json
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S = 600.0
+_TIMEOUT_S = 600.0
 """How long the child process may take."""
-FAILURE_TTL_S = 3600
+_FAILURE_TTL_S = 3600
 """How long a stored failure is valid."""
 _RESULT_FILE = "selftest.json"
 """The name of the stored result, in the folder of the model."""
@@ -94,7 +94,7 @@ def require_self_test(model: VisionModel, *, check_stop: CheckStop = lambda: Non
         raise ModelUnusable(NOT_INSTALLED)
     stored = _load_result(model)
     problem = stored.problem if stored else None
-    if stored is None or (problem is not None and (retry or time.time() - stored.at > FAILURE_TTL_S)):
+    if stored is None or (problem is not None and (retry or time.time() - stored.at > _FAILURE_TTL_S)):
         problem = _run_child(model, check_stop)
         record_problem(model, problem)
     if problem is not None:
@@ -107,17 +107,17 @@ def _run_child(model: VisionModel, check_stop: CheckStop) -> str | None:
         child = PipedChild([*program("model-test"), str(os.getpid())], os.environ)
     except OSError as error:
         return f"the test process can't be started ({error.strerror})."
-    deadline_s = time.monotonic() + TIMEOUT_S
+    deadline_s = time.monotonic() + _TIMEOUT_S
     try:
         child.send(msgspec.msgpack.encode(model, enc_hook=str))
         while (answer := child.receive(0.1)) is None:
             check_stop()
             if time.monotonic() > deadline_s:
-                return f"it wrote no text within {TIMEOUT_S:.0f} seconds."
+                return f"it wrote no text within {_TIMEOUT_S:.0f} seconds."
         return msgspec.msgpack.decode(answer, type=str | None)
     except StageTimedOut:
         # stored as a failure, because otherwise every picture would wait until its stage times out
-        return f"it wrote no text within the time limit of a stage; `models verify` allows {TIMEOUT_S:.0f} seconds."
+        return f"it wrote no text within the time limit of a stage; `models verify` allows {_TIMEOUT_S:.0f} seconds."
     except ChildEnded as ended:
         advice = _REBUILD_ADVICE if ended.cause == "SIGILL" else ""
         last = f" Its last message: {ended.last_error_line[:300]}" if ended.last_error_line else ""
@@ -176,10 +176,10 @@ def run_child(parent_pid: int) -> None:
     air_gap.enable_if_inherited()
     requests.start_reading()
     model = msgspec.msgpack.decode(requests.next(), type=VisionModel, dec_hook=lambda _, value: Path(value))
-    requests.answer(msgspec.msgpack.encode(problem_of(model)))
+    requests.answer(msgspec.msgpack.encode(_problem_of(model)))
 
 
-def problem_of(model: VisionModel) -> str | None:
+def _problem_of(model: VisionModel) -> str | None:
     """Load the model, let it describe the test pictures, and check its texts. None if it works here.
 
     A problem says what was expected, what was received and what to do.
@@ -200,7 +200,7 @@ def problem_of(model: VisionModel) -> str | None:
                 texts.append(answer.alt_text if answer else generated)
     except ModelUnusable as error:
         return error.message
-    return problem_of_texts(*texts)
+    return _problem_of_texts(*texts)
 
 
 def _drawn(width_px: int, height_px: int, colour: str, *, is_round: bool) -> Pixels:
@@ -215,7 +215,7 @@ def _drawn(width_px: int, height_px: int, colour: str, *, is_round: bool) -> Pix
     return Pixels(width_px, height_px, image.tobytes())
 
 
-def problem_of_texts(circle: str, square: str) -> str | None:
+def _problem_of_texts(circle: str, square: str) -> str | None:
     """Why the English texts about a blue circle and a red square are not those of a working model.
 
     Of the two colours and two shapes, which are plain to see, one may be missing: an alt text need not name everything.

@@ -61,7 +61,7 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name in entry.files():
             (folder / f"{name}.part").unlink(missing_ok=True)  # what version 0.1.0 left unfinished
-        done = sum(downloaded_bytes(folder / name) for name in entry.files())
+        done = sum(_downloaded_bytes(folder / name) for name in entry.files())
         require_free_space(folder, entry.size_bytes - done)
     with translate_http_errors(endpoint, advice), new_client() as client:
         client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
@@ -77,7 +77,7 @@ def new_client() -> httpx.Client:
     return httpx.Client(timeout=30.0, follow_redirects=True, headers={"Accept-Encoding": "identity"})
 
 
-def downloaded_bytes(path: Path) -> int:
+def _downloaded_bytes(path: Path) -> int:
     """How much of a file is there."""
     return path.stat().st_size if path.is_file() else 0
 
@@ -87,18 +87,18 @@ def fetch(client: httpx.Client, url: str, file: ModelFile, path: Path, progress:
 
     Raises: ModelUnusable, if it is another file than expected; StorageFailed; httpx.HTTPError.
     """
-    if downloaded_bytes(path) > file.size_bytes:  # left from a catalogue that named a larger file
+    if _downloaded_bytes(path) > file.size_bytes:  # left from a catalogue that named a larger file
         with translate_disk_errors(path.parent):
             path.unlink()
-    while (done := downloaded_bytes(path)) < file.size_bytes:
+    while (done := _downloaded_bytes(path)) < file.size_bytes:
         try:
             _append(client, url, file, path, done, progress)
         except httpx.TransportError:
-            if downloaded_bytes(path) <= done:  # not tried again if it got no further: without ranges it begins at 0
+            if _downloaded_bytes(path) <= done:  # not tried again if it got no further: without ranges it begins at 0
                 raise
-        if downloaded_bytes(path) <= done:
+        if _downloaded_bytes(path) <= done:
             raise ModelUnusable(f"{host(url)} sent fewer bytes of {file.file} than that file has. {_ADVICE}")
-        if downloaded_bytes(path) < file.size_bytes:
+        if _downloaded_bytes(path) < file.size_bytes:
             time.sleep(1.0)  # before a download goes on whose connection broke
     actual = hash_file(path, f"verifying {file.file}", progress)
     if actual != file.sha256:

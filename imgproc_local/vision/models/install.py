@@ -48,7 +48,7 @@ AIR_GAPPED = (
     " copy DIR to this machine, and run `imgproc-local models import DIR` there."
 )
 
-SelfTest = Callable[[VisionModel], None]
+_SelfTest = Callable[[VisionModel], None]
 """A function that tests a model on this machine and stores the result beside the model's files.
 
 It raises ModelUnusable if the model does not work."""
@@ -72,7 +72,7 @@ def catalogue_entry(name: str) -> Manifest:
     return catalogue[name]
 
 
-def pull(models: ModelStore, name: str, self_test: SelfTest, progress: Progress) -> Manifest | None:
+def pull(models: ModelStore, name: str, self_test: _SelfTest, progress: Progress) -> Manifest | None:
     """Download, test and install a model of the catalogue, or `ocr`, whose manifest is None. What was downloaded stays
     for the next attempt if this fails.
 
@@ -122,7 +122,7 @@ def _download(entry: Manifest | None, folder: Path, progress: Progress) -> None:
 
 
 def import_(
-    models: ModelStore, sources: Sequence[Path], options: ImportOptions, self_test: SelfTest, progress: Progress
+    models: ModelStore, sources: Sequence[Path], options: ImportOptions, self_test: _SelfTest, progress: Progress
 ) -> Manifest | None:
     """Install the model in `sources`: two GGUF files, or a folder with them; or `ocr` from its wheel. Returns the
     manifest of the model, None for `ocr`.
@@ -195,7 +195,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:
     return ModelFile(source.name, target.stat().st_size, hash_file(target, f"verifying {source.name}", progress))
 
 
-def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self_test: SelfTest) -> None:
+def _test_and_publish(models: ModelStore, staged: Path, manifest: Manifest, self_test: _SelfTest) -> None:
     """Test the model in `staged`, make it an installed one, and select it if nothing was selected yet.
 
     Raises: ModelUnusable, StorageFailed.

@@ -41,7 +41,7 @@ DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
 LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
 MEMORY_MB = 400
 """The memory that the process needs, as `models list` shows it."""
-INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+_INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 
 NETWORKS = {
     DETECTOR_FILE: ModelFile(
@@ -93,7 +93,7 @@ def download(folder: Path, progress: Progress) -> None:
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     index = next(
-        (os.environ[name] for name in INDEX_VARIABLES if os.environ.get(name)), "https://pypi.org/simple"
+        (os.environ[name] for name in _INDEX_VARIABLES if os.environ.get(name)), "https://pypi.org/simple"
     ).rstrip("/")
     with translate_http_errors(index), new_client() as client:
         url = _find_url(client, f"{index}/rapidocr/")

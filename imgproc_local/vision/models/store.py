@@ -49,12 +49,12 @@ from imgproc_local.vision.models.model import (
     loopback_model,
 )
 
-SELECTION_FILE, LOCK_FILE, PARTIAL_FOLDER = "in-use.json", ".lock", ".partial"
+_SELECTION_FILE, _LOCK_FILE, PARTIAL_FOLDER = "in-use.json", ".lock", ".partial"
 NO_MODEL = "none"
 """The name that selects no model."""
 OCR = "ocr"
 """The name of the networks that read text in pictures, and their folder."""
-LOCK_WAIT_S = 5.0
+_LOCK_WAIT_S = 5.0
 """How long a command waits for the lock."""
 
 Progress = Callable[[str, int, int], None]
@@ -71,7 +71,7 @@ def can_read_text() -> bool:
 
 
 class _Selection(Struct, frozen=True):
-    """The content of `SELECTION_FILE`."""
+    """The content of `_SELECTION_FILE`."""
 
     name: str
 
@@ -136,7 +136,7 @@ class ModelStore:
         """The selected name: that of a model, `NO_MODEL`, or "" if nothing was selected yet. Raises: ModelUnusable."""
         if self._must_exist:
             self.names()
-        selection = read_own_json(self.folder / SELECTION_FILE, _Selection)
+        selection = read_own_json(self.folder / _SELECTION_FILE, _Selection)
         return selection.name if selection else ""
 
     def any_model(self, name: str) -> AnyModel:
@@ -164,7 +164,7 @@ class ModelStore:
             self.any_model(name)
         with translate_disk_errors(self.folder):
             self._make_folder()
-            write_json(self.folder / SELECTION_FILE, _Selection(name))
+            write_json(self.folder / _SELECTION_FILE, _Selection(name))
 
     def remove(self, name: str) -> None:
         """Delete what is installed as `name`. Raises: ModelUnusable; DataFolderBusy; StorageFailed."""
@@ -173,7 +173,7 @@ class ModelStore:
         self._require_own(name)
         with self.locked(), translate_disk_errors(self.folder):
             if self.selected() == name:
-                (self.folder / SELECTION_FILE).unlink(missing_ok=True)
+                (self.folder / _SELECTION_FILE).unlink(missing_ok=True)
             removed = self.folder / f".removed-{secrets.token_hex(4)}"
             (self.folder / name).rename(removed)
             fsync_folder(self.folder)
@@ -187,9 +187,9 @@ class ModelStore:
         """
         with translate_disk_errors(self.folder):
             self._make_folder()
-            lock = open_own_file(self.folder / LOCK_FILE, "ab")
+            lock = open_own_file(self.folder / _LOCK_FILE, "ab")
         with lock:
-            if not lock_within(lock, LOCK_WAIT_S):
+            if not lock_within(lock, _LOCK_WAIT_S):
                 raise DataFolderBusy(
                     f"Another command is installing or removing a model in {self.folder}. Wait until it has ended."
                 )

@@ -26,16 +26,16 @@ from imgproc_local.vision.models.networks import DETECTOR_FILE, RECOGNISER_FILE
 
 _Floats = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.intp]
-Box = npt.NDArray[np.float64]
+_Box = npt.NDArray[np.float64]
 """The corners of a rectangle in pixels, clockwise from the top left of its text: 4×2."""
 
-_MIN_SIDE_PX, MAX_SIDE_PX, MAX_PIXELS = 736, 2048, 900_000
+_MIN_SIDE_PX, _MAX_SIDE_PX, _MAX_PIXELS = 736, 2048, 900_000
 """The picture for the detector: enlarged to this shorter side, but within this longer side and this area.
 
 The area limits the memory: the detector uses 150 to 300 bytes per pixel, depending on the system's allocator."""
 _SIDE_STEP_PX = 32
 """Both sides of the detector's input are multiples of this."""
-MAX_LINES = 40
+_MAX_LINES = 40
 """The most lines of one picture: only the largest are read."""
 _LINE_ROWS, _MIN_COLUMNS, _MAX_COLUMNS = 48, 16, 3200
 """The height of the recogniser's input, and the limits of its width, in pixels."""
@@ -47,7 +47,7 @@ _ANGLES = np.radians(np.arange(-45, 45, 1.5))
 def _return_freed_memory() -> None:
     """Make glibc return large buffers to the system when they are freed; other allocators need no setting.
 
-    The peak for a picture of `MAX_PIXELS` falls from 390 to 270 MB. A lower threshold doubles the CPU time.
+    The peak for a picture of `_MAX_PIXELS` falls from 390 to 270 MB. A lower threshold doubles the CPU time.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
@@ -77,7 +77,7 @@ class _Networks:
         """The lines of text in an RGB picture, in reading order. A line that can't be read has a low confidence."""
         boxes = self._boxes(picture)
         areas = [_area(box) for box in boxes]
-        largest = sorted(range(len(boxes)), key=lambda index: -areas[index])[:MAX_LINES]
+        largest = sorted(range(len(boxes)), key=lambda index: -areas[index])[:_MAX_LINES]
         boxes = [boxes[index] for index in sorted(largest)]
         edges = _edge_shares(picture, boxes)
         lines = []
@@ -96,14 +96,14 @@ class _Networks:
             )
         return lines
 
-    def _boxes(self, picture: Image.Image) -> list[Box]:
+    def _boxes(self, picture: Image.Image) -> list[_Box]:
         width, height = _detector_size(picture.width, picture.height)
         scaled = np.asarray(picture.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=2))
         probability = self._run(self._detector, _tensor(scaled))[0, 0]
         scale = np.array([picture.width / width, picture.height / height])
         return _in_reading_order([box * scale for box in _rectangles(probability)])
 
-    def _read_box(self, picture: Image.Image, box: Box) -> tuple[str, float]:
+    def _read_box(self, picture: Image.Image, box: _Box) -> tuple[str, float]:
         width, height = _sides(box)
         if height < 1.5 * width:
             return self._read_line(_line(picture, box))
@@ -134,7 +134,7 @@ def loaded_networks(folder: str) -> _Networks:
 def _detector_size(width: int, height: int) -> tuple[int, int]:
     """Width and height of the picture for the detector."""
     scale = max(1.0, _MIN_SIDE_PX / min(width, height))
-    scale = min(scale, MAX_SIDE_PX / max(width, height), math.sqrt(MAX_PIXELS / (width * height)))
+    scale = min(scale, _MAX_SIDE_PX / max(width, height), math.sqrt(_MAX_PIXELS / (width * height)))
     width, height = (max(1, round(side * scale / _SIDE_STEP_PX)) * _SIDE_STEP_PX for side in (width, height))
     return width, height
 
@@ -147,7 +147,7 @@ def _tensor(rows: npt.NDArray[np.uint8]) -> _Floats:
     return planes
 
 
-def _rectangles(probability: _Floats) -> list[Box]:
+def _rectangles(probability: _Floats) -> list[_Box]:
     """The rectangle around each region of text, in the pixels of `probability`.
 
     A pixel is text from a probability of 0.3, a region of at least 20 pixels from a mean of 0.5.
@@ -207,7 +207,7 @@ def _regions(rows: _Ints, starts: _Ints, ends: _Ints) -> list[_Ints]:
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
 
-def _smallest_rectangle(x: _Ints, y: _Ints) -> Box | None:
+def _smallest_rectangle(x: _Ints, y: _Ints) -> _Box | None:
     """The rectangle of the smallest area around the points, grown to the height of the letters; None if it is too thin.
 
     A region covers the core of a line: each side is moved out by 1.6 × area ÷ perimeter. Among rectangles of almost
@@ -231,19 +231,19 @@ def _smallest_rectangle(x: _Ints, y: _Ints) -> Box | None:
     )
 
 
-def _sides(box: Box) -> tuple[float, float]:
+def _sides(box: _Box) -> tuple[float, float]:
     """Width and height of a rectangle in pixels."""
     return float(np.linalg.norm(box[1] - box[0])), float(np.linalg.norm(box[3] - box[0]))
 
 
-def _area(box: Box) -> float:
+def _area(box: _Box) -> float:
     width, height = _sides(box)
     return width * height
 
 
-def _in_reading_order(boxes: list[Box]) -> list[Box]:
+def _in_reading_order(boxes: list[_Box]) -> list[_Box]:
     """The rectangles row by row from the top; those of a row overlap by half their height and go from left to right."""
-    rows: list[list[Box]] = []
+    rows: list[list[_Box]] = []
     for box in sorted(boxes, key=lambda box: float(box[:, 1].mean())):
         if rows and _is_in_row(box, rows[-1][0]):
             rows[-1].append(box)
@@ -252,13 +252,13 @@ def _in_reading_order(boxes: list[Box]) -> list[Box]:
     return [box for row in rows for box in sorted(row, key=lambda box: float(box[:, 0].min()))]
 
 
-def _is_in_row(box: Box, other: Box) -> bool:
+def _is_in_row(box: _Box, other: _Box) -> bool:
     top, bottom = max(box[:, 1].min(), other[:, 1].min()), min(box[:, 1].max(), other[:, 1].max())
     height = min(np.ptp(box[:, 1]), np.ptp(other[:, 1]))
     return bool(bottom - top >= 0.5 * height)
 
 
-def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
+def _line(picture: Image.Image, box: _Box) -> npt.NDArray[np.uint8]:
     """What the rectangle shows, upright and `_LINE_ROWS` high, as H×W×3."""
     width, height = _sides(box)
     columns = max(_MIN_COLUMNS, min(_MAX_COLUMNS, math.ceil(_LINE_ROWS * width / max(1.0, height))))
@@ -268,7 +268,7 @@ def _line(picture: Image.Image, box: Box) -> npt.NDArray[np.uint8]:
     return np.asarray(doubled.resize((columns, _LINE_ROWS), Image.Resampling.BOX))
 
 
-def _edge_shares(picture: Image.Image, boxes: list[Box]) -> list[float]:
+def _edge_shares(picture: Image.Image, boxes: list[_Box]) -> list[float]:
     """The share of the picture's edges that lie in each rectangle; where rectangles overlap, the last one counts.
 
     A pixel belongs to an edge if its grey value differs by 24 (of 255) from a neighbour's.

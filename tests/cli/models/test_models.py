@@ -14,7 +14,7 @@ import pytest
 from imgproc_local.system import files
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.models.model import MANIFEST_FILE
-from imgproc_local.vision.models.store import LOCK_FILE, PARTIAL_FOLDER, SELECTION_FILE, ModelStore
+from imgproc_local.vision.models.store import _LOCK_FILE, _SELECTION_FILE, PARTIAL_FOLDER, ModelStore
 from tests.cli.conftest import Program
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
@@ -164,7 +164,7 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="creates links and pipes")
 @pytest.mark.parametrize(
-    ("name", "target"), [(LOCK_FILE, "new"), (PARTIAL_FOLDER, ""), (f"{PARTIAL_FOLDER}/qwen3-vl-2b", "letters")]
+    ("name", "target"), [(_LOCK_FILE, "new"), (PARTIAL_FOLDER, ""), (f"{PARTIAL_FOLDER}/qwen3-vl-2b", "letters")]
 )
 def test_links_in_the_models_folder_do_not_lead_out_of_it(
     program: Program, tmp_path: Path, models: ModelStore, name: str, target: str
@@ -184,8 +184,8 @@ def test_links_in_the_models_folder_do_not_lead_out_of_it(
         old.touch()  # not deleted, and too young now
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["letters"]
     assert [path.name for path in old.parent.iterdir()] == ["old"]
-    (models.folder / SELECTION_FILE).unlink()
-    os.mkfifo(models.folder / SELECTION_FILE)
+    (models.folder / _SELECTION_FILE).unlink()
+    os.mkfifo(models.folder / _SELECTION_FILE)
     assert program("models", "list").returncode == 0, "a selection that is a pipe selects nothing"
 
 

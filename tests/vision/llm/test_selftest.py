@@ -15,10 +15,10 @@ import pytest
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.selftest import (
+    _problem_of,
+    _problem_of_texts,
     known_problem,
     passed_self_test,
-    problem_of,
-    problem_of_texts,
     require_self_test,
 )
 from imgproc_local.vision.models.model import VisionModel
@@ -54,7 +54,7 @@ MUST_NOT_RUN = child("sys.exit('it ran again')")
 
 def run_self_test(model: VisionModel, command: list[str], timeout_s: float = 60, **options: Any) -> None:
     """The self-test with `command` in place of the program's own."""
-    with patch.multiple(selftest, program=lambda _: command, TIMEOUT_S=timeout_s):
+    with patch.multiple(selftest, program=lambda _: command, _TIMEOUT_S=timeout_s):
         require_self_test(model, **options)
 
 
@@ -110,7 +110,7 @@ def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionMod
     assert "exit status 3" in (known_problem(model) or "")
     assert "exit status 4" in failure(model, child("sys.exit(4)"), retry=True)
     assert "can't be started" in failure(model, [str(model.text_path)], retry=True)
-    with patch.object(selftest, "FAILURE_TTL_S", -1):
+    with patch.object(selftest, "_FAILURE_TTL_S", -1):
         run_self_test(model, PASSES)
     assert known_problem(model) is None
 
@@ -171,8 +171,8 @@ def with_blank_projector(folder: Path) -> VisionModel:
 
 
 def test_a_working_model_passes_and_a_blind_one_is_found(tmp_path: Path) -> None:
-    assert problem_of(tiny.tiny_model()) is None
-    problem = problem_of(with_blank_projector(tmp_path)) or ""
+    assert _problem_of(tiny.tiny_model()) is None
+    problem = _problem_of(with_blank_projector(tmp_path)) or ""
     assert problem.startswith("it does not see what is in the pictures: expected one text about a blue circle")
     assert "vision encoder (mmproj) was made for another text model" in problem
 
@@ -193,6 +193,6 @@ CIRCLE, SQUARE = "A blue circle on white.", "A red square on white."
     ],
 )
 def test_texts_must_fit_the_pictures(texts: tuple[str, str], passes: bool) -> None:
-    problem = problem_of_texts(*texts)
+    problem = _problem_of_texts(*texts)
     assert (problem is None) == passes
     assert len(problem or "") < 600

@@ -41,7 +41,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def index(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A package index that offers the wheel."""
     monkeypatch.setattr("time.sleep", lambda _: None)  # the pause before a retry
-    for variable in networks.INDEX_VARIABLES:
+    for variable in networks._INDEX_VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     page = f'<a href="/store/{wheel.name}#sha256=00">{wheel.name}</a>'.encode()
     with hub_with({wheel.name: wheel.read_bytes()}, {"/simple/rapidocr/": page}) as server:

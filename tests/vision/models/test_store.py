@@ -115,7 +115,7 @@ def test_a_second_command_waits_for_the_lock_and_then_gives_up(
     threading.Thread(target=hold).start()
     locked.wait(30)
     with monkeypatch.context() as changed:
-        changed.setattr(store, "LOCK_WAIT_S", 0.1)
+        changed.setattr(store, "_LOCK_WAIT_S", 0.1)
         with pytest.raises(DataFolderBusy, match="Another command"):
             models.remove("a")
     models.select("a")  # selecting and reading need no lock
