@@ -102,7 +102,7 @@ def serve(workers: int, vision_workers: int) -> None:
     """Send the scheduler's address and the `Security` of its clients, and serve until the client closes its pipe.
 
     It also ends if a worker is missing and nothing changes for `_RESTART_S`, because Dask gives up on a worker that
-    does not start in time. The client then starts another cluster.
+    does not start in time. The client then ends the run.
     """
     requests = Requests()
     dask.config.set(SETTINGS)

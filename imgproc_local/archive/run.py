@@ -1,7 +1,7 @@
 """One run of `archive`: lists the source, has Dask process what is new or changed, and writes the tables.
 
 Dask counts the deaths of the workers of a task. The picture of a task that has too many is recorded as failed. If the
-scheduler is lost, the run continues with another one, a new local cluster or one at the same address.
+scheduler is lost, the run ends; the same command continues it.
 """
 
 from __future__ import annotations
@@ -100,10 +100,11 @@ def run_archive(
             _require_no_tables(store, target)
         objects = open_store(source).objects(exclude)
         pictures = itertools.islice(_pending(objects, manifest, request.options_hash, counts), arguments.limit)
-        for row in _processed(arguments, config, spec, store, pictures, stop):
-            manifest.add(row)
-            counts.add(row)
-            on_row(row, counts)
+        with _cluster(arguments, config, vision_workers=1 if model else 0) as client:
+            for row in _Submitter(client, spec, store, stop).rows(pictures):
+                manifest.add(row)
+                counts.add(row)
+                on_row(row, counts)
         manifest.finish()
     return counts
 
@@ -118,37 +119,6 @@ def _pending(
             yield PendingPicture(picture, row)
         else:
             counts.unchanged += 1
-
-
-def _processed(
-    arguments: Arguments,
-    config: Config,
-    spec: RunSpec,
-    target: Store,
-    pictures: Iterator[PendingPicture],
-    stop: threading.Event,
-) -> Iterator[Row]:
-    """The rows of the pictures, on one cluster after the other as long as each finishes one before it is lost.
-
-    Raises: ServiceError; OSError.
-    """
-    again: Iterator[PendingPicture] = iter(())
-    while not stop.is_set():
-        has_finished_one = False
-        with _cluster(arguments, config, vision_workers=1 if spec.model else 0) as client:
-            try:
-                with _connection_errors():
-                    submitter = _Submitter(client, spec, target, stop)
-                for row in submitter.rows(itertools.chain(again, pictures)):
-                    has_finished_one = True
-                    yield row
-                return
-            except _SchedulerLost as error:
-                if not has_finished_one:
-                    message = "The connection to the scheduler was lost. The same command again continues."
-                    raise ServiceError(message) from error
-        log.warning("The scheduler was lost. The run continues with the next one.")
-        again = iter([*submitter.in_flight.values(), *again])
 
 
 @contextmanager
@@ -166,38 +136,35 @@ def _cluster(arguments: Arguments, config: Config, vision_workers: int) -> Itera
         yield client
 
 
-class _SchedulerLost(Exception):
-    """The connection to the scheduler broke. The tasks that were running may still finish."""
-
-
 class _Submitter:
     """Submits a task per picture to Dask, a bounded number at a time, until `stop` is set.
 
-    `in_flight` are the pictures whose tasks have not ended, by the key of the task.
     With a vision model, workers that have it describe the pictures for all. They get one task to describe at a time,
     and the results go to the task that makes the files.
     """
 
     def __init__(self, client: Client, spec: RunSpec, target: Store, stop: threading.Event) -> None:
-        """Raises: ServiceError, if no worker has the vision model; as Dask, if the scheduler is lost."""
+        """Raises: ServiceError, if no worker has the vision model, or the scheduler is lost."""
         self._client = client
         self._spec = spec
         self._target = target
         self._stop = stop
-        self._vision_workers = _count_vision_workers(client, spec.model) if spec.model else 0
         self._numbers = itertools.count(1)
-        self.in_flight: dict[str, PendingPicture] = {}
+        self._in_flight: dict[str, PendingPicture] = {}
+        """The pictures whose tasks have not ended, by the key of the task."""
         self._running: Any = as_completed(loop=client.loop)
-        threads = max(1, sum(client.nthreads().values()))
+        with _connection_errors():
+            self._vision_workers = _count_vision_workers(client, spec.model) if spec.model else 0
+            threads = max(1, sum(client.nthreads().values()))
+            # Dask sends a worker one task at a time, so that its death counts for no other, only in groups of tasks
+            # with more than two members per thread: these make the group large enough
+            self._group = [client.submit(int, key=f"archive-{client.id}-group-{n}") for n in range(2 * threads + 1)]
         self._most = _IN_FLIGHT_PER_THREAD * threads
-        # Dask sends a worker one task at a time, so that its death counts for no other, only in groups of tasks with
-        # more than two members per thread: these make the group large enough
-        self._group = [client.submit(int, key=f"archive-{client.id}-group-{n}") for n in range(2 * threads + 1)]
 
     def rows(self, pictures: Iterator[PendingPicture]) -> Iterator[Row]:
         """The rows of the pictures, in the order in which their tasks end. After a stop, the running tasks end.
 
-        Raises: _SchedulerLost; ServiceError; what `pictures` raises.
+        Raises: ServiceError, also if the scheduler is lost; what `pictures` raises.
         """
         while True:
             while not self._stop.is_set() and self._has_room and (pending := next(pictures, None)) is not None:
@@ -206,8 +173,8 @@ class _Submitter:
                 future = next(self._running, None)
                 if future is None:
                     return
-                result = self._result(future, self.in_flight[future.key])
-            del self.in_flight[future.key]
+                result = self._result(future, self._in_flight[future.key])
+            del self._in_flight[future.key]
             if isinstance(result, Row):
                 yield result
             elif not self._stop.is_set():
@@ -215,16 +182,16 @@ class _Submitter:
 
     @property
     def _has_room(self) -> bool:
-        describing = sum(pending.described is None for pending in self.in_flight.values())
+        describing = sum(pending.described is None for pending in self._in_flight.values())
         is_free = not self._vision_workers or describing < self._vision_workers
-        return is_free and len(self.in_flight) < self._most
+        return is_free and len(self._in_flight) < self._most
 
     def _submit(self, pending: PendingPicture) -> None:
         describes = bool(self._vision_workers) and pending.described is None
         key = f"{'describe' if describes else 'archive'}-{self._client.id}-{next(self._numbers):07d}"
         options: dict[str, Any] = {"resources": VISION, "priority": 1} if describes else {}
         task: Any = describe if describes else process
-        self.in_flight[key] = pending
+        self._in_flight[key] = pending
         with _connection_errors():
             future = self._client.submit(task, self._spec, pending, key=key, retries=_RETRIES, pure=False, **options)
             self._running.add(future)
@@ -262,10 +229,11 @@ def _count_vision_workers(client: Client, model: str) -> int:
 
 @contextmanager
 def _connection_errors() -> Iterator[None]:
+    """Turn what Dask raises if the scheduler is lost into ServiceError. The running tasks may still finish."""
     try:
         yield
     except (CommClosedError, CancelledError, TimeoutError) as error:
-        raise _SchedulerLost from error
+        raise ServiceError("The connection to the scheduler was lost. The same command again continues.") from error
 
 
 # ---- the arguments SOURCE and TARGET: the path of a folder, or the URL of an object store ----

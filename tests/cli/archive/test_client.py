@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -21,7 +20,7 @@ from distributed.comm.core import CommClosedError
 
 from imgproc_local.archive import run as run_module
 from imgproc_local.archive.picture import PendingPicture, Row
-from imgproc_local.archive.run import _KILLED, Arguments, _processed, _Submitter
+from imgproc_local.archive.run import _KILLED, _Submitter
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.archive.worker import RunSpec, describe
 from imgproc_local.batch import BatchRequest
@@ -129,22 +128,12 @@ def test_pictures_are_described_by_the_workers_that_have_the_model(cluster: Clus
     assert all(row.version == f"described {source}" for source, row in rows.items())
 
 
-def test_a_run_continues_on_another_cluster_unless_that_is_lost_too(
+def test_a_run_whose_scheduler_is_lost_ends_and_says_that_it_can_be_continued(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def next_cluster(*_: object, **__: object) -> AbstractContextManager[Cluster]:
-        cluster.waiting.clear()
-        return nullcontext(cluster)
-
-    monkeypatch.setattr(run_module, "_cluster", next_cluster)
-    losses = iter([CancelledError()])
-    cluster.process = lambda source: next(losses, None) if source == "05.jpg" else None
-    arguments = (Arguments("", ""), cast(Any, None), SPEC, LocalStore(tmp_path))
-    rows = _processed(*arguments, iter(PICTURES), threading.Event())
-    assert sorted(row.source for row in rows) == [each.picture.key for each in PICTURES]
-    cluster.process = lambda _: CancelledError()
+    cluster.process = lambda source: CancelledError() if source == "05.jpg" else None
     with pytest.raises(ServiceError, match="The same command again continues"):
-        list(_processed(*arguments, iter(PICTURES), threading.Event()))
+        run(cluster, tmp_path)
     monkeypatch.setattr(cluster, "submit", Mock(side_effect=CommClosedError))  # before the first picture
     with pytest.raises(ServiceError, match="The same command again continues"):
-        list(_processed(*arguments, iter(PICTURES), threading.Event()))
+        run(cluster, tmp_path)
