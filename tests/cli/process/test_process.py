@@ -6,9 +6,7 @@ import errno
 import io
 import json
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -227,37 +225,12 @@ def test_a_full_output_disk_ends_the_run(
     assert names(tmp_path / "out") == []
 
 
-# ---- interruption ----
-
-
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
     while not condition():
         assert process.poll() is None, "it ended before it could be interrupted"
         assert time.monotonic() < deadline
         time.sleep(0.02)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no POSIX signals")
-def test_a_run_that_is_terminated_has_written_the_finished_pictures(program: Program, tmp_path: Path) -> None:
-    source, out = tmp_path / "pictures", tmp_path / "out"
-    source.mkdir()
-    content = pictures.png(160, 120)
-    for number_of_stone in range(40):
-        (source / f"stone {number_of_stone}.png").write_bytes(content)
-    with program.start("process", source, "--out", out, "--json", "--jobs", 1) as process:
-        wait_for(lambda: out.is_dir() and bool(names(out)), process)
-        process.send_signal(signal.SIGTERM)
-        stdout, stderr = process.communicate(timeout=30)
-    assert process.returncode == 130, stderr
-    images = json.loads(stdout)
-    done = [image for image in images if image["status"] == "completed"]
-    assert 0 < len(done) < 40
-    assert f"Interrupted. {len(done)} of 40 pictures are done. To continue, run the same command again" in stderr
-    assert "Traceback" not in stderr
-    assert names(out) == sorted(
-        Path(image[f"{kind}_file"]).name for image in done for kind in ("optimized", "converted")
-    )
 
 
 def test_the_outside_compression_service_is_used_if_it_is_set(program: Program, folder: Path, tmp_path: Path) -> None:

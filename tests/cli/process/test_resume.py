@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import shutil
@@ -296,21 +297,24 @@ def test_archive_names_depend_on_no_other_picture(program: Program, folder: Path
 @pytest.mark.skipif(sys.platform == "win32", reason="kill is SIGKILL only on POSIX")
 def test_a_killed_and_an_interrupted_run_end_like_an_undisturbed_one(program: Program, tmp_path: Path) -> None:
     source = tmp_path / "pictures"
-    for number in range(14):
+    for number in range(20):
         file = source / f"{number // 5}" / f"{number}" / "stone.jpg"
         file.parent.mkdir(parents=True)
         file.write_bytes(pictures.jpeg(64, 48, seed=number % 9))
     assert program("process", source, "--out", tmp_path / "expected").returncode == 0
     out = tmp_path / "out"
-    codes = []
-    for number in (signal.SIGINT, signal.SIGKILL):
+    for number, exit_code in ((signal.SIGTERM, 130), (signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)):
         earlier = len(names(out)) if out.exists() else 0
         with program.start("process", source, "--out", out, "--json", "--jobs", 1) as process:
             wait_for(lambda limit=earlier: out.exists() and len(names(out)) > limit, process)
             process.send_signal(number)
-            process.communicate(timeout=30)
-        codes.append(process.returncode)
-    assert codes == [130, -signal.SIGKILL]
+            stdout, stderr = process.communicate(timeout=30)
+        assert (process.returncode, "Traceback" in stderr) == (exit_code, False), stderr
+        if exit_code == 130:
+            done = [image for image in json.loads(stdout) if image["status"] in ("completed", "unchanged")]
+            assert f"Interrupted. {len(done)} of 20 pictures are done. To continue, run the same command" in stderr
+            kinds = ("optimized_file", "converted_file")
+            assert names(out) == sorted(Path(image[kind]).name for image in done for kind in kinds)
     (out / ".imgproc-local-of-a-killed-run.part").mkdir()
     assert program("process", source, "--out", out).returncode == 0
     assert content(out) == content(tmp_path / "expected")
