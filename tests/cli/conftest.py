@@ -84,6 +84,15 @@ class Program:
         assert (result.exit_code, "Traceback" in result.stderr) == (exit_code, False), result.output
         return result.stderr
 
+    def check(self, name: str, **settings: object) -> dict[str, Any]:
+        """The check of `doctor` with this name; one of any state, so the command may fail."""
+        found = json.loads(self.in_process("doctor", "--json", **settings).stdout)["checks"]
+        return next(check for check in found if check["name"] == name)
+
+    def models(self, **settings: object) -> dict[str, dict[str, Any]]:
+        """The rows of `models list` by name."""
+        return {row["name"]: row for row in self.in_process_json("models", "list", **settings)}
+
     def in_process_json(self, *arguments: object, **settings: object) -> Any:
         """The output of a command with --json, run in the process of the test. The command must succeed."""
         return json.loads(self.output(*arguments, "--json", **settings))

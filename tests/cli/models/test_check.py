@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,13 +28,8 @@ def album(tmp_path: Path) -> Path:
     return folder
 
 
-def describer_check(program: Program) -> dict[str, Any]:
-    checks = json.loads(program.in_process("doctor", "--json").stdout)["checks"]
-    return next(check for check in checks if check["name"] == "describer")
-
-
 def test_invalid_arguments_and_models_that_do_not_work_are_refused(program: Program, album: Path) -> None:
-    assert "models pull" in describer_check(program)["advice"]
+    assert "models pull" in program.check("describer")["advice"]
     install(ModelStore(program.data / "models"), "broken")  # llama.cpp can't load it
     (album.parent / "empty").mkdir()
     for name, options, message in (
@@ -46,7 +39,7 @@ def test_invalid_arguments_and_models_that_do_not_work_are_refused(program: Prog
         ("broken", (), "does not work here"),
     ):
         assert message in program.error("models", "check", name, "--folder", album, *options)
-    found = describer_check(program)
+    found = program.check("describer")
     assert (found["state"], "broken" in found["detail"], bool(found["advice"])) == ("problem", True, True)
 
 

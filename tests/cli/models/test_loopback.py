@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
-from typing import Any
 
 from imgproc_local.vision.llm.loopback import PROGRAMS
 from tests.cli.conftest import Program
 from tests.support import pictures
 from tests.support.model_servers import BLIND, ERRORS, ModelServerDouble, sends
-
-
-def rows(program: Program, **settings: object) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in program.in_process_json("models", "list", **settings)}
-
-
-def describer_check(program: Program, exit_code: int = 0, **settings: object) -> dict[str, Any]:
-    result = program.in_process("doctor", "--json", **settings)
-    assert result.exit_code == exit_code, result.output
-    return next(check for check in json.loads(result.stdout)["checks"] if check["name"] == "describer")
 
 
 def test_a_model_is_listed_used_and_shown_until_its_program_stops(
@@ -31,36 +19,36 @@ def test_a_model_is_listed_used_and_shown_until_its_program_stops(
     double.listings.append(sends(*ERRORS[double.program][0]))
     assert "failed with status" in program.error("models", "use", name, **settings)
     assert "has no model 'gone'" in program.error("models", "use", f"{double.program}:gone", **settings)
-    found = rows(program, **settings)
+    found = program.models(**settings)
     assert (found[name]["state"], found[name]["program"], found[name]["in_use"]) == ("in-program", title, False)
     assert f"in {title}" in program.output("models", "list", **settings)
     assert f"{double.program}:{BLIND[double.program]}" not in found
     assert f"{name} is in use" in program.output("models", "use", name, **settings)
-    used = rows(program, **settings)[name]
+    used = program.models(**settings)[name]
     assert (used["in_use"], used["problem"]) == (True, None)
-    assert f"the model {name}" in describer_check(program, **settings)["detail"]
+    assert f"the model {name}" in program.check("describer", **settings)["detail"]
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         settings["program_url"] = f"http://127.0.0.1:{free.getsockname()[1]}"
     words = f"{title} at {settings['program_url']} does not answer"
-    stopped = rows(program, **settings)[name]
+    stopped = program.models(**settings)[name]
     assert (stopped["state"], stopped["in_use"], words in stopped["problem"]) == ("unusable", True, True)
     assert words in program.output("models", "list", **settings)
-    check = describer_check(program, exit_code=1, **settings)
+    check = program.check("describer", **settings)
     assert (check["state"], words in check["detail"]) == ("problem", True)
 
 
 def test_a_program_is_listed_and_used_only_as_itself(program: Program, double: ModelServerDouble) -> None:
     settings: dict[str, object] = {"program_url": double.url}
-    offered = {name for name in rows(program, **settings) if name.partition(":")[0] in PROGRAMS}
+    offered = {name for name in program.models(**settings) if name.partition(":")[0] in PROGRAMS}
     assert offered == {f"{double.program}:{double.model}"}
     for other in PROGRAMS.keys() - {double.program, "ollama"}:
         for model in (double.model, "mine"):  # the second one runs in Ollama's cloud
             program.error("models", "use", f"{other}:{model}", **settings)
     for behaviour in (sends(200, b"<html>It works!</html>"), sends(404, {"detail": "Not Found"}), sends(200, {})):
         double.listings = [behaviour] * 2  # llama-server has its list at Ollama's path, too
-        assert not any(name.startswith(f"{double.program}:") for name in rows(program, **settings))
+        assert not any(name.startswith(f"{double.program}:") for name in program.models(**settings))
     assert double.questions == []
 
 
@@ -69,8 +57,8 @@ def test_no_program_is_contacted_in_air_gapped_mode_or_elsewhere(program: Progra
     name = f"ollama:{ollama.model}"
     program.output("models", "use", name, **settings)
     ollama.requests.clear()
-    assert "In air-gapped mode" in rows(program, air_gapped=True, **settings)[name]["problem"]
-    assert "In air-gapped mode" in describer_check(program, exit_code=1, air_gapped=True, **settings)["detail"]
+    assert "In air-gapped mode" in program.models(air_gapped=True, **settings)[name]["problem"]
+    assert "In air-gapped mode" in program.check("describer", air_gapped=True, **settings)["detail"]
     for command in (("use", name), ("list",)):
         model = name if command == ("list",) else ""
         refused = program.error("models", *command, air_gapped=True, model=model, **settings)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -35,12 +34,8 @@ def models(program: Program) -> ModelStore:
     return ModelStore(program.data / "models")
 
 
-def listed(program: Program, **settings: object) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in program.in_process_json("models", "list", **settings)}
-
-
 def test_the_list_shows_the_catalogue_before_anything_is_installed(program: Program) -> None:
-    known = listed(program)
+    known = program.models()
     assert known["qwen3-vl-2b"]["state"] == "available"
     text = program.output("models", "list")
     for expected in (*known, "can be pulled", str(program.data / "models"), "No model is in use"):
@@ -71,20 +66,20 @@ def test_a_model_is_imported_used_listed_verified_and_removed(
     assert result.exit_code == 0, result.stderr
     assert "selected, but no model can run here: pictures are described from metadata" in result.stdout
     assert "not tested, and may be damaged: llama-cpp-python is not installed. In a clone" in result.stderr
-    mine = listed(program, **drive)["mine"]
+    mine = program.models(**drive)["mine"]
     assert (mine["state"], mine["in_use"]) == ("untested", True)
     chat = ModelStore(drive["models_dir"]).model("mine").chat
     assert (chat.template, chat.image_tokens, chat.answer_opening) == ("chatml", 64, "<think>\n\n</think>")
     assert "installed, not tested yet, in use" in program.output("models", "list", **drive)
-    assert "mine" not in listed(program), "another folder"
+    assert "mine" not in program.models(), "another folder"
     program.output("models", "use", "none", **drive)
-    assert not listed(program, **drive)["mine"]["in_use"]
+    assert not program.models(**drive)["mine"]["in_use"]
     result = program.in_process("models", "use", "mine", model="other", **drive)
     assert "The setting model is 'other' and overrides this selection." in result.stderr
-    assert listed(program, **drive)["mine"]["in_use"]
+    assert program.models(**drive)["mine"]["in_use"]
     assert "mine: files verified" in program.output("models", "verify", **drive)
     program.output("models", "remove", "mine", **drive)
-    assert "mine" not in listed(program, **drive)
+    assert "mine" not in program.models(**drive)
 
 
 def test_every_refusal_has_a_message_and_changes_nothing(
@@ -121,7 +116,7 @@ def test_a_damaged_model_is_reported_by_list_and_by_verify(
     result = program.in_process("models", "verify")
     assert (result.exit_code, "has changed" in result.stdout, "b: files verified" in result.stdout) == (1, True, True)
     path.write_bytes(b"GGUF")
-    damaged = listed(program)["a"]
+    damaged = program.models()["a"]
     assert (damaged["state"], "has 4 bytes" in damaged["problem"]) == ("damaged", True)
     (models.folder / "a" / MANIFEST_FILE).write_bytes(b'{"x":' + b"[" * 30_000 + b"]" * 30_000 + b"}")
     assert "The manifest of the model 'a' is damaged." in program.error("models", "use", "a")
@@ -147,7 +142,7 @@ def test_a_model_is_pulled_or_copied_from_another_machine(
     small: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert listed(program)["small"]["licence"] == "MIT"
+    assert program.models()["small"]["licence"] == "MIT"
     (tmp_path / "carried").mkdir()
     monkeypatch.chdir(tmp_path / "carried")
     carried = program.output("models", "pull", "small", "--to", ".")
@@ -215,14 +210,14 @@ def test_a_model_that_does_not_work_leaves_the_service_alive(program: Program, m
         assert httpx.get(f"{server.root}/healthz").status_code == 200
         assert server.terminate() == 0
     assert "does not work here" in server.output()
-    assert listed(program)["broken"]["state"] == "unusable"
+    assert program.models()["broken"]["state"] == "unusable"
 
 
 def test_a_model_is_tested_when_it_is_imported_and_not_again_when_it_is_verified(program: Program) -> None:
     imported = program.in_process("models", "import", TEXT, MMPROJ, "--name", "tiny")
     assert imported.exit_code == 0, imported.stderr
     assert "Testing tiny in a child process" in imported.stderr
-    assert listed(program)["tiny"]["state"] == "installed"
+    assert program.models()["tiny"]["state"] == "installed"
     verified = program.in_process("models", "verify", "tiny")
     assert "tiny: files verified." in verified.stdout
     assert "Testing" not in verified.stderr

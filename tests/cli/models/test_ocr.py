@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -31,39 +30,29 @@ def libraries(monkeypatch: pytest.MonkeyPatch, *, are_installed: bool) -> None:
     monkeypatch.setattr(listing, "can_read_text", lambda: are_installed)
 
 
-def text_check(program: Program) -> dict[str, Any]:
-    (found,) = [check for check in program.in_process_json("doctor")["checks"] if check["name"] == "text"]
-    return found
-
-
-def ocr_row(program: Program) -> dict[str, Any]:
-    (found,) = [row for row in program.in_process_json("models", "list") if row["name"] == "ocr"]
-    return found
-
-
 @pytest.mark.parametrize("with_libraries", [False, True])
 def test_what_is_missing_is_named(
     program: Program, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, with_libraries: bool
 ) -> None:
     libraries(monkeypatch, are_installed=with_libraries)
-    check = text_check(program)
+    check = program.check("text")
     assert check["state"] == ("warning" if with_libraries else "ok")
     assert "models pull ocr" in check["advice"]
     assert ("imgproc-local[ocr]" in check["advice"]) is not with_libraries
-    assert ocr_row(program)["state"] == "available"
+    assert program.models()["ocr"]["state"] == "available"
     request.getfixturevalue("installed")
-    assert text_check(program)["state"] == "ok"
-    row = ocr_row(program)
+    assert program.check("text")["state"] == "ok"
+    row = program.models()["ocr"]
     assert (row["state"], row["problem"] is None, row["in_use"]) == ("installed", with_libraries, False)
 
 
 def test_a_frozen_program_offers_nothing_that_it_lacks(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     libraries(monkeypatch, are_installed=False)
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    check = text_check(program)
+    check = program.check("text")
     assert (check["state"], check["advice"]) == ("ok", None)
     assert "does not include" in check["detail"]
-    assert all(row["name"] != "ocr" for row in program.in_process_json("models", "list"))
+    assert "ocr" not in program.models()
     assert "does not include" in program.error("models", "pull", "ocr")
 
 
