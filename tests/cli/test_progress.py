@@ -16,7 +16,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_transfer_is_redrawn_in_place_on_a_terminal_only() -> None:
+def test_a_transfer_is_redrawn_in_place_on_a_terminal_and_elsewhere_printed_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for stream in (Terminal(), io.StringIO()):
         transfer = TransferProgress(stream)
         transfer("copying a.gguf", 512, 2048)
@@ -25,20 +27,13 @@ def test_a_transfer_is_redrawn_in_place_on_a_terminal_only() -> None:
         shown = stream.getvalue().split("\r")
         if not stream.isatty():
             assert shown == [""]
+            monkeypatch.setattr(output, "_REPORT_S", 0.0)
+            TransferProgress(stream)("copying a.gguf", 512, 2048)
+            assert stream.getvalue() == "copying a.gguf: 512 B of 2.0 kB, 25%\n"
             continue
         assert shown[-3] == "[##########] copying a.gguf: 2.0 kB of 2.0 kB, 100%"
         assert shown[-2].strip() == ""
         assert "[##........] copying a.gguf: 512 B of 2.0 kB, 25%" in shown
-
-
-def test_elsewhere_a_run_prints_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.StringIO()
-    with RunProgress(stream).shown():
-        RunProgress(stream).update("1 of 2 pictures")
-        assert stream.getvalue() == ""
-        monkeypatch.setattr(output, "_REPORT_S", 0.0)
-        RunProgress(stream).update("2 of 2 pictures")
-    assert stream.getvalue() == "2 of 2 pictures\n"
 
 
 def test_a_log_message_is_printed_above_the_line_and_the_line_again_below_it() -> None:
