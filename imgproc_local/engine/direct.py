@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -37,6 +38,9 @@ from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, WorkerError, Wor
 from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
+
+_A = TypeVar("_A", bound=Struct)
+_R = TypeVar("_R")
 
 
 class CancellationToken:
@@ -70,10 +74,57 @@ class CancellationToken:
             raise StageTimedOut(f"Not finished within {self._timeout_s:g} seconds, the time that one stage may take.")
 
 
-# ---- reading ----
+# ---- work that someone waits for ----
 
-_READ_AT_ONCE, _READ_TIMEOUT_S = 2, 30.0
-"""Uploads that are read at the same time, in addition to the stages: no lane limits them; and the time for each."""
+_AT_ONCE, _TIMEOUT_S = 2, 30.0
+"""How much of one kind is worked on at the same time, in addition to the stages: no lane limits it; and the time for
+each."""
+
+
+class OnDemand:
+    """Runs functions in `workers` for requests that wait for the result. `failure` begins the message of a failure.
+
+    `run` may be called from several threads; `run_soon` uses at most `_AT_ONCE` threads of its own.
+    """
+
+    def __init__(self, workers: Workers, name: str, failure: str) -> None:
+        self._workers = workers
+        self._failure = failure
+        self._executor = started_threads(_AT_ONCE, f"imgproc-{name}")
+        self._closed = threading.Event()
+
+    def run(self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int) -> _R:
+        """The result of `function(argument, check_stop)`, which is as in `Workers.run`.
+
+        Raises: BadImage; StageTimedOut; StorageFailed, also if no worker can be started; ServiceStopping.
+        """
+        token = CancellationToken(_TIMEOUT_S, self._closed)
+        try:
+            return self._workers.run(function, argument, memory_bytes, token.check)
+        except StageCancelled:
+            raise ServiceStopping from None
+        except StageTimedOut:
+            raise StageTimedOut(f"{self._failure} within {_TIMEOUT_S:g} seconds.") from None
+        except StageFailed as error:
+            raise BrokenImage(error.message) from error
+        except WorkerError as error:
+            log.error("%s:\n%s", self._failure, error)
+            raise BrokenImage(f"{self._failure}: it caused an unexpected error.") from error
+
+    async def run_soon(self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int) -> _R:
+        """As `run`, when one of the threads is free."""
+        if self._closed.is_set():  # the executor accepts no more work
+            raise ServiceStopping
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self.run, function, argument, memory_bytes)
+
+    def close(self) -> None:
+        """Run nothing more; requests for it raise ServiceStopping."""
+        self._closed.set()
+        self._executor.shutdown(wait=False)
+
+
+# ---- reading ----
 
 
 class _FileToRead(Struct, frozen=True):
@@ -114,11 +165,10 @@ class Reader:
     """
 
     def __init__(self, workers: Workers, max_pixels: int, keep_location: KeepLocation) -> None:
-        self._workers = workers
+        self._on_demand = OnDemand(workers, "reading", "The picture can't be read")
         self._max_pixels = max_pixels
         self._keep_location = keep_location
-        self._executor = started_threads(_READ_AT_ONCE, "imgproc-reading")
-        self._closed = threading.Event()
+        self.close = self._on_demand.close
 
     def read(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
         """What the file says, if it is of a format in `accepted`.
@@ -126,36 +176,18 @@ class Reader:
         Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageTimedOut; StorageFailed, also if no worker can be
             started; ServiceStopping.
         """
-        # workers run in another folder
-        file = _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
-        token = CancellationToken(_READ_TIMEOUT_S, self._closed)
-        try:
-            return self._workers.run(read_file, file, MEMORY_WITHOUT_PIXELS, token.check)
-        except StageCancelled:
-            raise ServiceStopping from None
-        except StageTimedOut:
-            raise StageTimedOut(
-                f"The picture could not be read within {_READ_TIMEOUT_S:g} seconds. Try again."
-            ) from None
-        except StageFailed as error:
-            raise BrokenImage(error.message) from error
-        except WorkerError as error:
-            log.error("A picture could not be read:\n%s", error)
-            raise BrokenImage("The picture can't be read: it caused an unexpected error.") from error
+        return self._on_demand.run(read_file, self._file(path, accepted), MEMORY_WITHOUT_PIXELS)
 
     async def read_upload(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
-        """As `read`, on one of `_READ_AT_ONCE` threads. A time-out is a StorageFailed: the client may send it again."""
-        if self._closed.is_set():  # the executor accepts no more work
-            raise ServiceStopping
+        """As `read`, for a few uploads at once. A time-out is a StorageFailed: the client may send it again."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self.read, path, accepted)
+            return await self._on_demand.run_soon(read_file, self._file(path, accepted), MEMORY_WITHOUT_PIXELS)
         except StageTimedOut as error:
-            raise StorageFailed(error.message) from error
+            raise StorageFailed(f"{error.message} Try again.") from error
 
-    def close(self) -> None:
-        """Read no more pictures; requests for it raise ServiceStopping."""
-        self._closed.set()
-        self._executor.shutdown(wait=False)
+    def _file(self, path: Path, accepted: Sequence[Format]) -> _FileToRead:
+        # workers run in another folder
+        return _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
 
 
 # ---- running stages ----

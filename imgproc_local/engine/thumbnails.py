@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -16,29 +15,22 @@ from imgproc_local.domain.errors import (
     BrokenImage,
     CheckStop,
     NotFound,
-    ServiceStopping,
-    StageCancelled,
-    StageFailed,
     StageTimedOut,
     StorageFailed,
 )
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.direct import CancellationToken
-from imgproc_local.engine.workers import WorkerError, Workers, memory_limit_bytes
+from imgproc_local.engine.direct import OnDemand
+from imgproc_local.engine.workers import Workers, memory_limit_bytes
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import Jobs
-from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
-AT_ONCE = 2
-"""Thumbnails that are made at the same time, in addition to the stages: no lane limits them."""
-TIMEOUT_S = 30.0
-RETRY_AFTER_S, _MAX_REMEMBERED = 600.0, 1_000
+_RETRY_AFTER_S, _MAX_REMEMBERED = 600.0, 1_000
 """After how long a picture of which no thumbnail could be made may be tried again, and how many are remembered."""
 MAX_SIDE_PX = 512
-QUALITY, _EFFORT = 80, 2
+_QUALITY, _EFFORT = 80, 2
 """About 20 KB for a photograph. More effort saves a tenth of the bytes in three times the time."""
 
 
@@ -63,20 +55,19 @@ def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
         image = scaled_down(Path(os.fsdecode(source.path)), source.info, MAX_SIDE_PX, check_stop)
         # built from its samples alone, so that no metadata of the upload remains
         plain = of_samples(image.write_to_memory(), image.width, image.height, image.bands)
-        return bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=QUALITY, effort=_EFFORT))
+        return bytes(evaluate(plain, check_stop, "webpsave_buffer", keep="none", Q=_QUALITY, effort=_EFFORT))
 
 
 class Thumbnails:
     """The thumbnails of the uploads of `jobs`, stored in `blobs`."""
 
     def __init__(self, workers: Workers, blobs: Blobs, jobs: Jobs) -> None:
-        self._workers = workers
+        self._on_demand = OnDemand(workers, "thumbnails", "No thumbnail can be made of this picture")
         self._blobs = blobs
         self._jobs = jobs
-        self._executor = started_threads(AT_ONCE, "imgproc-thumbnails")
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._failures: dict[str, tuple[float, str]] = {}
-        self._closed = threading.Event()
+        self.close = self._on_demand.close
 
     async def get(self, job: Job) -> bytes:
         """The thumbnail of the job's upload as WebP. Concurrent calls for the same job make it once.
@@ -88,20 +79,13 @@ class Thumbnails:
             raise NotFound("This file was removed because of its age. Send the picture again to process it anew.")
         if (stored := await self._read(job)) is not None:
             return stored
-        if self._closed.is_set():
-            raise ServiceStopping
         failed_s, message = self._failures.get(job.id, (0.0, ""))
-        if message and time.monotonic() < failed_s + RETRY_AFTER_S:
+        if message and time.monotonic() < failed_s + _RETRY_AFTER_S:
             raise BrokenImage(message)
         if job.id not in self._making:
             self._making[job.id] = asyncio.create_task(self._make(job.id), name="thumbnail")
         # the cancellation of one request must not cancel the others
         return await asyncio.shield(self._making[job.id])
-
-    def close(self) -> None:
-        """Stop making thumbnails; requests for them raise ServiceStopping."""
-        self._closed.set()
-        self._executor.shutdown(wait=False)
 
     async def _read(self, job: Job) -> bytes | None:
         """The stored thumbnail; None if there is none, or it is damaged."""
@@ -122,19 +106,15 @@ class Thumbnails:
             if damage is not None:
                 log.error("The file %s of a job is %s in the data folder", job.original.sha256, damage)
                 raise NotFound(f"This file is {damage} in the data folder; `imgproc-local doctor` says what to do.")
-            if self._closed.is_set():  # the executor accepts no more work
-                raise ServiceStopping
-            webp = await asyncio.get_running_loop().run_in_executor(self._executor, self._run, job)
+            source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), job.info)
+            webp = await self._on_demand.run_soon(make_thumbnail, source, memory_limit_bytes(job.info))
             await self._store(job_id, webp)
             return webp
-        except StageCancelled:
-            raise ServiceStopping from None
-        except (BadImage, StageFailed, StageTimedOut, WorkerError) as error:
-            message = _failure(error)
+        except (BadImage, StageTimedOut) as error:
             if len(self._failures) >= _MAX_REMEMBERED:
                 self._failures.clear()
-            self._failures[job_id] = time.monotonic(), message
-            raise BrokenImage(message) from error
+            self._failures[job_id] = time.monotonic(), error.message
+            raise BrokenImage(error.message) from error
         finally:
             del self._making[job_id]
 
@@ -147,19 +127,3 @@ class Thumbnails:
                         raise NotFound("This picture was removed meanwhile.")
         except StorageFailed as error:  # it is made again at the next request
             log.warning("A thumbnail can't be stored: %s", error.message)
-
-    def _run(self, job: Job) -> bytes:
-        """Make one thumbnail. Runs on a thread of the executor."""
-        source = ThumbnailSource(os.fsencode(self._blobs.path(job.original.sha256)), job.info)
-        token = CancellationToken(TIMEOUT_S, self._closed)
-        return self._workers.run(make_thumbnail, source, memory_limit_bytes(job.info), token.check)
-
-
-def _failure(error: Exception) -> str:
-    """Why no thumbnail can be made of a picture."""
-    if isinstance(error, StageTimedOut):
-        return f"No thumbnail can be made of this picture within {TIMEOUT_S:g} seconds."
-    if isinstance(error, (BadImage, StageFailed)):
-        return error.message
-    log.error("No thumbnail could be made of a picture:\n%s", error)
-    return "No thumbnail can be made of this picture: it caused an unexpected error."

@@ -7,31 +7,33 @@ import io
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
 
-from imgproc_local.domain.job import Job
 from imgproc_local.engine import thumbnails
-from imgproc_local.engine.thumbnails import Thumbnails
+from imgproc_local.engine.direct import OnDemand
+from imgproc_local.engine.thumbnails import ThumbnailSource
 from tests.support import pictures, worker_functions
 from tests.support.service import GatedDescriber, Running
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The jobs of which a thumbnail was made, each a moment after it was asked for."""
-    jobs: list[str] = []
-    make = Thumbnails._run
+def made(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The files of which a thumbnail was made, each a moment after it was asked for."""
+    files: list[bytes] = []
+    run = OnDemand.run
 
-    def counted(thumbnails: Thumbnails, job: Job) -> bytes:
-        jobs.append(job.id)
-        time.sleep(0.3)
-        return make(thumbnails, job)
+    def counted(on_demand: OnDemand, function: Any, argument: Any, memory_bytes: int) -> Any:
+        if isinstance(argument, ThumbnailSource):
+            files.append(argument.path)
+            time.sleep(0.3)
+        return run(on_demand, function, argument, memory_bytes)
 
-    monkeypatch.setattr(Thumbnails, "_run", counted)
-    return jobs
+    monkeypatch.setattr(OnDemand, "run", counted)
+    return files
 
 
 def upload(service: Running, seed: int = 1) -> str:
@@ -49,7 +51,7 @@ def thumbnail_file(service: Running, webp: bytes) -> Path:
     return service.services.blobs.path(hashlib.sha256(webp).hexdigest())
 
 
-def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, made: list[str]) -> None:
+def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, made: list[bytes]) -> None:
     image_id = upload(service)
     answer = get(service, image_id)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "image/webp")
@@ -69,7 +71,7 @@ def test_a_thumbnail_is_made_once_and_may_be_cached_for_ever(service: Running, m
     assert len(made) == 2, "a damaged one is made again"
 
 
-def test_simultaneous_requests_share_one_thumbnail(service: Running, made: list[str]) -> None:
+def test_simultaneous_requests_share_one_thumbnail(service: Running, made: list[bytes]) -> None:
     images = [upload(service, seed) for seed in (10, 11, 12, 13, 14)]
     with ThreadPoolExecutor(11) as pool:
         answers = list(pool.map(lambda image_id: get(service, image_id), images + images[:1] * 6))
@@ -93,7 +95,7 @@ def test_a_thumbnail_is_there_before_the_picture_is_processed_and_deleted_with_i
 
 @pytest.mark.parametrize("crashes", [False, True])
 def test_a_hostile_picture_is_refused_with_the_reason_and_not_decoded_again(
-    gated: Running, monkeypatch: pytest.MonkeyPatch, made: list[str], crashes: bool
+    gated: Running, monkeypatch: pytest.MonkeyPatch, made: list[bytes], crashes: bool
 ) -> None:
     message = "No thumbnail can be made of this picture: its data is damaged"
     if crashes:

@@ -110,7 +110,7 @@ def test_a_large_picture_is_not_overtaken_for_ever() -> None:
 @pytest.mark.parametrize(
     ("raised", "expected", "message"),
     [
-        (StageTimedOut("late"), StorageFailed, "not be read within"),  # 503: the client may send the picture again
+        (StageTimedOut("late"), StorageFailed, "can.t be read within"),  # 503: the client may send the picture again
         (WorkerError("ValueError: odd"), BrokenImage, "unexpected error"),
         (StageFailed("It is cut off."), BrokenImage, "cut off"),
     ],
