@@ -36,9 +36,6 @@ TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]]
 }
 """The status, body and headers of each error. One that has `retry_after_s` is sent with `Retry-After` too."""
 
-_MAX_LISTED_PROBLEMS = 20
-"""An error lists at most this many images that need a text, and as many missing files. `dry_run` lists all."""
-
 
 def _service_error(request: Request[Any, Any, Any], error: errors.ServiceError) -> Response[Any]:
     """The response to an error of the service: the row of `TABLE` for its class, or for the nearest base class."""
@@ -51,19 +48,7 @@ def _service_error(request: Request[Any, Any, Any], error: errors.ServiceError) 
     headers = {wire.ERROR_CODE_HEADER: error.code, **headers}
     if (retry_after_s := getattr(error, "retry_after_s", None)) is not None:
         headers["Retry-After"] = str(retry_after_s)
-    content = _incomplete(error) if isinstance(error, errors.ExportIncomplete) else wire.as_body(error, body)
-    return Response(content, status_code=status, headers=headers)
-
-
-def _incomplete(error: errors.ExportIncomplete) -> wire.ExportIncompleteBody:
-    needs_text, missing = error.problems.needs_text, error.problems.missing
-    return wire.ExportIncompleteBody(
-        error.message,
-        len(needs_text),
-        needs_text[:_MAX_LISTED_PROBLEMS],
-        len(missing),
-        missing[:_MAX_LISTED_PROBLEMS],
-    )
+    return Response(wire.as_body(error, body), status_code=status, headers=headers)
 
 
 _HTTP_MESSAGES = {

@@ -23,10 +23,6 @@ from imgproc_local.engine.exports import Export, ExportBroken, ExportPlan
 
 log = logging.getLogger(__name__)
 
-_ARCHIVE_STEM = "images"
-"""The name, without extension, of an archive that does not have the images of exactly one project."""
-
-
 _CONTENT = file_content("application/zip") | json_content(ExportPreviewBody)
 
 
@@ -40,7 +36,10 @@ async def export(request: Request[Any, Any, Any]) -> Response[Any]:
     services, account_id = caller(request)
     fields = await read_export_fields(request)
     if fields.dry_run:
-        return preview(await services.exporter.plan(account_id, fields))
+        plan = await services.exporter.plan(account_id, fields)
+        images = sum(bool(planned.files) for planned in plan.images)
+        counted = ExportPreview(images, len(plan.files), plan.stored_bytes, plan.needs_text, plan.missing)
+        return Response(ExportPreviewBody(counted), status_code=200)
     return ArchiveResponse(await services.exporter.open(account_id, fields))
 
 
@@ -69,18 +68,10 @@ async def read_export_fields(request: Request[Any, Any, Any]) -> ExportFields:
     return fields
 
 
-def preview(plan: ExportPlan) -> Response[ExportPreviewBody]:
-    """The answer to a `dry_run`."""
-    images = sum(bool(planned.files) for planned in plan.images)
-    problems = plan.problems
-    counted = ExportPreview(images, len(plan.files), plan.stored_bytes, problems.needs_text, problems.missing)
-    return Response(ExportPreviewBody(counted), status_code=200)
-
-
 def archive_stem(plan: ExportPlan) -> str:
-    """The name of the archive without extension: that of its project, if it has one."""
-    projects = {planned.project for planned in plan.images}
-    return projects.pop() if len(projects) == 1 else _ARCHIVE_STEM
+    """The name of the archive without extension: that of its project, if all its images are of one."""
+    projects = {planned.job.project_name for planned in plan.images}
+    return projects.pop() if len(projects) == 1 else "images"
 
 
 class ArchiveResponse(Response[None]):

@@ -221,9 +221,7 @@ class NotReadyBody(Struct, frozen=True):
 
 class ExportIncompleteBody(Struct, frozen=True):
     message: str
-    needs_text_total: Count
     needs_text: tuple[NeededText, ...]
-    missing_total: Count
     missing: tuple[MissingFile, ...]
 
 

@@ -40,7 +40,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from imgproc_local.domain.export import ExportProblems
+from imgproc_local.domain.export import MissingFile, NeededText
 
 CheckStop = Callable[[], None]
 """Called between the steps of blocking work. Returns while the work is wanted, otherwise raises to end it: in a stage
@@ -177,15 +177,15 @@ class TooManyStreams(ServiceError):
 
 
 class ExportIncomplete(ServiceError):
-    """Texts or files of an export are missing. `problems` are those that the request does not allow."""
+    """Texts or files of an export are missing: those that the request does not allow to be."""
 
-    def __init__(self, problems: ExportProblems) -> None:
-        self.problems = problems
+    def __init__(self, needs_text: Sequence[NeededText], missing: Sequence[MissingFile]) -> None:
+        self.needs_text, self.missing = needs_text, missing
         found = []
-        if problems.needs_text:
-            found.append(f"{len(problems.needs_text)} image{_s(problems.needs_text)} without a text (allow_needs_text)")
-        if problems.missing:
-            found.append(f"{len(problems.missing)} missing file{_s(problems.missing)} (allow_missing)")
+        if needs_text:
+            found.append(f"{len(needs_text)} image{_s(needs_text)} without a text (allow_needs_text)")
+        if missing:
+            found.append(f"{len(missing)} missing file{_s(missing)} (allow_missing)")
         super().__init__(
             f"Nothing was exported: {' and '.join(found)}. Send the fields in brackets as true to export the rest."
         )

@@ -80,10 +80,3 @@ class MissingFile(Struct, frozen=True):
     original_filename: str
     variant: Variant
     reason: MissingReason
-
-
-class ExportProblems(Struct, frozen=True):
-    """The texts and files that an export lacks, in the order of its images."""
-
-    needs_text: tuple[NeededText, ...] = ()
-    missing: tuple[MissingFile, ...] = ()

@@ -46,7 +46,6 @@ from imgproc_local.domain.export import (
     MAX_IMAGES,
     VARIANTS,
     ExportFields,
-    ExportProblems,
     MissingFile,
     MissingReason,
     NeededText,
@@ -100,10 +99,6 @@ class _PlannedImage(Struct, frozen=True):
     files: tuple[_PlannedFile, ...]
 
     @property
-    def project(self) -> str:
-        return self.job.project_name
-
-    @property
     def created_at(self) -> datetime:
         return max(datetime.fromisoformat(self.job.created_at), _EARLIEST)
 
@@ -111,11 +106,12 @@ class _PlannedImage(Struct, frozen=True):
 class ExportPlan(Struct, frozen=True):
     """The content of one archive, and what is missing from it. The same request and data give the same plan.
 
-    A plan that has `problems` can still be exported.
+    A plan in which something is missing can still be exported.
     """
 
     images: tuple[_PlannedImage, ...] = ()
-    problems: ExportProblems = ExportProblems()
+    needs_text: tuple[NeededText, ...] = ()
+    missing: tuple[MissingFile, ...] = ()
 
     @property
     def files(self) -> list[_PlannedFile]:
@@ -149,17 +145,15 @@ def make_plan(
             for variant, stored in files.items()
         )
         images.append(_PlannedImage(job, tuple(planned)))
-    return ExportPlan(tuple(images), ExportProblems(tuple(needs_text), tuple(missing)))
+    return ExportPlan(tuple(images), tuple(needs_text), tuple(missing))
 
 
 def require_complete(request: ExportFields, plan: ExportPlan) -> None:
     """Raises `ExportIncomplete` if texts or files are missing and the request does not allow that."""
-    problems = ExportProblems(
-        needs_text=() if request.allow_needs_text else plan.problems.needs_text,
-        missing=() if request.allow_missing else plan.problems.missing,
-    )
-    if problems.needs_text or problems.missing:
-        raise ExportIncomplete(problems)
+    needs_text = () if request.allow_needs_text else plan.needs_text
+    missing = () if request.allow_missing else plan.missing
+    if needs_text or missing:
+        raise ExportIncomplete(needs_text, missing)
 
 
 def _requested_files(request: ExportFields, jobs: Iterable[Job]) -> dict[str, int]:
@@ -322,46 +316,42 @@ def _texts(job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
+def csv_table(images: Iterable[_PlannedImage]) -> bytes:
     """One row per file and language.
 
     If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
     """
-    yield csv_bytes((), _COLUMNS)
+    rows = []
     for planned in images:
         texts = [
             (*list(text.values())[:3], text["source"] or "", str(text["needs_text"]).lower())
             for text in _texts(planned.job)
         ]
-        yield csv_bytes(
+        rows += [
             (file.name, planned.job.original_filename, *cells, file.variant)
             for file in planned.files
             for cells in texts or [("",) * 5]
-        )
+        ]
+    return csv_bytes(rows, _COLUMNS)
 
 
-def _json_data(
-    images: Sequence[_PlannedImage],
-    exported: Sequence[Sequence[Mapping[str, Any]]],
-    failures: Sequence[Mapping[str, str]],
-    missing: Sequence[MissingFile],
-) -> Iterator[bytes]:
-    """The images with their `exported` files and texts."""
-    yield b'{"images": ['
-    for number, (planned, files) in enumerate(zip(images, exported, strict=True)):
-        job = planned.job
-        image = {
-            "image_id": job.image_id,
-            "job_id": job.id,
-            "original_filename": job.original_filename,
-            "project": planned.project,
-            "created_at": job.created_at,
+def _json_table(
+    plan: ExportPlan, exported: Sequence[Sequence[Mapping[str, Any]]], failures: Sequence[Mapping[str, str]]
+) -> bytes:
+    """The images with their `exported` files and texts, the `failures` to write texts, and what is missing."""
+    images = [
+        {
+            "image_id": planned.job.image_id,
+            "job_id": planned.job.id,
+            "original_filename": planned.job.original_filename,
+            "project": planned.job.project_name,
+            "created_at": planned.job.created_at,
             "files": files,
-            "translations": _texts(job),
+            "translations": _texts(planned.job),
         }
-        yield (b",\n" if number else b"\n") + msgspec.json.encode(image)
-    yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
-    yield b',\n"missing": ' + msgspec.json.encode(missing) + b"}\n"
+        for planned, files in zip(plan.images, exported, strict=True)
+    ]
+    return msgspec.json.encode({"images": images, "problems": failures, "missing": plan.missing})
 
 
 def csv_bytes(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> bytes:
@@ -445,11 +435,9 @@ class Export:
                     for file in planned.files:
                         exported[-1].append(self._add(archive, planned, file, failures))
                         yield from window.complete()
-                missing = self.plan.problems.missing
-                tables = {"alt.csv": csv_table(images), "alt.json": _json_data(images, exported, failures, missing)}
+                tables = {"alt.csv": csv_table(images), "alt.json": _json_table(self.plan, exported, failures)}
                 for name, content in tables.items():
-                    with archive.open(_entry(name, newest), "w") as entry:
-                        entry.writelines(content)
+                    archive.writestr(_entry(name, newest), content)
                     yield from window.complete()
                 archive.close()
                 yield from window.complete()

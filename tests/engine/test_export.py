@@ -76,7 +76,7 @@ def image_with(
 
 def rows_of(*images: Job) -> list[dict[str, str]]:
     plan = make_plan(ExportFields(variants=("optimized",)), images, no_damage)
-    data = b"".join(csv_table(plan.images))
+    data = csv_table(plan.images)
     assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")
     assert data.count(b"\r\n") > len(images)
     return list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline="")))
@@ -104,7 +104,7 @@ def test_a_text_is_no_formula_in_the_table(start: str) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_text_is_no_formula_where_the_list_separator_is_another(inside: str, delimiter: str) -> None:
     image = image_with(Translation("en", "a", f"A bridge;{inside}", TextSource.EMBEDDED), name=f"a;{inside}.jpg")
-    data = b"".join(csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), no_damage).images))
+    data = csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), no_damage).images)
     cells = [cell for row in csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter) for cell in row]
     assert any("A bridge" in cell for cell in cells)
     assert [cell for cell in cells if cell.lstrip('"').startswith(("=", "+", "-", "@"))] == []

@@ -70,7 +70,7 @@ const preview = await client.POST("/exports", { body: { images: [job.image.id], 
 assert(preview.data && "data" in preview.data);
 assert.equal(preview.data.data.needs_text[0]?.languages[0], "de");
 const refused = await client.POST("/exports", { body: { images: [job.image.id] } });
-assert(refused.error && "needs_text_total" in refused.error);
+assert(refused.error && "needs_text" in refused.error);
 const archive = await client.POST("/exports", { body: { allow_needs_text: true }, parseAs: "blob" });
 assert(archive.data instanceof Blob);
 assert.equal(await archive.data.slice(0, 2).text(), "PK");
