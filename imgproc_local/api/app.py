@@ -120,7 +120,7 @@ async def _complete_allow(message: Message, scope: Scope) -> None:
 
 
 def end_requests(app: Litestar) -> None:
-    """End the requests that would delay a stop: uploads, long polls, event streams and exports."""
+    """End the requests that would delay a stop: uploads, long polls and event streams. No export begins any more."""
     app.state.services.engine.end_waits()
     app.state.services.exporter.end()
     app.state.uploads.end()

@@ -97,9 +97,11 @@ class ArchiveResponse(Response[None]):
 
     async def _send_archive(self, headers: list[tuple[bytes, bytes]], _: Scope, receive: Receive, send: Send) -> None:
         async def send_piece(piece: bytes) -> None:
+            if watch.done():
+                raise ExportBroken("The client has closed the connection.")
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-        watch = asyncio.create_task(_stop_on_disconnect(self._export, receive))
+        watch = asyncio.create_task(_until_disconnected(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._export.write(send_piece)
@@ -112,8 +114,6 @@ class ArchiveResponse(Response[None]):
             await self._export.close()
 
 
-async def _stop_on_disconnect(export: Export, receive: Receive) -> None:
-    """Wait until the client has disconnected, and break the archive off."""
+async def _until_disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    export.stop("The client has closed the connection.")

@@ -24,6 +24,7 @@ import re
 import tempfile
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -384,40 +385,22 @@ class Export:
         self._blobs = blobs
         self._write_texts = write_texts
         self._cancelled = threading.Event()
-        self._timeout: asyncio.Timeout | None = None
-        self._stopped_because: str | None = None
 
     async def write(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken.
+        """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken, what `send` raises.
 
         `send` returns when the next piece may follow.
         """
         pieces = self._pieces()
-        ahead: asyncio.Task[bytes] | None = None
+        ahead = _next_of(pieces)
         try:
-            async with asyncio.timeout(None) as self._timeout:
-                if self._stopped_because is not None:
-                    raise TimeoutError
+            while piece := await asyncio.shield(ahead):
                 ahead = _next_of(pieces)
-                while piece := await asyncio.shield(ahead):
-                    ahead = _next_of(pieces)
-                    await send(piece)
-        except TimeoutError:
-            raise ExportBroken(self._stopped_because or "It was stopped.") from None
+                await send(piece)
         finally:
-            self._timeout = None
             self._cancelled.set()
-            if ahead is not None:
-                await asyncio.gather(ahead, return_exceptions=True)
+            await asyncio.gather(ahead, return_exceptions=True)
             await asyncio.to_thread(pieces.close)
-
-    def stop(self, reason: str) -> None:
-        """Break off the archive: now, or when `write` is called. The first call counts."""
-        if self._stopped_because is not None:
-            return
-        self._stopped_because = reason
-        if self._timeout is not None:
-            self._timeout.reschedule(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
         await self.resources.aclose()
@@ -555,8 +538,8 @@ class Exporter:
         self._blobs = blobs
         self._write_texts = write_texts
         self._planning = asyncio.Semaphore(2)  # of all accounts: a call of `plan` may read every file of its plan
-        self._exports: list[tuple[str, Export]] = []
-        """The exports that are open, with their accounts."""
+        self.running: Counter[str] = Counter()
+        """The number of open exports by account."""
         self._ended = False
 
     async def plan(self, account_id: str, request: ExportFields) -> ExportPlan:
@@ -569,7 +552,7 @@ class Exporter:
         most_per_account = 2
         if self._ended:
             raise ServiceStopping
-        if sum(account_id == owner for owner, _ in self._exports) >= most_per_account:
+        if self.running[account_id] >= most_per_account:
             raise TooManyExports(most_per_account, retry_after_s=10)
 
     async def open(self, account_id: str, request: ExportFields) -> Export:
@@ -582,9 +565,8 @@ class Exporter:
         """
         self.require_room(account_id)
         export = Export(self._blobs, self._write_texts)
-        opened = account_id, export
-        self._exports.append(opened)
-        export.resources.callback(self._exports.remove, opened)
+        self.running[account_id] += 1
+        export.resources.callback(self.running.subtract, [account_id])
         try:
             jobs = await self._requested_jobs(account_id, request)
             await export.resources.enter_async_context(self._blobs.leased(_requested_files(request, jobs)))
@@ -596,10 +578,8 @@ class Exporter:
         return export
 
     def end(self) -> None:
-        """Break off every export and refuse new ones: the service is stopping."""
+        """Refuse new exports: the service is stopping. Those that are sent end when the server closes connections."""
         self._ended = True
-        for _, export in self._exports:
-            export.stop("The service is stopping.")
 
     async def _requested_jobs(self, account_id: str, request: ExportFields) -> list[Job]:
         """The jobs of the requested images, in the order of the request, else oldest first."""

@@ -52,7 +52,7 @@ def rest(connection: socket.socket) -> int:
 
 
 def running_exports(service: Running) -> int:
-    return len(service.services.exporter._exports)
+    return service.services.exporter.running.total()
 
 
 def add_large(service: Running, count: int = 3) -> list[Job]:
