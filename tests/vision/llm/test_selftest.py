@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import os
-import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
+from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.selftest import (
     _problem_of,
@@ -152,27 +151,13 @@ def test_the_real_child_reports_the_reason_of_llama_cpp_and_passes_a_working_mod
 # ---- what the child checks, with the tiny model: a blind model writes fluent text, too
 
 
-def with_blank_projector(folder: Path) -> VisionModel:
-    """The tiny model with zeros between the vision encoder and the text model, where it has matrices of f16."""
-    encoder = bytearray(MMPROJ.read_bytes())
-    tensors = {}
-    for name in (b"mm.0.weight", b"mm.1.weight", b"mm.1.bias"):
-        place = encoder.index(struct.pack("<Q", len(name)) + name) + 8 + len(name)
-        (dimensions,) = struct.unpack_from("<I", encoder, place)
-        *shape, kind, offset = struct.unpack_from(f"<{dimensions}QIQ", encoder, place + 4)
-        tensors[name] = offset, math.prod(shape) * (2 if kind == 1 else 4)
-    # the header does not state where the data begins; it ends with the last tensor, padded to 32 bytes
-    data_start = len(encoder) - -(-sum(tensors.pop(b"mm.1.bias")) // 32) * 32
-    for offset, size in tensors.values():
-        encoder[data_start + offset : data_start + offset + size] = bytes(size)
-    path = folder / "encoder.gguf"
-    path.write_bytes(encoder)
-    return VisionModel("other", TEXT, path)
+def test_a_working_model_passes_and_a_blind_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blank(width_px: int, height_px: int, *_: Any, **__: Any) -> Pixels:
+        return Pixels(width_px, height_px, b"\xff" * (3 * width_px * height_px))
 
-
-def test_a_working_model_passes_and_a_blind_one_is_found(tmp_path: Path) -> None:
     assert _problem_of(tiny.tiny_model()) is None
-    problem = _problem_of(with_blank_projector(tmp_path)) or ""
+    monkeypatch.setattr(selftest, "_drawn", blank)
+    problem = _problem_of(tiny.tiny_model()) or ""
     assert problem.startswith("it does not see what is in the pictures: expected one text about a blue circle")
     assert "vision encoder (mmproj) was made for another text model" in problem
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -16,8 +14,7 @@ from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFa
 from imgproc_local.vision.models import store
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
-from tests.support.gguf_files import write_pair
-from tests.support.installed import check_folder, import_files, install
+from tests.support.installed import check_folder, install
 
 
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
@@ -70,35 +67,6 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     check_folder(models, ["first", "second"])
     assert recent.exists(), "an unfinished download can be resumed for a week"
     assert not [path for path in (building, removed, old) if path.exists()]
-
-
-KILLED_WHILE_COPYING = """
-import os, signal, sys
-from pathlib import Path
-from tests.support.installed import skip_self_test
-from imgproc_local.vision.models.install import ImportOptions, import_
-from imgproc_local.vision.models.store import ModelStore
-
-def kill(what, done, total):
-    if done == total:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-models = ModelStore(Path(sys.argv[1]))
-import_(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), skip_self_test, kill)
-"""
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
-def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: Path) -> None:
-    install(models, "a")
-    pair = write_pair(tmp_path / "pair", seed=1)
-    command = [sys.executable, "-c", KILLED_WHILE_COPYING, models.folder, *pair]
-    ended = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=60, check=False)
-    assert ended.returncode == -9
-    assert models.names() == ["a"]
-    assert len(list(models.folder.glob(".building-*"))) == 1
-    import_files(models, *pair, name="b")
-    check_folder(models, ["a", "b"])
 
 
 def test_a_second_command_waits_for_the_lock_and_then_gives_up(
