@@ -130,6 +130,11 @@ def all_tables() -> tuple[_LanguageTable, ...]:
     return tuple(language_table(code) for code in LANGUAGES)
 
 
+def straight(text: str) -> str:
+    """`text` with ' in place of ’, as patterns have it."""
+    return text.replace("’", "'")
+
+
 def capitalized(text: str, language_code: str) -> str:
     """`text` with a capital at the beginning, by the rules of `language_code` (Turkish İ, Dutch IJ).
 

@@ -25,7 +25,7 @@ from imgproc_local.domain.filename import JOINERS, make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.languages import capitalized, language_table
+from imgproc_local.vision.languages import capitalized, language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
@@ -60,7 +60,7 @@ def clean_answer(answer: Answer, language: str) -> Answer:
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _ENCLOSED.sub(r"\1", text)
     for pattern in _removable(language):
-        if (match := pattern.match(_straight(text))) and len(text) - match.end() > 3:
+        if (match := pattern.match(straight(text))) and len(text) - match.end() > 3:
             text = _ENCLOSED.sub(r"\1", text[match.end() :].lstrip(" ,:：-–—*"))
     text = capitalized(text, language)
     if letters_and_digits(text) and not _is_ended(text, language) and not _is_cut_off(text, language):
@@ -79,11 +79,6 @@ def _removable(language: str) -> tuple[re.Pattern[str], ...]:
 def _is_ended(text: str, language: str) -> bool:
     """Whether `text` ends with a full stop, question mark or similar; the Greek question mark is a semicolon."""
     return _ENDED.search(text) is not None or (language == "el" and text.endswith(";"))
-
-
-def _straight(text: str) -> str:
-    """`text` with ' in place of ’, as patterns have it."""
-    return text.replace("’", "'")
 
 
 # ---- the checks of an alt text
@@ -147,7 +142,7 @@ def _other_language(draft: _Text) -> str | None:
 
 
 def _opener(draft: _Text) -> str | None:
-    text = _straight(draft.text).lstrip("\"'“”„«»‘‚「『¡¿*-•–— ")
+    text = straight(draft.text).lstrip("\"'“”„«»‘‚「『¡¿*-•–— ")
     openers, closers = _openers_and_closers(draft.language)
     if match := openers.match(text):
         return f'it began with "{match[0].strip().lower()}"'
@@ -179,7 +174,7 @@ def _markup(draft: _Text) -> str | None:
 
 def _remark(draft: _Text) -> str | None:
     """Whether the text refuses to describe or, in English, guesses or talks of something else than the content."""
-    unquoted = _straight(draft.unquoted)
+    unquoted = straight(draft.unquoted)
     found = ((complaint, pattern.search(unquoted)) for complaint, pattern in _remarks(draft.language).items())
     return next((f'{complaint} ("{match[0].strip()}")' for complaint, match in found if match), None)
 

@@ -95,16 +95,13 @@ class ModelList:
             return ModelStatus("unknown", error.message)
         if name is None:
             return ModelStatus(None)
-        try:
-            if (other := loopback_model(name)) is not None:
-                problem = self.problem_of(other)
-                return ModelStatus(name, problem, problem is None)
-            model = self._models.model(name)
-        except ModelUnusable as error:
-            return ModelStatus(name, error.message)
-        if not selftest.llama_is_installed():
+        if (other := loopback_model(name)) is not None:
+            problem = self.problem_of(other)
+            return ModelStatus(name, problem, problem is None)
+        row = _installed(self._models, name, name)
+        if row.problem is None and not selftest.llama_is_installed():
             return ModelStatus(name, NOT_INSTALLED)
-        return ModelStatus(name, selftest.known_problem(model), selftest.passed_self_test(model))
+        return ModelStatus(name, row.problem, row.state == "installed")
 
     def own(self) -> tuple[list[ModelRow], str | None]:
         """The installed models, those of the catalogue and the networks that read text; and why the folder can't be

@@ -28,7 +28,7 @@ from imgproc_local.domain.alt_text import TAG, is_camera_default, sentences
 from imgproc_local.domain.filename import JOINERS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.languages import all_tables, capitalized, language_table
+from imgproc_local.vision.languages import all_tables, capitalized, language_table, straight
 from imgproc_local.vision.text.language import has_lost_letters, with_repaired_letters
 
 _VOCABULARY: dict[str, str] = msgspec.toml.decode(
@@ -84,7 +84,7 @@ def _without_markup(text: str) -> str:
 
 def _readable(line: str) -> str:
     """`line` without the sentences that have lost letters, and without invisible characters."""
-    if (not line.isascii() or "?" in line) and has_lost_letters(line):
+    if has_lost_letters(line):
         line = " ".join(part for part in sentences(line) if not has_lost_letters(part))
     return "".join(char for char in line if _is_visible(char)).strip()
 
@@ -206,9 +206,9 @@ def _openers() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 def _without_opener(text: str) -> str:
     """`text` without an opener such as "Image of", unless the rest would be ungrammatical or too short."""
-    straight = text.replace("’", "'")
+    plain = straight(text)
     for opener, language in _openers():
-        found = opener.match(straight)
+        found = opener.match(plain)
         rest = text[found.end() :] if found else ""
         # a name after an opener may be that of the photographer, as in "Foto van Jan Jansen", but not in English
         if len(rest) >= 3 and (language == "en" or rest[0].islower()):
@@ -317,18 +317,13 @@ def _screenshot() -> re.Pattern[str]:
 
 def is_screenshot_name(filename: str) -> bool:
     """Whether the name starts with the prefix that an operating system gives screenshots."""
-    return _screenshot().match(_straight(unicodedata.normalize("NFC", filename).strip())) is not None
-
-
-def _straight(text: str) -> str:
-    """`text` with ' in place of ’, as patterns have it."""
-    return text.replace("’", "'")
+    return _screenshot().match(straight(unicodedata.normalize("NFC", filename).strip())) is not None
 
 
 def filename_words(filename: str) -> tuple[str, ...]:
     """The words and numbers of `filename` that a person typed; empty if none of them is meaningful alone."""
     stem = _stem(filename)
-    screenshot = _screenshot().match(_straight(stem))
+    screenshot = _screenshot().match(straight(stem))
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
         # after the time, phones add the name of the program that the screenshot shows
@@ -424,7 +419,7 @@ def _product_or_word(token: str) -> list[str]:
 
 def _is_word(token: str) -> bool:
     """Whether a token without digits is a word, not a noise word or random letters."""
-    letters = token.replace("'", "").replace("’", "").replace("·", "")
+    letters = re.sub("['’·]", "", token)
     lower = letters.lower()
     if not letters or lower in _NOISE_WORDS:
         return False
