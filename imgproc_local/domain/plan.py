@@ -35,13 +35,12 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 }
 """The formats of uploads that each operation accepts."""
 
-LOCAL_FORMATS = READ_ONLY_FORMATS
-"""Further formats that are accepted from the command line and the local page, for every operation."""
-
 
 def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
-    """The formats that an operation accepts; with `local`, from the command line or the local page."""
-    return ACCEPTED_FORMATS[operation] + (LOCAL_FORMATS if local else ())
+    """The formats that an operation accepts. With `local`, for the command line and the local page, formats that are
+    only read are among them.
+    """
+    return ACCEPTED_FORMATS[operation] + (READ_ONLY_FORMATS if local else ())
 
 
 TIFF_SIZE_FACTOR = 32

@@ -16,7 +16,13 @@ from contextlib import contextmanager, suppress
 from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.plan import ACCEPTED_FORMATS, LOCAL_FORMATS, STAGES, Affordability, Plan, Prices
+from imgproc_local.domain.plan import (
+    STAGES,
+    Affordability,
+    Plan,
+    Prices,
+    accepted_formats,
+)
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -164,7 +170,7 @@ class Engine:
     ) -> tuple[Job, bool]:
         """Queue an upload and return its job, and whether it is new: a repeated idempotency key gives the earlier job.
 
-        With `is_local`, for the local page, `LOCAL_FORMATS` are accepted, too, and nothing is charged.
+        With `is_local`, for the local page, more formats are accepted, and nothing is charged.
         `problems` are those already found in the request, by field; they are reported together with the image's own.
 
         Raises:
@@ -181,7 +187,7 @@ class Engine:
         picture = None
         if "image" not in found:
             try:
-                accepted = ACCEPTED_FORMATS[plan.operation] + (LOCAL_FORMATS if is_local else ())
+                accepted = accepted_formats(plan.operation, local=is_local)
                 picture = await self._reader.read_upload(upload.path, accepted)
             except BadImage as error:
                 if not found:
