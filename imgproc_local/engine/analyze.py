@@ -138,7 +138,6 @@ class Analyzer:
         """One text per language, and the kinds of private data removed from the metadata's texts and the file name."""
         received = self._workers.run(describer_input, work, memory_limit_bytes(work.info), check_stop)
         hints = Hints(
-            info=work.info,
             embedded=received.embedded,
             facts=received.facts,
             original_filename=work.original_filename,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from imgproc_local.domain.image import EmbeddedMetadata, ImageInfo
+from imgproc_local.domain.image import EmbeddedMetadata
 
 
 class PixelFacts(Struct, frozen=True):
@@ -54,7 +54,6 @@ class Hints(Struct, frozen=True):
     picture was not searched for text.
     """
 
-    info: ImageInfo
     embedded: EmbeddedMetadata
     original_filename: str = ""
     project_name: str = ""

@@ -23,14 +23,14 @@ import httpx
 
 from imgproc_local import compose
 from imgproc_local.config import Config
-from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo
+from imgproc_local.domain.image import EmbeddedMetadata
 from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.describer import Hints
 from tests.support import tiny
 from tests.support.worker_pool import wait_until
 
 MIN_CORRECT = 0.9
-HINTS = Hints(ImageInfo(Format.PNG, 320, 240), EmbeddedMetadata(), "IMG_1.png")
+HINTS = Hints(EmbeddedMetadata(), "IMG_1.png")
 READY_TIMEOUT_S = 60
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from imgproc_local.domain.errors import StageTimedOut
-from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import TextSource
 from imgproc_local.vision.describer import Hints
@@ -19,7 +19,7 @@ from imgproc_local.vision.llm.llama import Llama
 from tests.support import tiny
 
 PLAIN = Pixels(8, 6, bytes([30, 90, 40]) * 48)
-HINTS = Hints(ImageInfo(Format.JPEG, 8, 6), EmbeddedMetadata(), "IMG_0001.JPG")
+HINTS = Hints(EmbeddedMetadata(), "IMG_0001.JPG")
 
 
 @pytest.fixture(params=["with the tiny model", "without a model"])

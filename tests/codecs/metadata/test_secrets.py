@@ -90,7 +90,7 @@ def described(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocat
     path = pictures.write(folder, data, "described")
     info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info, keep_location)
-    hints = Hints(info=info, embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
+    hints = Hints(embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
     return tuple(describe_from_facts(("en", "de", "fr", "zh"), hints))
 
 

@@ -34,7 +34,7 @@ def describe(
     name = case.get("file", "IMG_0001.jpg")
     facts = pixel_facts(GREEN, INFO, embedded, name)
     project = case.get("project", "API Uploads")
-    hints = Hints(INFO, embedded, name, project, facts, text_in_picture=text_in_picture)
+    hints = Hints(embedded, name, project, facts, text_in_picture=text_in_picture)
     described = describe_from_facts(tuple(languages), hints, today=lambda: date(2024, 5, 1))
     return {entry.language_code: entry for entry in described}
 

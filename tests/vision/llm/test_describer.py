@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import describe_from_facts
@@ -30,7 +30,7 @@ VISION, PIXELS = TextSource.VISION, TextSource.PIXELS
 
 
 def hints(embedded: EmbeddedMetadata | None = None, name: str = "IMG_1.jpg", project: str = "API Uploads") -> Hints:
-    return Hints(ImageInfo(Format.JPEG, 800, 600), embedded or EmbeddedMetadata(), name, project)
+    return Hints(embedded or EmbeddedMetadata(), name, project)
 
 
 class FakeModel:

@@ -16,7 +16,7 @@ from PIL import Image
 from imgproc_local import compose
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid, StageCancelled
-from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import describe_from_facts
@@ -58,7 +58,7 @@ def _only_loopback_is_contacted() -> Iterator[None]:
 
 
 PICTURE = Pixels(8, 6, bytes(range(144)))
-HINTS = Hints(ImageInfo(Format.JPEG, 800, 600), EmbeddedMetadata(), "old-barn.jpg")
+HINTS = Hints(EmbeddedMetadata(), "old-barn.jpg")
 
 
 def config(tmp_path: Path, double: ModelServerDouble, **settings: object) -> Config:
