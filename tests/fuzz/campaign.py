@@ -2,8 +2,8 @@
 
 libFuzzer, in the package atheris of the dependency group `fuzz`, chooses mutations by the code that they reach. Half of
 them are those of mutate.py. A run ends when its time is over, or at the first input that crashes or takes longer than
-`MAX_INPUT_S`: it is written to the folder `--findings`, and `TARGET --replay FILE` runs it again. The inputs that reached
-new code are kept in the folder `--corpus`, where a later run begins with them.
+`MAX_INPUT_S`: it is written to the folder `--findings`, and `TARGET --replay FILE` runs it again. The inputs that
+reached new code are kept in the folder `--corpus`, where a later run begins with them.
 """
 
 from __future__ import annotations
