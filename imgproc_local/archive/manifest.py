@@ -161,7 +161,6 @@ def _row_schema() -> pa.Schema:
         **dict.fromkeys(("optimized", "converted", "sidecar"), file),
         "translations": pa.list_(translation),
         "removed": pa.list_(text),
-        **dict.fromkeys(("analyze_s", "optimize_s", "convert_s", "total_s"), pa.float64()),
     }
     results = Results.__struct_fields__
     own = [name for name in Row.__struct_fields__ if name not in results]

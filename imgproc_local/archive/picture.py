@@ -7,7 +7,6 @@ was killed: a result that exists with the same content counts as written.
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -44,7 +43,7 @@ class Row(Results, frozen=True, kw_only=True):
     `source` is its key: the path below SOURCE. `version` is the ETag of the object, or the size and modification time
     of the file. `options` is the `options_hash` of the `BatchRequest`. `format` is that of the picture itself, None if
     it was not read. A text that a person has to write is empty. The row of a picture that failed has the results of an
-    earlier run, if these were not replaced. The duration of a stage is None if it was not run.
+    earlier run, if these were not replaced.
     """
 
     source: str
@@ -55,10 +54,6 @@ class Row(Results, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     sha256: str = ""
     format: Format | None = None
-    analyze_s: float | None = None
-    optimize_s: float | None = None
-    convert_s: float | None = None
-    total_s: float = 0.0
 
 
 class PendingPicture(Struct, frozen=True):
@@ -94,26 +89,22 @@ def process_picture(tools: Tools, pending: PendingPicture) -> Row:
     Raises: StorageFailed, if the disk of the temporary files or the target is full or can't be written. This says
         nothing about the picture, so it is not recorded as failed.
     """
-    began_s = time.monotonic()
     picture, described = pending.picture, [] if pending.described is None else [pending.described]
     try:
         with _fetched(tools, picture) as (staged, sha256, read):
             wanted = [stage for stage in StageName if not (described and stage is StageName.ANALYZE)]
             results = described + _run_stages(tools, picture, staged, read, wanted)
-            durations: dict[str, Any] = {f"{result.stage.value}_s": result.duration_s for result in results}
             row = structs.replace(
                 _new_row(picture, tools.request.options_hash),
                 sha256=sha256,
                 size_bytes=staged.stat().st_size,
                 format=read.info.format,
-                **durations,
             )
             with _target_errors():
-                row = _write(tools, pending, row, read.info.format, results, staged)
+                return _write(tools, pending, row, read.info.format, results, staged)
     except _Failed as failed:
         with _target_errors():
-            row = failed_row(pending, tools.request.options_hash, tools.target, *failed.args)
-    return structs.replace(row, total_s=time.monotonic() - began_s)
+            return failed_row(pending, tools.request.options_hash, tools.target, *failed.args)
 
 
 def describe_picture(tools: Tools, picture: SourceObject) -> StageResult:
