@@ -82,17 +82,17 @@ def command(
         from imgproc_local.archive.run import Arguments, run_archive
     except ModuleNotFoundError as error:
         raise Refused(f"{_HOW_TO_INSTALL} ({error.name} is missing)") from error
+    arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
+    stop = threading.Event()
+    progress, began_s = RunProgress(sys.stderr), time.monotonic()
+    message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
+
+    def report(row: Row, counts: Counts) -> None:
+        if row.outcome == "failed":
+            progress.print(printable(f"Failed: {row.source}: {row.problems[0].message}"))
+        progress.update(_progress_text(counts, time.monotonic() - began_s))
+
     try:
-        arguments = Arguments(source, target, workers or core_count(), scheduler, allow_open_tcp, limit)
-        stop = threading.Event()
-        progress, began_s = RunProgress(sys.stderr), time.monotonic()
-        message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
-
-        def report(row: Row, counts: Counts) -> None:
-            if row.outcome == "failed":
-                progress.print(printable(f"Failed: {row.source}: {row.problems[0].message}"))
-            progress.update(_progress_text(counts, time.monotonic() - began_s))
-
         with progress.shown(), interruptible(stop, message):
             request = request_for(flags, config, archive_names=True)
             counts = run_archive(arguments, request, config, report, stop)
