@@ -41,7 +41,7 @@ list again.
 """
 
 
-class Subscription:
+class _Subscription:
     """The jobs that were changed or deleted since they were last taken.
 
     `is_closed` says that the service is stopping.
@@ -94,16 +94,16 @@ class Updates:
     """
 
     def __init__(self) -> None:
-        self._subscriptions: dict[Subscription, str] = {}
+        self._subscriptions: dict[_Subscription, str] = {}
         self._closed = False
 
     @contextmanager
-    def subscribed(self, job_or_account_id: str) -> Iterator[Subscription]:
+    def subscribed(self, job_or_account_id: str) -> Iterator[_Subscription]:
         """A subscription to a job, or to all jobs of an account, those that are submitted later included.
 
         Enter it before reading the jobs, so that no change in between is missed.
         """
-        subscription = Subscription()
+        subscription = _Subscription()
         if self._closed:
             subscription.close()
         self._subscriptions[subscription] = job_or_account_id

@@ -63,8 +63,8 @@ from imgproc_local.system.threads import started_threads
 
 log = logging.getLogger(__name__)
 
-A = TypeVar("A", bound=msgspec.Struct)
-R = TypeVar("R")
+_A = TypeVar("_A", bound=msgspec.Struct)
+_R = TypeVar("_R")
 
 _POLL_S = 0.05
 """How often the deadline, the cancellation and the memory of a busy worker are checked."""
@@ -111,7 +111,7 @@ class _Request(NamedTuple):
     idle_s: float
 
 
-class _Answer(Struct, Generic[R], frozen=True, array_like=True):
+class _Answer(Struct, Generic[_R], frozen=True, array_like=True):
     """What the function returned or raised. A fresh worker sends one without a result when it is ready.
 
     `error_code` is that of a domain error, `_OUT_OF_MEMORY`, or "" for any other exception, whose traceback is the
@@ -119,7 +119,7 @@ class _Answer(Struct, Generic[R], frozen=True, array_like=True):
     has the logger, the level (a number of the module `logging`) and the message of what the function logged.
     """
 
-    result: R | None = None
+    result: _R | None = None
     error_code: str | None = None
     error_message: str = ""
     peak_bytes: int = 0
@@ -148,7 +148,7 @@ class _Worker(PipedChild):
             check_stop()
         _log_once(_decoded(frame, _Answer[None]))
 
-    def ask(self, request: _Request, kind: type[R], check_stop: CheckStop) -> _Answer[R]:
+    def ask(self, request: _Request, kind: type[_R], check_stop: CheckStop) -> _Answer[_R]:
         """The answer to the request. Raises: _Lost, and what `check_stop` raises. The process has ended then."""
         self.requests += 1
         limit_bytes = request.memory_limit_bytes
@@ -162,7 +162,7 @@ class _Worker(PipedChild):
                 used_bytes = max(used_bytes, resident_bytes(self.pid))
                 if used_bytes > limit_bytes:
                     raise too_large
-            answer: _Answer[R] = _decoded(frame, _Answer[kind])  # type: ignore[valid-type]
+            answer: _Answer[_R] = _decoded(frame, _Answer[kind])  # type: ignore[valid-type]
             is_near = max(used_bytes, answer.peak_bytes) >= _NEAR_LIMIT * limit_bytes
             may_be_near = answer.error_code in (BrokenImage.code, StageFailed.code, "")
             if answer.error_code == _OUT_OF_MEMORY or (is_near and may_be_near):
@@ -224,7 +224,9 @@ class Workers:
         with self._lock:
             return [worker.pid for worker in (*self._idle, *self._busy) if not worker.has_ended]
 
-    def run(self, function: Callable[[A, CheckStop], R], argument: A, memory_bytes: int, check_stop: CheckStop) -> R:
+    def run(
+        self, function: Callable[[_A, CheckStop], _R], argument: _A, memory_bytes: int, check_stop: CheckStop
+    ) -> _R:
         """The result of `function(argument, check_stop)` in a worker that may use so much memory.
 
         `function` is at the top level of a module, and its annotations name its types.
@@ -234,7 +236,7 @@ class Workers:
         """
         exit_after_s = self._timeout_s + _ORPHAN_S
         request = _Request(function, argument, memory_bytes, exit_after_s, self._idle_s)
-        kind: type[R] = typing.get_type_hints(function)["return"]
+        kind: type[_R] = typing.get_type_hints(function)["return"]
         worker = self._idle_worker() or self._started(check_stop)
         while True:
             try:
@@ -262,7 +264,7 @@ class Workers:
         for worker in workers:
             worker.discard()
 
-    def _result(self, worker: _Worker, answer: _Answer[R]) -> R:
+    def _result(self, worker: _Worker, answer: _Answer[_R]) -> _R:
         """The function's result, with its file in the folder of results. Raises: ServiceError, WorkerError."""
         for logger, level, message in answer.logged:
             logging.getLogger(logger).log(level, "%s", message)

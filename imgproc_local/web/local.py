@@ -108,7 +108,7 @@ def _no_session() -> NotAuthorizedException:
 
 
 @get("/local/overview")
-async def overview(request: Request[Any, Any, Any]) -> Body:
+async def _overview(request: Request[Any, Any, Any]) -> Body:
     """What the page has to know at its start. The model is null without one; with a `problem` of the model, pictures
     are described from metadata.
     """
@@ -144,12 +144,12 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/local/keys")
-async def list_keys(request: Request[Any, Any, Any]) -> Body:
+async def _list_keys(request: Request[Any, Any, Any]) -> Body:
     return {"data": [_fields(key) for key in await services_of(request).store.keys.all()]}
 
 
 @post("/local/keys")
-async def create_key(request: Request[Any, Any, Any]) -> Body:
+async def _create_key(request: Request[Any, Any, Any]) -> Body:
     """Only this answer has the secret of the key, as `key`."""
     expected = "a JSON object with name (text) and optionally rate_limit (integer)"
     requested = await read_json(request, _NewKey, expected)
@@ -160,7 +160,7 @@ async def create_key(request: Request[Any, Any, Any]) -> Body:
 
 
 @delete("/local/keys/{key_id:str}")
-async def revoke_key(request: Request[Any, Any, Any]) -> None:
+async def _revoke_key(request: Request[Any, Any, Any]) -> None:
     key_id = request.path_params["key_id"].lower()
     await services_of(request).store.keys.revoke(key_id)
     audit("key.revoke", key=key_id, session=request.auth)
@@ -191,21 +191,21 @@ def _checked_name(requested: _NewKey) -> str:
 
 
 @get("/local/sessions")
-async def list_sessions(request: Request[Any, Any, Any]) -> Body:
+async def _list_sessions(request: Request[Any, Any, Any]) -> Body:
     """The browsers that are signed in. `current` marks the one that asks."""
     sessions = await services_of(request).store.sessions.all()
     return {"data": [asdict(each) | {"current": each.id == request.auth} for each in sessions]}
 
 
 @delete("/local/sessions/{session_id:str}")
-async def revoke_session(request: Request[Any, Any, Any]) -> None:
+async def _revoke_session(request: Request[Any, Any, Any]) -> None:
     session_id = request.path_params["session_id"].lower()
     await services_of(request).store.sessions.revoke(session_id)
     audit("session.revoke", session=session_id, by=request.auth)
 
 
 @post("/local/sign-in", status_code=200)
-async def sign_in(request: Request[Any, Any, Any]) -> Body:
+async def _sign_in(request: Request[Any, Any, Any]) -> Body:
     """Sign a browser in that is not: with a link, which is used up then. The answer has the secret of its session."""
     services = services_of(request)
     link = await read_json(request, Link, "a JSON object with token (text)")
@@ -222,7 +222,7 @@ async def sign_in(request: Request[Any, Any, Any]) -> Body:
 
 
 @post("/local/sign-out", status_code=204)
-async def sign_out(request: Request[Any, Any, Any]) -> None:
+async def _sign_out(request: Request[Any, Any, Any]) -> None:
     """End the browser's session."""
     await services_of(request).store.sessions.revoke(request.auth)
     audit("session.end", session=request.auth)
@@ -250,7 +250,7 @@ _Tickets = dict[str, tuple[ExportFields, float]]
 
 
 @post("/local/exports")
-async def begin_export(request: Request[Any, Any, Any]) -> Response[Any]:
+async def _begin_export(request: Request[Any, Any, Any]) -> Response[Any]:
     """The address of an archive. What it would contain, the page asks the API."""
     services = services_of(request)
     fields = await read_export_fields(request)
@@ -268,7 +268,7 @@ async def begin_export(request: Request[Any, Any, Any]) -> Response[Any]:
 
 
 @get("/local/exports/{ticket_id:str}/{name:str}")
-async def download_export(request: Request[Any, Any, Any]) -> Response[Any]:
+async def _download_export(request: Request[Any, Any, Any]) -> Response[Any]:
     """The archive. Its name in the address is for the browser, and is not compared."""
     services = services_of(request)
     fields, expires_s = _tickets(request).get(request.path_params["ticket_id"], (ExportFields(), 0.0))
@@ -284,6 +284,6 @@ def _tickets(request: Request[Any, Any, Any]) -> _Tickets:
     return tickets
 
 
-HANDLERS = [overview, list_keys, create_key, revoke_key, list_sessions, revoke_session, sign_out, begin_export]
-OPEN_HANDLERS = [sign_in, download_export]
+HANDLERS = [_overview, _list_keys, _create_key, _revoke_key, _list_sessions, _revoke_session, _sign_out, _begin_export]
+OPEN_HANDLERS = [_sign_in, _download_export]
 """These need no session."""

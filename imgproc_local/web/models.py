@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @get("/local/models")
-async def list_models(request: Request[Any, Any, Any]) -> Body:
+async def _list_models(request: Request[Any, Any, Any]) -> Body:
     """Every model with what a choice between them needs. Other programs are asked at most every 15 s,
     so that the page can poll the progress of a task."""
     services, state = services_of(request), request.app.state
@@ -48,7 +48,7 @@ async def list_models(request: Request[Any, Any, Any]) -> Body:
 
 
 @post("/local/models/{name:str}/install", status_code=202)
-async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
+async def _install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """Download a model of the catalogue, test it and install it, in the background."""
     services = services_of(request)
     if services.config.air_gapped:
@@ -58,7 +58,7 @@ async def install(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 
 
 @post("/local/models/{name:str}/cancel", status_code=202)
-async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
+async def _cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """End the task of this name. What it has downloaded is preserved, and the next installation resumes it."""
     if not services_of(request).models.cancel(unquote(name)):
         raise NotFound(f"{name[:80]!r} is not being installed or tested.")
@@ -66,7 +66,7 @@ async def cancel(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 
 
 @post("/local/models/{name:str}/use", status_code=202)
-async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
+async def _use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
     """Use this model from the next picture on; "none" uses no model.
 
     A model that has not passed its test on this machine is tested first, in the background. The name is decoded a
@@ -85,10 +85,10 @@ async def use(request: Request[Any, Any, Any], name: FromPath[str]) -> Body:
 
 
 @delete("/local/models/{name:str}")
-async def remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
+async def _remove(request: Request[Any, Any, Any], name: FromPath[str]) -> None:
     """Delete an installed model from the disk. The model in use is not deleted."""
     services = services_of(request)
-    await _as_conflict(lambda: _remove(services, name))
+    await _as_conflict(lambda: _remove_unused(services, name))
     _changed(request, "remove", name)
 
 
@@ -146,7 +146,7 @@ def _select(services: Services, name: str) -> None:
         services.models.test_and_select(name)
 
 
-def _remove(services: Services, name: str) -> None:
+def _remove_unused(services: Services, name: str) -> None:
     store = model_store(services.config)
     task = services.models.progress
     if task is not None and task.name == name:
@@ -170,4 +170,4 @@ def _changed(request: Request[Any, Any, Any], action: str, name: str) -> Body:
     return {"data": {"task": services_of(request).models.progress}}
 
 
-HANDLERS = [list_models, install, cancel, use, remove]
+HANDLERS = [_list_models, _install, _cancel, _use, _remove]

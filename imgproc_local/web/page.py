@@ -58,13 +58,13 @@ def _file(name: str) -> tuple[bytes, str]:
 
 
 @get("/", response_headers=_NO_STORE, sync_to_thread=False)
-def index() -> Response[bytes]:
+def _index() -> Response[bytes]:
     """The page, which anyone may read: what it shows, it requests with the secret of a session."""
     return Response(_file("index.html")[0], media_type="text/html")
 
 
 @get("/static/{name:str}", response_headers=[ResponseHeader(name="Cache-Control", value="no-cache")])
-async def static(request: Request[Any, Any, Any]) -> Response[bytes | None]:
+async def _static(request: Request[Any, Any, Any]) -> Response[bytes | None]:
     """A file of the page. Browsers revalidate it each time, so that a new version of the program is used at once.
 
     The connection is closed after it: a browser opens six for the files of a page, and would keep them open idle.
@@ -83,8 +83,8 @@ HANDLERS = [
     Router(
         path="/",
         route_handlers=[
-            index,
-            static,
+            _index,
+            _static,
             Router(
                 path="/",
                 route_handlers=[handler for module in (local, models) for handler in module.HANDLERS],
