@@ -33,9 +33,6 @@ def is_loopback(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-
-
 def host_name(host: str) -> str:
     """The name or address in a `Host` header, without the port and brackets."""
     if host.startswith("["):
@@ -48,7 +45,7 @@ def is_loopback_name(name: str) -> bool:
 
     It is stricter than `is_loopback`, which takes any spelling of any loopback address.
     """
-    return name in _LOOPBACK_NAMES
+    return name in ("127.0.0.1", "localhost", "::1")
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:

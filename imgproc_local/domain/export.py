@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct
 
@@ -13,9 +13,9 @@ MAX_IMAGES = 10_000
 
 Variant = Literal["optimized", "converted", "original"]
 """One of the files of an image."""
-VARIANTS: tuple[Variant, ...] = ("optimized", "converted", "original")
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
 """All variants, in the order in which an export lists them."""
-_RequestedVariant = Literal["best", "optimized", "converted", "original"]
+_RequestedVariant = Literal["best", Variant]
 """`best` is the smaller of the optimized and the converted file."""
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
 _Identifier = Annotated[

@@ -193,8 +193,8 @@ def _text_reader(models: ModelStore) -> ModelRow:
         state="installed" if is_installed else "available",
         problem=EXTRA_MISSING if is_installed and not can_read_text() else None,
         size_bytes=networks.SIZE_BYTES,
-        memory_bytes=networks.MEMORY_MB * 1_000_000,
-        licence=networks.LICENCE,
+        memory_bytes=400_000_000,  # of the worker process that reads
+        licence="Apache-2.0",
         languages=f"text: {networks.SCRIPTS}",
     )
 

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     import httpx
 
 DETECTOR_FILE, RECOGNISER_FILE = "detector.onnx", "recogniser.onnx"
-LICENCE, SCRIPTS = "Apache-2.0", "Latin, Chinese, Japanese"
-MEMORY_MB = 400
-"""The memory that the process needs, as `models list` shows it."""
+SCRIPTS = "Latin, Chinese, Japanese"
 _INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 
 NETWORKS = {
