@@ -22,7 +22,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
-from imgproc_local.vision.describer import Hints, PixelFacts, ReadLine, TextInPicture
+from imgproc_local.vision.describer import NO_TEXT, Hints, PixelFacts, ReadLine, TextInPicture
 
 if TYPE_CHECKING:
     from imgproc_local.vision.llm.describer import LlmDescriber
@@ -151,12 +151,10 @@ class Analyzer:
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
         return Output(texts=texts, removed=tuple(sorted(removed)))
 
-    def _text_in_picture(
-        self, work: WorkItem, received: _DescriberInput, check_stop: CheckStop
-    ) -> TextInPicture | None:
-        """The text in the picture; None if no text reader is installed."""
+    def _text_in_picture(self, work: WorkItem, received: _DescriberInput, check_stop: CheckStop) -> TextInPicture:
+        """The text in the picture; none if no text reader is installed."""
         if self._text_reader is None or not self._text_reader.is_available:
-            return None
+            return NO_TEXT
         from imgproc_local.vision.ocr.lines import text_in_picture
 
         pixels = received.pixels

@@ -46,12 +46,16 @@ class TextInPicture(Struct, frozen=True):
     is_image_of_text: bool = False
 
 
+NO_TEXT = TextInPicture()
+"""Nothing was read in the picture."""
+
+
 class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
-    that the picture is for, at most 500 characters; only the vision model uses it. `text_in_picture` is None if the
-    picture was not searched for text.
+    that the picture is for, at most 500 characters; only the vision model uses it. `text_in_picture` is
+    `NO_TEXT` if the picture was not searched for text.
     """
 
     embedded: EmbeddedMetadata
@@ -59,4 +63,4 @@ class Hints(Struct, frozen=True):
     project_name: str = ""
     facts: PixelFacts = PixelFacts("picture")
     context: str = ""
-    text_in_picture: TextInPicture | None = None
+    text_in_picture: TextInPicture = NO_TEXT

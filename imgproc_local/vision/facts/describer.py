@@ -58,13 +58,13 @@ def describe_from_facts(
     return tuple(_describe_in_language(language, hints, texts, month) for language in languages)
 
 
-def _image_of_text_alt(text_in_picture: TextInPicture | None, language: str, facts: PixelFacts) -> str:
+def _image_of_text_alt(text_in_picture: TextInPicture, language: str, facts: PixelFacts) -> str:
     """The alt text in `language` of an image of text; "" for other pictures.
 
     The alt text is the text in the picture, never translated. If this text is in another language, or in a script that
     readers of `language` don't know, the alt text is a sentence in `language` that quotes it.
     """
-    if text_in_picture is None or not text_in_picture.is_image_of_text:
+    if not text_in_picture.is_image_of_text:
         return ""
     if is_image_of_readable_text(text_in_picture, language):
         return shorten(text_in_picture.text)
@@ -73,14 +73,15 @@ def _image_of_text_alt(text_in_picture: TextInPicture | None, language: str, fac
     )
 
 
-def is_image_of_readable_text(text_in_picture: TextInPicture | None, language: str) -> bool:
+def is_image_of_readable_text(text_in_picture: TextInPicture, language: str) -> bool:
     """Whether the picture is an image of text, and readers of `language` can read this text.
 
     The language of a few words, such as a name on a sign, is usually unknown; then only their script is checked.
     """
-    if text_in_picture is None or not text_in_picture.is_image_of_text:
-        return False
-    return detect_language(text_in_picture.text) in (None, language) and is_readable(text_in_picture.text, language)
+    text = text_in_picture.text
+    return (
+        text_in_picture.is_image_of_text and detect_language(text) in (None, language) and is_readable(text, language)
+    )
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
@@ -207,7 +208,7 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     yield keywords
     yield from (entry for entry in texts.titles if entry.language is None)
     yield untagged_keywords
-    if hints.text_in_picture and hints.text_in_picture.is_image_of_text:
+    if hints.text_in_picture.is_image_of_text:
         yield LocalizedText(hints.text_in_picture.text, detect_language(hints.text_in_picture.text))
     yield LocalizedText(" ".join(texts.filename), None)
     yield from (entry for entry in texts.captions if entry.language is None)

@@ -24,7 +24,7 @@ from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.filename import JOINERS, make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.languages import capitalized, language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.human_words import filename_words
@@ -94,15 +94,15 @@ class _Text(Struct, frozen=True):
     words: Sequence[str]
     language: str
     notes: str
-    read_text: TextInPicture | None
+    read_text: TextInPicture
 
 
 def alt_text_problem(
-    answer: Answer, language: str, *, notes: str = "", read_text: TextInPicture | None = None
+    answer: Answer, language: str, *, notes: str = "", read_text: TextInPicture = NO_TEXT
 ) -> str | None:
     """The complaint about the alt text of a cleaned `answer`, the most important one; None if it can be published.
 
-    `notes` are those in the prompt, and `read_text` is the text that was read in the picture, None if OCR did not run.
+    `notes` are those in the prompt, and `read_text` is the text that was read in the picture.
     """
     unquoted = _QUOTED.sub("•", answer.alt_text)  # no letter, so that the words around a quotation stay apart
     names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
@@ -238,7 +238,7 @@ def _misquotation(draft: _Text) -> str | None:
     Nothing is compared if no text was read, or if there is more text in the picture than was read. One character in ten
     may differ, because OCR may misread some, and quotations of one or two letters are not compared.
     """
-    if draft.read_text is None or not draft.read_text.text or draft.read_text.unread_lines:
+    if not draft.read_text.text or draft.read_text.unread_lines:
         return None
     known = [letters_and_digits(text) for text in (draft.read_text.text, draft.notes)]
     for quotation in (quoted[1:-1] for quoted in _QUOTED.findall(draft.text)):

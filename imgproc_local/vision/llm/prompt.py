@@ -23,7 +23,7 @@ from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
 
 INSTRUCTIONS = """\
@@ -65,13 +65,11 @@ class Answer(Struct, frozen=True):
     alt_text: str
 
 
-def picture_notes(
-    texts: PictureTexts, project_name: str, context: str = "", read_text: TextInPicture | None = None
-) -> str:
+def picture_notes(texts: PictureTexts, project_name: str, context: str = "", read_text: TextInPicture = NO_TEXT) -> str:
     """The part of the prompt between the picture and the suffix: what is known about the picture.
 
     `context` is the text about the page or article in which the picture is used. `read_text` is the text that was read
-    in the picture; None if OCR did not run.
+    in the picture.
     """
     notes = [
         _note("Alternative text", texts.alt_texts[:1]),
@@ -90,11 +88,9 @@ def picture_notes(
         if len((noted + note).encode()) <= 800:
             noted += note
     noted += _note("Text of the page around it", [clean_text(context).text], MAX_CONTEXT_CHARS)
-    if read_text is not None:
-        noted += _note("Exact text in the picture", [read_text.text])
-        noted += _note(
-            "Text in the picture that could not be read", ["do not guess it"] if read_text.unread_lines else []
-        )
+    noted += _note("Exact text in the picture", [read_text.text])
+    if read_text.unread_lines:
+        noted += _note("Text in the picture that could not be read", ["do not guess it"])
     return NOTES + noted if noted else NO_NOTES
 
 

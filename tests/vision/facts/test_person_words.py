@@ -13,7 +13,7 @@ import pytest
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, ImageInfo, Pixels
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.result import Translation
-from imgproc_local.vision.describer import Hints, TextInPicture
+from imgproc_local.vision.describer import NO_TEXT, Hints, TextInPicture
 from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.facts.pixels import pixel_facts
 
@@ -24,7 +24,7 @@ OTHER_FIELDS = ("persons", "sublocation", "city", "province", "country", "create
 
 
 def describe(
-    case: dict[str, Any], languages: Iterable[str], text_in_picture: TextInPicture | None = None
+    case: dict[str, Any], languages: Iterable[str], text_in_picture: TextInPicture = NO_TEXT
 ) -> dict[str, Translation]:
     fields: dict[str, Any] = {name: case[name] for name in OTHER_FIELDS if name in case}
     for name in TEXT_FIELDS:
