@@ -66,6 +66,9 @@ def test_optional_parts_of_a_job_are_sent_only_on_request(service: Running, jobs
         ("/jobs", "project_id", [ULID, ULID]),
         ("/credits/afford", "images", ["1", "2"]),
         ("/credits/afford", "format", ["webp", "avif"]),
+        ("/credits/afford", "format", ["png"]),
+        *(("/credits/afford", "images", [value]) for value in ("0", "101", "two", "")),
+        *(("/credits/afford", "languages", [value]) for value in ("0", "11", "")),
         *(("/jobs", name, [""]) for name in ("limit", "status", "cursor", "project_id", "needs_text", "include")),
         *(("/jobs", "include", [value]) for value in ("details,", "everything", "details,removed,x")),
         *(("/jobs", "limit", [value]) for value in ("0", "501")),
@@ -131,22 +134,20 @@ def test_the_stream_begins_with_a_snapshot_and_reports_every_change(gated: Runni
         assert stream.until("deleted") == {"job_id": job_id}
 
 
-def test_clients_are_asked_to_read_the_list_again_after_old_jobs_were_removed(gated: Running) -> None:
+def test_a_stream_is_of_one_account_and_asks_to_read_the_list_again_after_old_jobs_were_removed(
+    gated: Running,
+) -> None:
     gated.process("optimize", pictures.jpeg())
-    with account_events(gated) as stream:
+    with account_events(gated, gated.make_key("another")) as others, account_events(gated) as stream:
+        assert others.next() == ("snapshot", {})
         stream.until("snapshot")
         gated.run(Retention(gated.services.store.database).remove(MaxAge(jobs=timedelta(0))))
         gated.services.engine.updates.reset()
         assert stream.until("reset") == {}
-
-
-def test_other_accounts_are_not_part_of_the_stream(gated: Running) -> None:
-    with account_events(gated, gated.make_key("another")) as stream:
-        assert stream.next() == ("snapshot", {})
         gated.process("optimize", pictures.jpeg())
-        with gated.client_for(gated.make_key("another")) as other:
-            own = other.post("/images/optimize", files={"image": ("p.jpg", pictures.jpeg(seed=2))}).json()["data"]
-        assert stream.until("job")["data"]["job_id"] == own["job_id"]
+        with gated.as_account("another") as another:
+            own = another.dispatch("optimize", pictures.jpeg(seed=2))
+        assert others.until("job")["data"]["job_id"] == own["job_id"]
 
 
 def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

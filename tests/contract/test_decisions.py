@@ -7,7 +7,6 @@ import io
 import itertools
 import os
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from PIL import Image
 
 from tests.support import pictures
 from tests.support.events import END, event_stream
+from tests.support.raw_http import connect, statuses
 from tests.support.service import GatedDescriber, Running, running
 from tests.support.worker_pool import wait_until
 
@@ -59,10 +59,6 @@ def problems(answer: httpx.Response) -> dict[str, list[str]]:
     assert set(answer.json()) == {"message", "errors"}
     errors: dict[str, list[str]] = answer.json()["errors"]
     return errors
-
-
-def upload(service: Running, operation: str, picture: bytes, **form: Any) -> httpx.Response:
-    return service.client.post(f"/images/{operation}", files={"image": ("a.jpg", picture)}, data=form)
 
 
 def upload_parts(service: Running, operation: str, image: str, *fields: tuple[str, str]) -> str:
@@ -122,24 +118,13 @@ def test_one_failing_stage_lets_the_others_finish_and_its_reason_is_reported_wit
     assert gated.client.get(f"/images/{image['id']}/optimized").status_code == 200
     assert [error["stage"] for error in job["errors"]] == ["analyze"]
     assert balance(gated) == 1_000_000 - 2, "the part of the stage that failed is given back"
-    upload(gated, "process", b"words")
+    gated.upload("process", b"words")
     assert balance(gated) == 1_000_000 - 2, "a refused upload costs nothing"
     damaged = gated.process("process", pictures.broken_jpeg())
     assert {error["stage"] for error in damaged["errors"]} == {"analyze", "optimize", "convert"}
     for error in job["errors"] + damaged["errors"]:
         assert len(error["message"]) > 10
         assert not re.search("/|Traceback", error["message"])
-
-
-def test_final_is_final_across_restarts(tmp_path: Path) -> None:
-    describer = GatedDescriber()
-    with running(tmp_path, lambda: describer) as service:
-        good = service.process("process", pictures.jpeg())
-        describer.error = RuntimeError("no")
-        bad = service.process("process", pictures.jpeg(seed=2))
-    with running(tmp_path) as service:
-        assert service.job(good["job_id"]) == good
-        assert service.job(bad["job_id"]) == bad
 
 
 def test_fields_not_known_yet_are_null_and_each_appears_with_its_own_stage(
@@ -229,7 +214,7 @@ def test_more_bytes_than_allowed_are_413_and_the_bound_itself_is_not(tmp_path: P
     picture = pictures.jpeg()
     with running(tmp_path, max_upload_bytes=len(picture)) as service:
         assert service.process("optimize", picture)["status"] == "completed"
-        answer = upload(service, "optimize", picture + b"\0")
+        answer = service.upload("optimize", picture + b"\0")
         assert answer.status_code == 413
         assert set(answer.json()) == {"message"}
         assert balance(service) == 999_999
@@ -239,7 +224,7 @@ def test_more_bytes_than_allowed_are_413_and_the_bound_itself_is_not(tmp_path: P
 def test_more_pixels_than_allowed_are_422_every_frame_counted(tmp_path: Path) -> None:
     with running(tmp_path, max_pixels=64 * 48 * 2) as service:
         assert service.process("optimize", pictures.gif(frames=2), "a.gif")["status"] == "completed"
-        assert list(problems(upload(service, "optimize", pictures.gif(frames=3)))) == ["image"]
+        assert list(problems(service.upload("optimize", pictures.gif(frames=3)))) == ["image"]
 
 
 def test_the_type_is_decided_by_the_bytes(service: Running) -> None:
@@ -270,7 +255,7 @@ ACCEPTED = {
 @pytest.mark.parametrize("operation", list(ACCEPTED))
 def test_which_types_each_operation_accepts_and_that_animations_are_kept(service: Running, operation: str) -> None:
     for kind, make in PICTURES.items():
-        answer = upload(service, operation, make())
+        answer = service.upload(operation, make())
         if kind not in ACCEPTED[operation]:
             assert list(problems(answer)) == ["image"]
             continue
@@ -279,10 +264,9 @@ def test_which_types_each_operation_accepts_and_that_animations_are_kept(service
         if kind == "gif" and operation == "optimize":
             with Image.open(io.BytesIO(service.client.get(f"/images/{image['id']}/optimized").content)) as animation:
                 assert getattr(animation, "n_frames", 1) == Image.open(io.BytesIO(make())).n_frames > 1
-        if operation == "process":
-            assert image["converted_format"] == "webp"
-            assert image["optimized_size"]
-            assert image["translations"]
+        if operation in ("convert", "process"):
+            converted = service.client.get(f"/images/{image['id']}/converted")
+            assert (image["converted_format"], converted.headers["content-type"]) == ("webp", "image/webp")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +287,7 @@ def test_languages_in_every_spelling(gated: Running, fields: list[tuple[str, str
 
 def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> None:
     fields = {"language": "de", "format[]": "avif", "_token": "x", "context": "a page", "languages[0]": "fr"}
-    dispatched = upload(service, "analyze", pictures.jpeg(), **fields).json()["data"]
+    dispatched = service.upload("analyze", pictures.jpeg(), **fields).json()["data"]
     assert dispatched["message"].endswith(
         f"Poll GET /api/v1/jobs/{dispatched['job_id']} for the result. Ignored, because uploads have no such field:"
         " 'language', 'format[]', '_token'."
@@ -318,9 +302,9 @@ def test_fields_that_no_upload_has_are_ignored_and_named(service: Running) -> No
 
 def test_at_most_ten_languages_and_only_known_ones(service: Running) -> None:
     codes = [language["code"] for language in service.client.get("/languages").json()["data"]]
-    assert upload(service, "analyze", pictures.jpeg(), languages=codes[:10]).status_code == 202
-    assert list(problems(upload(service, "analyze", pictures.jpeg(), languages=codes[:11]))) == ["languages"]
-    assert "'xx'" in problems(upload(service, "analyze", pictures.jpeg(), languages=["en", "xx"]))["languages"][0]
+    assert service.upload("analyze", pictures.jpeg(), languages=codes[:10]).status_code == 202
+    assert list(problems(service.upload("analyze", pictures.jpeg(), languages=codes[:11]))) == ["languages"]
+    assert "'xx'" in problems(service.upload("analyze", pictures.jpeg(), languages=["en", "xx"]))["languages"][0]
 
 
 ENCODED_WORD = '"=?utf-8?B?QsO8Y2hlciDigJMgYWx0LmpwZw==?="'
@@ -354,7 +338,7 @@ def test_original_filename(service: Running, parameters: str, stored: str) -> No
 def project_ids(service: Running, **form: str) -> set[str]:
     """The projects that one upload for each operation went to."""
     operations = ("analyze", "optimize", "convert", "process")
-    return {upload(service, each, pictures.jpeg(), **form).headers["x-project-id"] for each in operations}
+    return {service.upload(each, pictures.jpeg(), **form).headers["x-project-id"] for each in operations}
 
 
 def test_a_project_is_that_of_its_id_or_else_of_its_name_which_is_created_once(gated: Running) -> None:
@@ -365,7 +349,7 @@ def test_a_project_is_that_of_its_id_or_else_of_its_name_which_is_created_once(g
     assert project_ids(gated, project_id=holidays.upper(), project_name="Other") == {holidays}
     funds = balance(gated)
     for wrong in (UNKNOWN_ID, "not-a-ulid"):
-        answer = upload(gated, "optimize", pictures.jpeg(), project_id=wrong)
+        answer = gated.upload("optimize", pictures.jpeg(), project_id=wrong)
         assert list(problems(answer)) == ["project_id"]
     assert balance(gated) == funds
 
@@ -388,12 +372,10 @@ def test_a_missing_or_wrong_key_is_401(service: Running, key: dict[str, str], au
 
 
 def test_a_bad_key_is_refused_before_the_body_is_read(service: Running) -> None:
-    headers = {"X-API-Key": "wrong", "Content-Length": "20000000", "Content-Type": "multipart/form-data; boundary=b"}
-    host, port = service.root.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        connection.sendall(f"POST /api/v1/images/process HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n".encode())
-        assert b"401" in connection.recv(1024)
+    fields = "X-API-Key: wrong\r\nContent-Length: 20000000\r\nContent-Type: multipart/form-data; boundary=b\r\n"
+    with connect(service.root) as connection:
+        connection.sendall(f"POST /api/v1/images/process HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n".encode())
+        assert statuses(connection.recv(1024)) == [401]
 
 
 def test_another_account_sees_nothing(service: Running) -> None:
@@ -408,7 +390,7 @@ def test_another_account_sees_nothing(service: Running) -> None:
         assert same_account.get(f"/jobs/{job['job_id']}").status_code == 200
 
 
-def test_the_window_rolls_and_its_headers_count(timed: Running, clock: ManualClock) -> None:
+def test_the_window_of_a_key_rolls_and_its_headers_count(timed: Running, clock: ManualClock) -> None:
     with timed.client_for(timed.make_key(rate_limit=None)) as client:
         for expected in range(59, -1, -1):
             answer = client.get("/credits/balance")
@@ -421,6 +403,8 @@ def test_the_window_rolls_and_its_headers_count(timed: Running, clock: ManualClo
         assert answer.json() == {"message": "Too Many Attempts.", "retry_after": 40}
         assert answer.headers["retry-after"] == "40"
         assert answer.headers["x-ratelimit-remaining"] == "0"
+        with timed.client_for(timed.make_key(rate_limit=1)) as other:
+            assert [other.get("/credits/balance").status_code for _ in range(2)] == [200, 429]
         clock.now_s += 40
         assert client.get("/credits/balance").status_code == 200
 
@@ -454,7 +438,7 @@ def test_prices_are_a_setting_and_afford_uses_them(tmp_path: Path) -> None:
 
 def test_not_enough_credits_are_402_and_nothing_is_taken(tmp_path: Path) -> None:
     with running(tmp_path, GatedDescriber, first_balance=2) as service:
-        answer = upload(service, "process", pictures.jpeg())
+        answer = service.upload("process", pictures.jpeg())
         assert answer.status_code == 402
         body = answer.json()
         assert set(body) == {"message", "required", "balance", "shortfall"}
@@ -485,6 +469,7 @@ def test_converted_is_downloaded_under_its_new_extension(service: Running) -> No
     image = service.process("convert", pictures.jpeg(), "Meer.jpg", format="avif")["image"]
     answer = service.client.get(f"/images/{image['id']}/converted")
     assert answer.headers["content-disposition"] == 'attachment; filename="Meer.avif"'
+    assert answer.headers["content-type"] == "image/avif"
     assert Image.open(io.BytesIO(answer.content)).format == "AVIF"
     assert "convert only" in service.client.get(f"/images/{image['id']}/optimized").json()["error"]
 
@@ -576,13 +561,8 @@ def test_delete_cancels_what_has_not_started_and_removes_the_files(gated: Runnin
 def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, clock: ManualClock) -> None:
     picture = pictures.jpeg()
 
-    def dispatch(key: str, **form: str) -> httpx.Response:
-        return timed.client.post(
-            "/images/analyze",
-            files={"image": ("a.jpg", picture)},
-            data=form,
-            headers={"Idempotency-Key": key},
-        )
+    def dispatch(key: str, operation: str = "analyze", **form: Any) -> httpx.Response:
+        return timed.upload(operation, picture, headers={"Idempotency-Key": key}, **form)
 
     first = dispatch("k1").json()["data"]["job_id"]
     balance = timed.client.get("/credits/balance").json()
@@ -592,6 +572,11 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     other = dispatch("k1", languages="de")
     assert other.status_code == 409
     assert set(other.json()) == {"message"}
+    for key, operation, fields in (
+        ("sizes", "optimize", [{}, {}, {"max_width_px": 40}, {"max_height_px": 40}]),
+        ("contexts", "analyze", [{"context": "one"}, {"context": "one"}, {"context": "two"}, {"context": ""}]),
+    ):
+        assert [dispatch(key, operation, **each).status_code for each in fields] == [202, 202, 409, 409]
     clock.now_s += 24 * 3600 - 1
     assert dispatch("k1").json()["data"]["job_id"] == first
     clock.now_s += 2
@@ -615,15 +600,14 @@ def test_healthz_needs_no_key_and_reports_when_stages_are_not_claimed(gated: Run
 
 def test_a_full_queue_is_503_with_retry_after_and_takes_nothing(tmp_path: Path, describer: GatedDescriber) -> None:
     def repeatable() -> httpx.Response:
-        files = {"image": ("a.jpg", pictures.jpeg())}
-        return service.client.post("/images/analyze", files=files, headers={"Idempotency-Key": "once"})
+        return service.upload("analyze", pictures.jpeg(), headers={"Idempotency-Key": "once"})
 
     with running(tmp_path, lambda: describer, queue_limit=2) as service:
         describer.open.clear()
         service.dispatch("analyze", pictures.jpeg(seed=2))
         first = repeatable().json()["data"]["job_id"]
         balance = service.client.get("/credits/balance").json()
-        answer = upload(service, "analyze", pictures.jpeg(seed=9))
+        answer = service.upload("analyze", pictures.jpeg(seed=9))
         assert answer.status_code == 503
         assert int(answer.headers["retry-after"]) > 0
         assert answer.headers["x-error-code"] == "queue_full"

@@ -89,17 +89,6 @@ def test_a_translation_has_its_fields_and_its_language_is_english_by_default(ser
     assert translation["seo_alt_text"]
 
 
-@pytest.mark.parametrize("target", ["webp", "avif", None])
-@pytest.mark.parametrize(("name", "picture"), [("a.jpg", pictures.jpeg()), ("a.png", pictures.png())])
-def test_convert_turns_png_and_jpeg_into_webp_by_default_or_avif(
-    service: Running, name: str, picture: bytes, target: str | None
-) -> None:
-    image = service.process("convert", picture, name, **({"format": target} if target else {}))["image"]
-    assert image["converted_format"] == (target or "webp")
-    answer = service.client.get(f"/images/{image['id']}/converted")
-    assert answer.headers["content-type"] == f"image/{target or 'webp'}"
-
-
 def test_the_balance_and_what_is_affordable(service: Running) -> None:
     balance = data(service.client.get("/credits/balance"))["balance"]
     assert isinstance(balance, int)
@@ -109,35 +98,6 @@ def test_the_balance_and_what_is_affordable(service: Running) -> None:
     assert data(service.client.get("/credits/afford", params=query))["required"] == 1200
 
 
-@pytest.mark.parametrize(
-    ("query", "field"),
-    [
-        ({}, "images"),
-        *(({"images": images}, "images") for images in (0, 101, "two", "")),
-        *(({"images": 1, "languages": languages}, "languages") for languages in (0, 11, "")),
-        ({"images": 1, "format": "png"}, "format"),
-    ],
-)
-def test_afford_bounds(service: Running, query: dict[str, object], field: str) -> None:
-    answer = service.client.get("/credits/afford", params=query)
-    assert answer.status_code == 422
-    assert list(answer.json()["errors"]) == [field]
-
-
 @pytest.mark.parametrize(("method", "path"), KEYED)
 def test_every_endpoint_but_languages_requires_a_key(service: Running, method: str, path: str) -> None:
     assert httpx.request(method, service.url + path).status_code == 401
-
-
-def test_the_rate_limit_is_counted_per_key(service: Running) -> None:
-    first, second = (service.client_for(service.make_key(rate_limit=2)) for _ in range(2))
-    with first, second:
-        assert [first.get("/credits/balance").status_code for _ in range(3)] == [200, 200, 429]
-        assert second.get("/credits/balance").status_code == 200
-
-
-@pytest.mark.parametrize("path", [f"/jobs/{UNKNOWN}", f"/images/{UNKNOWN}/optimized"])
-def test_what_does_not_exist_is_404_with_message(service: Running, path: str) -> None:
-    answer = service.client.get(path)
-    assert answer.status_code == 404
-    assert set(answer.json()) == {"message"}

@@ -77,9 +77,20 @@ class Service:
     def client_for(self, key: str) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"X-API-Key": key}, timeout=30)
 
+    def upload(
+        self,
+        operation: str,
+        picture: bytes,
+        name: str = "picture.jpg",
+        headers: dict[str, str] | None = None,
+        **form: Any,
+    ) -> httpx.Response:
+        files = {"image": (name, picture)}
+        return self.client.post(f"/images/{operation}", files=files, data=form, headers=headers)
+
     def dispatch(self, operation: str, picture: bytes, name: str = "picture.jpg", **form: Any) -> dict[str, Any]:
         """Upload a picture, and return the data of the response, which must be a 202."""
-        answer = self.client.post(f"/images/{operation}", files={"image": (name, picture)}, data=form)
+        answer = self.upload(operation, picture, name, **form)
         assert answer.status_code == 202, answer.text
         result: dict[str, Any] = answer.json()["data"]
         return result
