@@ -13,7 +13,7 @@ import pytest
 
 from imgproc_local.storage.jobs import MaxAge, Retention
 from tests.support import pictures
-from tests.support.events import END, account_events, event_stream
+from tests.support.events import END, event_stream
 from tests.support.service import GatedDescriber, Running, running
 
 UPLOAD = pictures.jpeg()
@@ -121,7 +121,7 @@ def test_projects_are_listed_with_the_number_of_their_pictures(service: Running,
 
 def test_the_stream_begins_with_a_snapshot_and_reports_every_change(gated: Running, describer: GatedDescriber) -> None:
     describer.open.clear()
-    with account_events(gated) as stream:
+    with event_stream(gated) as stream:
         assert stream.next() == ("snapshot", {})
         job_id = gated.dispatch("analyze", pictures.jpeg(seed=2))["job_id"]
         assert stream.until("job")["data"]["job_id"] == job_id
@@ -138,7 +138,7 @@ def test_a_stream_is_of_one_account_and_asks_to_read_the_list_again_after_old_jo
     gated: Running,
 ) -> None:
     gated.process("optimize", pictures.jpeg())
-    with account_events(gated, gated.make_key("another")) as others, account_events(gated) as stream:
+    with event_stream(gated, key=gated.make_key("another")) as others, event_stream(gated) as stream:
         assert others.next() == ("snapshot", {})
         stream.until("snapshot")
         gated.run(Retention(gated.services.store.database).remove(MaxAge(jobs=timedelta(0))))
@@ -154,7 +154,7 @@ def test_a_stopped_service_ends_the_stream_at_once(tmp_path: Path, caplog: pytes
     with ExitStack() as stack:
         service = stack.enter_context(running(tmp_path))
         stop = stack.pop_all().close
-        with account_events(service) as stream:
+        with event_stream(service) as stream:
             stream.until("snapshot")
             stop()
             assert stream.next() == END

@@ -15,14 +15,13 @@ import httpx
 from tests.faults import disk
 from tests.faults.server_process import SOURCE, serving
 from tests.support import pictures
+from tests.support.worker_pool import wait_until
 
 CLIENTS = 4
 OPEN_JOBS_PER_CLIENT = 6
 """More are not dispatched, so that the last start has an end."""
-DRAIN_TIMEOUT_S = 180
+DRAIN_TIMEOUT_S, POLL_S = 180, 0.2
 FINAL = ("completed", "failed")
-
-
 REGENERATE_SHARE = 0.1
 """The share of requests that have a text of a finished job written anew."""
 
@@ -184,35 +183,27 @@ def finish_and_check(fleet: Fleet, folder: Path, key: str, program: Sequence[str
 
 def wait_until_finished(fleet: Fleet, client: httpx.Client, root: str, folder: Path) -> None:
     """Wait until every job is final and the queue is empty, then ask once more for every job."""
-    _wait_all_final(fleet, client, root)
+
+    def unfinished() -> set[str]:
+        for job_id in fleet.accepted.keys() - fleet.finals.keys():
+            fleet.poll(client, root, job_id)
+        return fleet.accepted.keys() - fleet.finals.keys()
+
+    assert wait_until(lambda: not unfinished(), DRAIN_TIMEOUT_S, POLL_S), f"not final: {unfinished()}"
     wait_queue_empty(folder)
     for job_id in fleet.accepted:
         fleet.poll(client, root, job_id)
 
 
-def _wait_all_final(fleet: Fleet, client: httpx.Client, root: str) -> None:
-    deadline = time.monotonic() + DRAIN_TIMEOUT_S
-    while time.monotonic() < deadline:
-        for job_id in fleet.accepted:
-            if job_id not in fleet.finals:
-                fleet.poll(client, root, job_id)
-        if len(fleet.finals) == len(fleet.accepted):
-            return
-        time.sleep(0.2)
-    unfinished = sorted(set(fleet.accepted) - set(fleet.finals))
-    raise AssertionError(f"not final after {DRAIN_TIMEOUT_S} s: {unfinished}")
-
-
 def wait_queue_empty(folder: Path) -> None:
     """Wait until no stage and no text is left to process, also of requests whose 202 was lost with the process."""
-    deadline = time.monotonic() + DRAIN_TIMEOUT_S
-    while time.monotonic() < deadline:
+
+    def waiting() -> list[str]:
         with disk.database(folder) as rows:
-            waiting = rows.execute(
+            found = rows.execute(
                 """SELECT 'stage' FROM stages WHERE state IN ('pending', 'running')
                 UNION SELECT 'text' FROM regenerations WHERE state IN ('pending', 'running')"""
-            ).fetchall()
-            if not waiting:
-                return
-        time.sleep(0.2)
-    raise AssertionError(f"left in the queue: {[row[0] for row in waiting]}")
+            )
+            return [row[0] for row in found]
+
+    assert wait_until(lambda: not waiting(), DRAIN_TIMEOUT_S, POLL_S), f"left in the queue: {waiting()}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,12 +10,6 @@ import pytest
 from tests.faults import disk
 from tests.support import pictures
 from tests.support.service import Running, running
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Running]:
-    with running(tmp_path / "data") as service:
-        yield service
 
 
 def cut(file: Path) -> None:
@@ -28,7 +22,10 @@ def flip(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+EVERY_DAMAGE = pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+
+
+@EVERY_DAMAGE
 def test_a_damaged_result_is_not_served_and_is_repaired_by_the_same_upload(
     service: Running, damage: Callable[[Path], None]
 ) -> None:
@@ -48,7 +45,7 @@ def test_a_damaged_result_is_not_served_and_is_repaired_by_the_same_upload(
     assert repaired.headers["etag"] == intact.headers["etag"]
 
 
-@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@EVERY_DAMAGE
 def test_a_stage_of_a_damaged_upload_fails_costs_nothing_and_says_what_to_do(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:

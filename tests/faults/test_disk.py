@@ -16,17 +16,16 @@ from typing import Any
 import httpx
 import pytest
 
-from imgproc_local.compose import Services
 from imgproc_local.domain.errors import StorageFailed
 from tests.faults import disk
 from tests.faults.server_process import make_key, serving
 from tests.support import pictures
-from tests.support.service import GatedDescriber, Running, Service, running
+from tests.support.service import GatedDescriber, Running, Service
 from tests.support.worker_pool import wait_until
 
 TMPFS_BYTES = 3 * 1024 * 1024
 WAIT_S = 20
-REQUESTS = 8
+REQUESTS, STUCK_S = 8, 3
 
 
 class FullDisk:
@@ -58,10 +57,6 @@ def stored_state(service: Running) -> tuple[list[str], list[Path], int, int]:
     return sorted(disk.stored_files(folder)), disk.incoming_files(folder), disk.count_jobs(folder), balance
 
 
-def upload(service: Running, picture: bytes) -> httpx.Response:
-    return service.client.post("/images/process", files={"image": ("picture.jpg", picture)})
-
-
 def pragma(service: Running, statement: str) -> Any:
     """Run a PRAGMA on the connection that writes."""
     rows = service.run(service.services.store.database._writer.execute_fetchall(f"PRAGMA {statement}"))
@@ -73,7 +68,7 @@ def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(
 ) -> None:
     before = stored_state(service)
     full_disk.is_full = True
-    answer = upload(service, pictures.jpeg(seed=11))
+    answer = service.upload("process", pictures.jpeg(seed=11))
     assert answer.status_code == 503
     assert "full" in answer.json()["message"]
     assert int(answer.headers["Retry-After"]) > 0
@@ -82,7 +77,7 @@ def test_upload_to_a_full_disk_is_refused_with_the_reason_and_leaves_nothing(
     full_disk.is_full = False
     assert httpx.get(f"{service.root}/healthz").status_code == 200
     assert stored_state(service) == before
-    assert upload(service, pictures.jpeg(seed=11)).status_code == 202
+    assert service.upload("process", pictures.jpeg(seed=11)).status_code == 202
 
 
 def test_upload_without_space_for_the_database_leaves_nothing(gated: Running, describer: GatedDescriber) -> None:
@@ -91,8 +86,7 @@ def test_upload_without_space_for_the_database_leaves_nothing(gated: Running, de
     pragma(gated, f"max_page_count = {pages}")
 
     def send(seed: int) -> httpx.Response:
-        picture = {"image": ("picture.jpg", pictures.jpeg(64, 48, seed))}
-        return gated.client.post("/images/analyze", files=picture)
+        return gated.upload("analyze", pictures.jpeg(64, 48, seed))
 
     seed, accepted = 0, 0
     while send(seed).status_code == 202:  # the last pages have room for a few
@@ -116,7 +110,7 @@ def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
     job_id = gated.dispatch("process", pictures.jpeg(640, 480, seed=14))["job_id"]
     # the upload is stored; from now on no result can be
     full_disk.is_full = True
-    second = upload(gated, pictures.jpeg(seed=15))
+    second = gated.upload("process", pictures.jpeg(seed=15))
     assert second.status_code == 503
     assert wait_until(lambda: full_disk.refused >= 3, WAIT_S), "storing the result is tried three times"
     assert gated.job(job_id)["status"] not in ("completed", "failed")
@@ -125,31 +119,23 @@ def test_stage_whose_result_does_not_fit_on_the_disk_is_finished_later(
     assert gated.process("optimize", pictures.jpeg(seed=16))["status"] == "completed", "the lanes still run"
 
 
-def test_health_is_503_while_the_database_can_not_be_written_and_200_afterwards(gated: Running) -> None:
-    health = f"{gated.root}/healthz"
-    assert httpx.get(health).status_code == 200
-    pragma(gated, "query_only = ON")
-    time.sleep(1.1)  # a proof that the store can be written counts for a second
-    refused = httpx.get(health)
-    assert refused.status_code == 503
-    assert "can't be written" in refused.json()["message"]
-    assert upload(gated, pictures.jpeg()).status_code == 503
-    pragma(gated, "query_only = OFF")
-    assert httpx.get(health).status_code == 200
-    assert gated.process("optimize", pictures.jpeg())["status"] == "completed"
-
-
-def test_stages_that_cannot_be_claimed_for_a_while_are_claimed_afterwards(
+def test_while_the_database_can_not_be_written_health_is_503_and_afterwards_what_ran_is_finished(
     gated: Running, describer: GatedDescriber
 ) -> None:
+    health = f"{gated.root}/healthz"
     describer.open.clear()
     jobs = [gated.dispatch("analyze", pictures.jpeg(seed=seed))["job_id"] for seed in range(3)]
+    assert httpx.get(health).status_code == 200
     pragma(gated, "query_only = ON")
     describer.open.set()
     assert wait_until(lambda: describer.described == 1, WAIT_S), "the running stage ends"
-    time.sleep(0.2)
+    time.sleep(1.1)  # a proof that the store can be written counts for a second
+    refused = httpx.get(health)
+    assert (refused.status_code, "can't be written" in refused.json()["message"]) == (503, True)
+    assert gated.upload("process", pictures.jpeg()).status_code == 503
     assert gated.job(jobs[0])["status"] == "analyzing", "an outcome that was not stored is not reported"
     pragma(gated, "query_only = OFF")
+    assert httpx.get(health).status_code == 200
     assert [gated.final(job_id)["status"] for job_id in jobs] == ["completed"] * 3
 
 
@@ -186,8 +172,7 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
         with Service(url, key) as service:
 
             def send(seed: int) -> httpx.Response:
-                files = {"image": ("a.jpg", pictures.jpeg(400, 300, seed))}
-                return service.client.post("/images/process", files=files)
+                return service.upload("process", pictures.jpeg(400, 300, seed))
 
             accepted = [send(1)]
             fill(ballast)
@@ -207,30 +192,18 @@ def test_server_on_a_full_disk_refuses_recovers_and_stays_consistent(tiny_disk: 
     disk.check_folder(folder)
 
 
-def test_health_requests_do_not_queue_up_behind_a_stuck_database(tmp_path: Path) -> None:
-    with running(tmp_path, GatedDescriber) as service:
-        asked = received = 0
-        all_received = asyncio.Event()
-        heartbeat = service.app.state.heartbeat
-        beat = heartbeat.beat
+def test_health_requests_do_not_queue_up_behind_a_stuck_database(
+    gated: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
 
-        async def noted(services: Services) -> None:
-            nonlocal received
-            received += 1
-            if received == REQUESTS:
-                all_received.set()
-            await beat(services)
+    async def stuck() -> None:
+        asked.append(time.monotonic())
+        await asyncio.sleep(STUCK_S)
+        raise StorageFailed("The database is held by another process; nothing was stored.")
 
-        async def stuck() -> None:
-            nonlocal asked
-            asked += 1
-            await all_received.wait()
-            raise StorageFailed("The database is held by another process; nothing was stored.")
-
-        heartbeat.beat = noted
-        service.services.jobs.check_writable = stuck  # type: ignore[method-assign]
-        health = f"{service.root}/healthz"
-        with ThreadPoolExecutor(REQUESTS) as callers:
-            codes = list(callers.map(lambda _: service.client.get(health).status_code, range(REQUESTS)))
-        assert codes == [503] * REQUESTS
-        assert asked <= 3
+    monkeypatch.setattr(gated.services.jobs, "check_writable", stuck)
+    with ThreadPoolExecutor(REQUESTS) as callers:
+        codes = list(callers.map(lambda _: httpx.get(f"{gated.root}/healthz").status_code, range(REQUESTS)))
+    assert codes == [503] * REQUESTS
+    assert len(asked) <= 3

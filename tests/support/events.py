@@ -6,7 +6,7 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -48,8 +48,8 @@ class EventStream:
 
 
 @contextmanager
-def event_stream(service: Running, path: str, key: str | None = None) -> Iterator[EventStream]:
-    """The event stream at `path`, which is open when the block begins."""
+def event_stream(service: Running, path: str = "/events", key: str | None = None) -> Iterator[EventStream]:
+    """The event stream at `path`, that of the account unless it is given. It is open when the block begins."""
     stream = EventStream()
     headers = {"X-API-Key": key or service.key}
     with (
@@ -60,8 +60,3 @@ def event_stream(service: Running, path: str, key: str | None = None) -> Iterato
         reader = threading.Thread(target=stream.read, args=(response.iter_lines(),), daemon=True)
         reader.start()
         yield stream
-
-
-def account_events(service: Running, key: str | None = None) -> AbstractContextManager[EventStream]:
-    """The stream of `GET /events`."""
-    return event_stream(service, "/events", key)

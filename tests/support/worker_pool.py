@@ -60,11 +60,11 @@ def ends(pid: int, timeout_s: float) -> bool:
     return wait_until(lambda: not is_running(pid), timeout_s)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether the condition became true in time."""
+def wait_until(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.01) -> bool:
+    """Whether the condition became true in time. It is looked at every `interval_s`."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline_s:
             return False
-        time.sleep(0.01)
+        time.sleep(interval_s)
     return True
