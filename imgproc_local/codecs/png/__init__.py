@@ -226,7 +226,7 @@ def indexed_layout(picture: palette.Indexed, check_stop: CheckStop) -> _Layout:
 def _indexed_layout(picture: palette.Indexed, bits: int, check_stop: CheckStop) -> _Layout:
     chunks = _palette_chunks(picture.colours)
     header = _header(picture.width_px, picture.height_px, bits, _PALETTE)
-    filtered, estimated_bytes = _filtered(_packed_bits(picture.index_image(), bits), check_stop)
+    filtered, estimated_bytes = _filtered(picture.index_image(), check_stop, bitdepth=bits)
     return _Layout(header, tuple(chunks), filtered, estimated_bytes + sum(map(len, chunks)))
 
 
@@ -240,11 +240,11 @@ def _header(width_px: int, height_px: int, bits: int, colour_type: int) -> bytes
     return container.chunk_bytes(b"IHDR", struct.pack(">IIBBBBB", width_px, height_px, bits, colour_type, 0, 0, 0))
 
 
-def _filtered(rows: pyvips.Image, check_stop: CheckStop) -> tuple[bytes, int]:
+def _filtered(rows: pyvips.Image, check_stop: CheckStop, **options: int) -> tuple[bytes, int]:
     """The filtered rows that compress best, and the estimate of their compressed size."""
     best, best_bytes = b"", 0
     for name in _FILTERS:
-        saved = evaluate(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none")
+        saved = evaluate(rows, check_stop, "pngsave_buffer", filter=name, compression=0, keep="none", **options)
         stored = b"".join(
             saved[chunk.payload : chunk.end] for chunk in container.chunks(saved) if chunk.kind == b"IDAT"
         )
@@ -254,22 +254,6 @@ def _filtered(rows: pyvips.Image, check_stop: CheckStop) -> tuple[bytes, int]:
             best, best_bytes = filtered, size_bytes
     check_stop()
     return best, best_bytes
-
-
-def _packed_bits(rows: pyvips.Image, bits: int) -> pyvips.Image:
-    """Rows in which each byte holds several pixels of `bits` bits, the leftmost in the highest bits."""
-    per_byte = 8 // bits
-    if per_byte == 1:
-        return rows
-    width = -(-rows.width // per_byte)
-    rows = rows.embed(0, 0, width * per_byte, rows.height)
-    joined = None
-    for place in range(per_byte):
-        part = rows.crop(place, 0, rows.width - place, rows.height).embed(0, 0, rows.width, rows.height)
-        part = part.subsample(per_byte, 1) << (8 - bits * (place + 1))
-        joined = part if joined is None else joined | part
-    assert joined is not None
-    return joined.cast("uchar").copy(interpretation="b-w").copy_memory()
 
 
 def _by_luma(picture: palette.Indexed) -> palette.Indexed:
