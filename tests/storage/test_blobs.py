@@ -14,17 +14,6 @@ from imgproc_local.domain.errors import StorageFailed
 from imgproc_local.storage.blobs import Blob, Blobs
 
 
-class References:
-    """A fake database: the SHA-256 digests that rows reference."""
-
-    def __init__(self) -> None:
-        self.digests: set[str] = set()
-
-    async def __call__(self, sha256: str) -> bool:
-        await asyncio.sleep(0)
-        return sha256 in self.digests
-
-
 @asynccontextmanager
 async def put(blobs: Blobs, content: bytes) -> AsyncIterator[Blob]:
     """`content` stored as an upload is."""
@@ -35,32 +24,37 @@ async def put(blobs: Blobs, content: bytes) -> AsyncIterator[Blob]:
 
 
 @pytest.fixture
-def references() -> References:
-    return References()
+def references() -> set[str]:
+    """The SHA-256 digests that rows of the database reference."""
+    return set()
 
 
 @pytest.fixture
-def blobs(tmp_path: Path, references: References) -> Blobs:
-    return Blobs(tmp_path, references)
+def blobs(tmp_path: Path, references: set[str]) -> Blobs:
+    async def is_referenced(sha256: str) -> bool:
+        await asyncio.sleep(0)
+        return sha256 in references
+
+    return Blobs(tmp_path, is_referenced)
 
 
-async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs: Blobs, references: References) -> None:
+async def test_a_removal_keeps_a_blob_that_a_concurrent_upload_references(blobs: Blobs, references: set[str]) -> None:
     async def upload() -> str:
         async with put(blobs, b"shared") as blob:
             await asyncio.sleep(0)
-            references.digests.add(blob.sha256)
+            references.add(blob.sha256)
         return blob.sha256
 
     for _ in range(50):
         sha256 = await upload()
-        references.digests.clear()
+        references.clear()
         # the job is deleted while the same picture is uploaded again
         _, sha256 = await asyncio.gather(blobs.remove([sha256]), upload())
         assert blobs.path(sha256).read_bytes() == b"shared"
 
 
 async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(
-    blobs: Blobs, references: References, tmp_path: Path
+    blobs: Blobs, references: set[str], tmp_path: Path
 ) -> None:
     async with put(blobs, b"referenced") as referenced:
         pass
@@ -78,10 +72,10 @@ async def test_sweep_deletes_unreferenced_blobs_and_partial_uploads(
 
 
 async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
-    blobs: Blobs, references: References, monkeypatch: pytest.MonkeyPatch
+    blobs: Blobs, references: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with put(blobs, b"content") as blob:
-        references.digests.add(blob.sha256)
+        references.add(blob.sha256)
 
     def fail(_: Path) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -94,16 +88,16 @@ async def test_the_second_upload_is_refused_if_its_file_can_not_be_made_durable(
 
 @pytest.mark.parametrize("is_stored_again", [False, True])
 async def test_a_leased_file_is_removed_after_its_lease(
-    blobs: Blobs, references: References, is_stored_again: bool
+    blobs: Blobs, references: set[str], is_stored_again: bool
 ) -> None:
     async with put(blobs, b"content") as blob:
-        references.digests.add(blob.sha256)
+        references.add(blob.sha256)
     async with blobs.leased([blob.sha256]):
         async with blobs.leased([blob.sha256]):
-            references.digests.clear()
+            references.clear()
             await blobs.remove([blob.sha256])
         assert len(blobs.on_disk()) == 1
         if is_stored_again:
             async with put(blobs, b"content"):
-                references.digests.add(blob.sha256)
+                references.add(blob.sha256)
     assert len(blobs.on_disk()) == is_stored_again

@@ -1,4 +1,4 @@
-"""Transactions, the statements of queries.sql, the mode of a new database, and which errors become StorageFailed."""
+"""Transactions, the statements of queries.sql and their indexes, and the mode of a new database."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import re
 import sqlite3
 import stat
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from imgproc_local.storage.database import QUERIES, Database, open_database
+from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
 
 AT = "2026-11-01T00:00:00.000Z"
 
@@ -21,44 +23,72 @@ async def count_accounts(database: Database) -> int:
         return len(await read._connection.execute_fetchall("SELECT 1 FROM accounts"))  # type: ignore[arg-type]
 
 
-async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(tmp_path: Path) -> None:
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
     database = await open_database(tmp_path / "d.db")
-    try:
-        for turns in range(30):
+    yield database
+    await database.close()
 
-            async def write(name: str = f"cancelled-{turns}") -> None:
-                async with database.transaction() as tx:
-                    await tx.run("insert_account", {"id": name, "name": name, "at": AT})
-                    await tx.run("account_by_name", {"name": name})
 
-            before = await count_accounts(database)
-            task = asyncio.create_task(write())
-            for _ in range(turns):  # of the event loop
-                await asyncio.sleep(0)
-            task.cancel()
-            if turns % 2:  # once more, while the first cancellation is being cleaned up
-                await asyncio.sleep(0)
-                task.cancel()
+async def test_a_cancelled_transaction_leaves_nothing_and_blocks_nobody(database: Database) -> None:
+    for turns in range(30):
+
+        async def write(name: str = f"cancelled-{turns}") -> None:
             async with database.transaction() as tx:
-                await tx.run("insert_account", {"id": f"n{turns}", "name": f"n{turns}", "at": AT})
-            after = await count_accounts(database)
-            assert after - before in (1, 2), "the cancelled write is whole or absent, the next one succeeds"
-    finally:
-        await database.close()
+                await tx.run("insert_account", {"id": name, "name": name, "at": AT})
+                await tx.run("account_by_name", {"name": name})
+
+        before = await count_accounts(database)
+        task = asyncio.create_task(write())
+        for _ in range(turns):  # of the event loop
+            await asyncio.sleep(0)
+        task.cancel()
+        if turns % 2:  # once more, while the first cancellation is being cleaned up
+            await asyncio.sleep(0)
+            task.cancel()
+        async with database.transaction() as tx:
+            await tx.run("insert_account", {"id": f"n{turns}", "name": f"n{turns}", "at": AT})
+        after = await count_accounts(database)
+        assert after - before in (1, 2), "the cancelled write is whole or absent, the next one succeeds"
 
 
-async def test_every_named_statement_is_valid(tmp_path: Path) -> None:
-    database = await open_database(tmp_path / "d.db")
-    try:
-        for name, sql in QUERIES.items():
-            if name == "list_filters":  # a part of other statements
-                continue
-            async with database.reading() as read:
-                parameters = dict.fromkeys(re.findall(r":(\w+)", sql))
-                rows = await read._connection.execute_fetchall(f"EXPLAIN {sql}", parameters)
-                assert rows, name
-    finally:
-        await database.close()
+INDEXES = {
+    "list_jobs": "jobs_by_account",
+    "list_jobs_of_project": "jobs_by_project",
+    "list_open_jobs": "stages_open",
+    "list_failed_jobs": "stages_failed",
+    "list_jobs_needing_text": "translations_needing_text",
+}
+"""The index through which each list is read, so that it neither scans nor sorts."""
+
+
+async def test_every_statement_is_valid_and_lists_and_claims_search_indexes(database: Database) -> None:
+    assert {name for name in QUERIES if re.fullmatch("list_.*jobs.*", name)} == INDEXES.keys()
+    for name, sql in QUERIES.items():
+        if name == "list_filters":  # a part of other statements
+            continue
+        parameters = dict.fromkeys(re.findall(r":(\w+)", sql), "")
+        async with database.reading() as read:
+            steps = [
+                tuple(row) for row in await read._connection.execute_fetchall(f"EXPLAIN QUERY PLAN {sql}", parameters)
+            ]
+        outermost = [detail for _, parent, _, detail in steps if parent == 0]
+        scanned = [detail for *_, detail in steps if detail.startswith("SCAN")]
+        if name in INDEXES:
+            assert any(step.startswith("SEARCH") and f"{INDEXES[name]} (" in step for step in outermost), steps
+            assert not [step for step in outermost if "TEMP B-TREE" in step], steps
+            assert [step for step in scanned if "json_each" not in step] == [], steps
+        elif name == "claim_stage":
+            assert [step for step in scanned if "accounts" not in step] == [], steps
+            assert not [step for *_, step in steps if "stages_by_job" in step], steps
+
+
+async def test_polls_do_not_wait_for_lists(database: Database) -> None:
+    async with asyncio.timeout(10), AsyncExitStack() as lists:
+        for _ in range(LIST_READERS):
+            await lists.enter_async_context(database.listing())
+        async with database.reading() as read:
+            assert await read.value("count_keys_in_force") == 0
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows has no modes")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
+
 from imgproc_local.domain.errors import QueueFull
 from imgproc_local.domain.job import Job, Status
 from imgproc_local.domain.plan import Operation
+from imgproc_local.storage.accounts import Keys
 from imgproc_local.storage.stages import MAX_ATTEMPTS
-from tests.storage.store import BALANCE, QUEUE_LIMIT, Store
+from imgproc_local.storage.translations import Translations
+from tests.storage.conftest import BALANCE, QUEUE_LIMIT, Store
 
 
 async def test_concurrent_submissions_keep_the_queue_limit_and_concurrent_claims_share_no_stage(store: Store) -> None:
@@ -52,21 +56,58 @@ async def test_the_record_of_an_upload_is_stored_until_its_last_stage_ends(store
     assert row["record"] is None
 
 
+# ---- accounts take turns ----
+
+
+async def submit(store: Store, account: str, count: int = 1) -> list[Job]:
+    account_id = await Keys(store.database, 1000).account_id(account, create=True)
+    return [await store.submit(account_id=account_id) for _ in range(count)]
+
+
+async def claimed(store: Store, count: int) -> list[str]:
+    """The ids of the jobs whose stages are claimed next."""
+    claims = [await store.stages.claim("codecs") for _ in range(count)]
+    return [claim.job.id for claim in claims if claim is not None]
+
+
+async def test_accounts_take_turns(store: Store) -> None:
+    first = await submit(store, "first", 6)
+    assert await claimed(store, 2) == [first[0].id, first[1].id]
+    second, third = await submit(store, "second", 2), await submit(store, "third", 1)
+    expected = [second[0], third[0], first[2], second[1], first[3], first[4]]
+    assert await claimed(store, 6) == [job.id for job in expected]
+
+
+async def test_a_full_queue_still_accepts_one_job_of_each_other_account(store: Store) -> None:
+    await submit(store, "many", QUEUE_LIMIT)
+    for account in ("second", "third"):
+        await submit(store, account)
+        with pytest.raises(QueueFull):
+            await submit(store, account)
+    with pytest.raises(QueueFull):
+        await submit(store, "many")
+
+
 # ---- after an end of the process ----
 
 
-async def test_a_stage_of_a_killed_process_is_requeued_twice_and_then_fails(store: Store) -> None:
-    job = await store.submit()
+@pytest.mark.parametrize("kind", ["stage", "text"])
+async def test_work_of_a_killed_process_is_requeued_twice_and_then_fails(store: Store, kind: str) -> None:
+    job = await (store.submit(Operation.ANALYZE) if kind == "stage" else store.analyzed())
+    balance = BALANCE if kind == "stage" else await store.balance()
+    if kind == "text":
+        await Translations(store.database, QUEUE_LIMIT).request(job.id, "de", 5)
     for attempt in range(1, MAX_ATTEMPTS + 1):
-        claimed = await store.stages.claim("codecs")
+        claimed = await store.stages.claim("vision")
         assert claimed is not None
-        assert claimed.attempts == attempt
-        assert claimed.job.status is Status.OPTIMIZING
+        assert (claimed.kind, claimed.attempts) == (kind, attempt)
         assert await store.stages.recover() == ((1, 0) if attempt < MAX_ATTEMPTS else (0, 1))
+    assert await store.stages.claim("vision") is None
     final = await store.jobs.get(job.id)
-    assert final.status is Status.FAILED
-    assert "Interrupted" in (final.stages[0].error or "")
-    assert await store.balance() == BALANCE
+    assert final.status is (Status.FAILED if kind == "stage" else Status.COMPLETED)
+    failed = final.stages[0] if kind == "stage" else final.text_states["de"]
+    assert "Interrupted" in (failed.error or "")
+    assert await store.balance() == balance
 
 
 async def test_a_picture_that_ends_the_process_fails_no_other_job(store: Store) -> None:

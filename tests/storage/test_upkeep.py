@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,37 +14,10 @@ from imgproc_local.engine.upkeep import run_upkeep
 from imgproc_local.storage.accounts import audit_log
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import MaxAge, Retention
-from tests.storage.store import Store
+from tests.storage.conftest import Store
 
-WAIT_S = 60
+WAIT_S, ROUNDS = 60, 3
 NINETY_DAYS = MaxAge(jobs=timedelta(days=90))
-
-
-async def rounds_of_upkeep(store: Store, folder: Path, elapsed: Callable[[int], float], rounds: int = 3) -> list[None]:
-    """Let the upkeep go round some times; `elapsed` is the time since the start in each. Returns the removals that it
-    has reported."""
-    removals: list[None] = []
-    ended = asyncio.Event()
-    calls = 0
-
-    def counted() -> float:
-        nonlocal calls
-        calls += 1
-        if calls > 4 * rounds:  # more than a round asks for
-            ended.set()
-        return elapsed(calls)
-
-    blobs = Blobs(folder, store.jobs.is_referenced)
-    retention = Retention(store.database)
-    arguments = (retention, blobs, NINETY_DAYS, lambda: store.now, lambda: removals.append(None), counted)
-    task = asyncio.create_task(run_upkeep(*arguments))
-    try:
-        async with asyncio.timeout(WAIT_S):
-            await ended.wait()
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-    return removals
 
 
 @pytest.mark.parametrize(("clock_days", "elapsed_days", "remaining"), [(100, 100, 0), (100, 0, 1), (0.5, 0, 1)])
@@ -64,17 +36,28 @@ async def test_only_time_that_has_passed_makes_jobs_old(
     audit_log.addHandler(caplog.handler)
     await store.submit()
     await store.finish()
-    start = store.now
+    start, calls, removals = store.now, 0, []
+    ended = asyncio.Event()
 
-    def elapsed(call: int) -> float:
-        if call == 1:
+    def elapsed() -> float:
+        """The time since the start; the clock shows `clock_days` more from its second call."""
+        nonlocal calls
+        calls += 1
+        if calls == 1:
             return 0.0
+        if calls > 4 * ROUNDS:  # more than a round asks for
+            ended.set()
         store.now = start + timedelta(days=clock_days)
         return max(elapsed_days, 0.01) * 86_400
 
+    retention, blobs = Retention(store.database), Blobs(tmp_path, store.jobs.is_referenced)
+    arguments = (retention, blobs, NINETY_DAYS, lambda: store.now, lambda: removals.append(None), elapsed)
+    task = asyncio.create_task(run_upkeep(*arguments))
     try:
-        removals = await rounds_of_upkeep(store, tmp_path, elapsed)
+        await asyncio.wait_for(ended.wait(), WAIT_S)
     finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
         audit_log.removeHandler(caplog.handler)
     assert len(await store.jobs.page(store.account_id, 10)) == remaining
     assert bool(removals) == (remaining == 0)
