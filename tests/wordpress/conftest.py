@@ -1,7 +1,7 @@
 """A WordPress site with the plugin, its administrator in Chromium, and the service that the plugin uses.
 
 The tests of a running site take minutes. They run only if the command line names this folder or a file in it:
-`pytest tests/wordpress`. They are skipped where WordPress, MariaDB, PHP, nginx or Chromium is not installed.
+`pytest tests/wordpress`. They are skipped where WordPress, MariaDB, PHP or Chromium is not installed.
 """
 
 from __future__ import annotations

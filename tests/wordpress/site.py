@@ -1,20 +1,18 @@
-"""A real WordPress in a temporary folder: Debian's package, MariaDB, PHP-FPM and nginx, all on this machine only.
+"""A real WordPress in a temporary folder: Debian's package, MariaDB, and the web server of PHP, on this machine only.
 
-`python -m tests.wordpress.site [--port N] [--link] [--network]`
+`python -m tests.wordpress.site`
 
 installs one with the plugin, prints its address and runs until Ctrl+C. Nothing remains of it: no system service, no
 user and no file outside the folder is used, and WordPress is not allowed to send requests to other machines. It runs as
-root or as any user. Without `--link` the plugin is copied, because WordPress deletes the files of a plugin that is
-deleted on its page. `--network` makes a network of sites, with a second site at /second/. The environment variable
-IMGPROC_WORDPRESS names the folder of another WordPress than that of the package, which may be a newer one.
+root or as any user. The environment variable IMGPROC_WORDPRESS names the folder of another WordPress than that of the
+package, which may be a newer one.
 
-Packages of Debian or Ubuntu that it needs: wordpress, wordpress-theme-twentytwentythree, mariadb-server, nginx-light,
-php-fpm, php-cli, php-mysql, php-gd, php-imagick, php-curl, php-xml, php-mbstring, php-intl.
+Packages of Debian or Ubuntu that it needs: wordpress, wordpress-theme-twentytwentythree, mariadb-server, php-cli,
+php-mysql, php-gd, php-imagick, php-curl, php-xml, php-mbstring, php-intl.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -29,13 +27,42 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.wordpress.config import fpm_config, nginx_config, php_options, wp_config
-
 SOURCE = Path(os.environ.get("IMGPROC_WORDPRESS", "/usr/share/wordpress"))
 PLUGIN = Path(__file__).parents[2] / "packaging/wordpress/imgproc-local"
 HERE = Path(__file__).parent
 USER, PASSWORD = "admin", "a test password"
 START_TIMEOUT_S, STOP_TIMEOUT_S, SCRIPT_TIMEOUT_S = 60, 20, 120
+PHP_WORKERS = 8
+"""Requests that PHP answers at once: those of a browser, and those that WordPress sends to itself."""
+PHP_SETTINGS = {
+    "memory_limit": "256M",
+    "upload_max_filesize": "30M",
+    "post_max_size": "32M",
+    "max_execution_time": "60",
+    "sendmail_path": "/bin/true",
+}
+CONFIG = """<?php
+define( 'DB_NAME', 'wordpress' );
+define( 'DB_USER', 'root' );
+define( 'DB_PASSWORD', '' );
+define( 'DB_HOST', 'localhost:{base}/db.sock' );
+define( 'DB_CHARSET', 'utf8mb4' );
+define( 'DB_COLLATE', '' );
+define( 'WP_HTTP_BLOCK_EXTERNAL', true );
+define( 'AUTOMATIC_UPDATER_DISABLED', true );
+define( 'WP_DEBUG', true );
+define( 'WP_DEBUG_LOG', true );
+define( 'WP_DEBUG_DISPLAY', false );
+define( 'IMGPROC_TEST_FOLDER', '{base}' );
+define( 'FS_METHOD', 'direct' );
+{constants}
+$table_prefix = 'wp_';
+if ( ! defined( 'ABSPATH' ) ) {{
+	define( 'ABSPATH', __DIR__ . '/' );
+}}
+require_once ABSPATH . 'wp-settings.php';
+"""
+"""wp-config.php. WordPress itself stores the secrets that are not defined here."""
 RESET = """
 global $wpdb;
 foreach ( $wpdb->get_col( "SELECT ID FROM $wpdb->posts WHERE post_type IN ('attachment', 'post', 'page')" ) as $id ) {
@@ -69,14 +96,11 @@ install_network();
 return populate_network( 1, $args['domain'], 'admin@example.org', 'A network', '/', false );
 """
 
-
-FOLDERS = (*os.environ.get("PATH", "").split(os.pathsep), "/usr/sbin", "/usr/local/sbin", "/sbin")
 PROGRAMS = {
-    name: shutil.which(name, path=os.pathsep.join(FOLDERS)) or ""
-    for name in ("mariadbd", "mariadb-install-db", "mariadb", "nginx", "php")
+    name: shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin") or ""
+    for name in ("mariadbd", "mariadb-install-db", "mariadb", "php")
 }
 """The paths of the programs, also of those that only root has in its path; "" for one that is not installed."""
-PROGRAMS["php-fpm"] = next((str(path) for folder in FOLDERS for path in Path(folder).glob("php-fpm*")), "")
 
 
 def missing() -> list[str]:
@@ -96,14 +120,18 @@ def free_port() -> int:
 class Site:
     """A running WordPress. `url` has no slash at its end. `folder` is that of WordPress itself."""
 
-    def __init__(self, base: Path, port: int, network: bool = False) -> None:
+    def __init__(self, base: Path, port: int) -> None:
         self.base = base
-        self.network = network
         self.folder = base / "wordpress"
         self.url = f"http://127.0.0.1:{port}"
         self.port = port
         self.plugin = self.folder / "wp-content/plugins/imgproc-local"
         self.uploads = self.folder / "wp-content/uploads"
+
+    def configure(self, **constants: str) -> None:
+        """Write wp-config.php with these constants, whose values are PHP, besides those of every site."""
+        lines = "\n".join(f"define( '{name}', {value} );" for name, value in constants.items())
+        (self.folder / "wp-config.php").write_text(CONFIG.format(base=self.base, constants=lines))
 
     def php(self, code: str, **arguments: Any) -> Any:
         """What `code` returns, run inside WordPress as its administrator; `$args` holds `arguments`.
@@ -111,7 +139,7 @@ class Site:
         Raises: AssertionError, with the output, if the code fails or prints a warning.
         """
         done = subprocess.run(
-            [PROGRAMS["php"], *php_options(self.base), str(self.base / "run.php")],
+            [*php_command(self.base), str(self.base / "run.php")],
             input=json.dumps({"code": code, "args": arguments, "host": f"127.0.0.1:{self.port}"}),
             capture_output=True,
             text=True,
@@ -168,18 +196,14 @@ def _make_network(site: Site) -> None:
     """Turn the site into a network of two sites."""
     domain = f"127.0.0.1:{site.port}"
     site.php(MAKE_NETWORK, domain=domain)
-    constants = {
-        "MULTISITE": "true",
-        "SUBDOMAIN_INSTALL": "false",
-        "DOMAIN_CURRENT_SITE": f"'{domain}'",
-        "PATH_CURRENT_SITE": "'/'",
-        "SITE_ID_CURRENT_SITE": "1",
-        "BLOG_ID_CURRENT_SITE": "1",
-    }
-    config = site.folder / "wp-config.php"
-    lines = "\n".join(f"define( '{name}', {value} );" for name, value in constants.items())
-    text = re.sub(r"define\( 'WP_(HOME|SITEURL)'.*\n", "", config.read_text())
-    config.write_text(text.replace("$table_prefix", lines + "\n$table_prefix"))
+    site.configure(
+        MULTISITE="true",
+        SUBDOMAIN_INSTALL="false",
+        DOMAIN_CURRENT_SITE=f"'{domain}'",
+        PATH_CURRENT_SITE="'/'",
+        SITE_ID_CURRENT_SITE="1",
+        BLOG_ID_CURRENT_SITE="1",
+    )
     second = {"domain": domain, "path": "/second/", "title": "The second site", "network_id": 1, "user_id": 1}
     site.php("return wp_insert_site( $args['site'] );", site=second)
     # WordPress drops the colon before the port
@@ -189,48 +213,63 @@ def _make_network(site: Site) -> None:
     )
 
 
+def php_command(base: Path) -> list[str]:
+    """A PHP that reads no configuration of the machine but its list of extensions."""
+    settings = {
+        **PHP_SETTINGS,
+        "error_log": f"{base}/php.log",
+        "sys_temp_dir": f"{base}/tmp",
+        "upload_tmp_dir": f"{base}/tmp",
+    }
+    return [PROGRAMS["php"], *(part for name, value in settings.items() for part in ("-d", f"{name}={value}"))]
+
+
 @contextlib.contextmanager
-def _process(arguments: list[str], log: Path, quit_signal: signal.Signals = signal.SIGTERM) -> Iterator[None]:
-    """A program that runs during the block."""
+def _listening(arguments: list[str], family: socket.AddressFamily, address: Any, log: Path) -> Iterator[None]:
+    """A program that listens at an address during the block."""
+    environment = {**os.environ, "PHP_CLI_SERVER_WORKERS": str(PHP_WORKERS)}
     with log.open("ab") as output:
-        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            arguments, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
     try:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not _answers(family, address):
+            assert time.monotonic() < deadline, f"nothing listens at {address}:\n{log.read_text()[-2000:]}"
+            time.sleep(0.05)
         yield
     finally:
-        process.send_signal(quit_signal)
+        # the workers of PHP's web server do not end with it
+        os.killpg(process.pid, signal.SIGTERM)
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def _wait_for(family: socket.AddressFamily, address: Any, log: Path) -> None:
-    """Wait until a program listens at an address."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        with contextlib.suppress(OSError), socket.socket(family) as connection:
-            connection.connect(address)
-            return
-        assert time.monotonic() < deadline, f"nothing listens at {address}:\n{log.read_text()[-2000:]}"
-        time.sleep(0.05)
+def _answers(family: socket.AddressFamily, address: Any) -> bool:
+    with socket.socket(family) as connection:
+        return connection.connect_ex(address) == 0
 
 
 @contextlib.contextmanager
 def _database(base: Path) -> Iterator[None]:
     """MariaDB on a socket, without a port and without waiting for the disk."""
-    user = ["--user=root"] if os.geteuid() == 0 else []
-    data, log = base / "db", base / "db.log"
+    own = [
+        "--no-defaults",
+        f"--datadir={base}/db",
+        *(["--user=root"] if os.geteuid() == 0 else []),
+    ]
+    log = base / "db.log"
     with log.open("wb") as output:
         subprocess.run(
             [
                 PROGRAMS["mariadb-install-db"],
-                "--no-defaults",
-                f"--datadir={data}",
+                *own,
                 "--auth-root-authentication-method=normal",
                 "--skip-test-db",
                 "--force",  # also where the name of the machine has no address, as in a chroot
-                *user,
             ],
             stdout=output,
             stderr=output,
@@ -238,79 +277,56 @@ def _database(base: Path) -> Iterator[None]:
             check=True,
         )
     options = [
-        "--no-defaults",
-        f"--datadir={data}",
+        *own,
         f"--socket={base}/db.sock",
         f"--pid-file={base}/db.pid",
         f"--tmpdir={base}/tmp",
         "--skip-networking",
         "--innodb-flush-log-at-trx-commit=0",
-        "--innodb-buffer-pool-size=64M",
         "--innodb-fast-shutdown=2",
-        *user,
     ]
-    with _process([PROGRAMS["mariadbd"], *options], log):
-        _wait_for(socket.AF_UNIX, f"{base}/db.sock", log)
+    with _listening([PROGRAMS["mariadbd"], *options], socket.AF_UNIX, f"{base}/db.sock", log):
         yield
 
 
 @contextlib.contextmanager
-def installed(port: int = 0, *, link: bool = False, network: bool = False) -> Iterator[Site]:
+def installed(*, network: bool = False) -> Iterator[Site]:
     """A new site with the active plugin. It is removed after the block.
 
-    `link` uses the plugin's files in the repository, so that changes take effect at once. `network` makes a network
-    of two sites, for all of which the plugin is active.
+    The plugin is copied, because WordPress deletes the files of a plugin that is deleted on its page. `network` makes a
+    network of two sites, for all of which the plugin is active.
     """
     # a time limit ends Python with SIGTERM; then too, the programs of the site must end
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # sockets may have paths of at most 107 bytes
     with tempfile.TemporaryDirectory(prefix="wp-", dir="/tmp") as name:
         base = Path(name)
-        site = Site(base, port or free_port(), network)
+        site = Site(base, free_port())
         (base / "tmp").mkdir()
         shutil.copytree(SOURCE, site.folder, ignore=shutil.ignore_patterns("languages", "akismet"))
         site.uploads.mkdir(exist_ok=True)
-        (site.folder / "wp-config.php").write_text(wp_config(base, site.url))
+        site.configure(WP_HOME=f"'{site.url}'", WP_SITEURL=f"'{site.url}'")
         shutil.copytree(HERE / "mu-plugins", site.folder / "wp-content/mu-plugins")
         shutil.copy(HERE / "run.php", base)
-        if link:
-            site.plugin.symlink_to(PLUGIN)
-        else:
-            shutil.copytree(PLUGIN, site.plugin)
-        (base / "nginx.conf").write_text(nginx_config(base, site.folder, site.port, network))
-        (base / "fpm.conf").write_text(fpm_config(base))
-        allow_root = ["--allow-to-run-as-root"] if os.geteuid() == 0 else []
-        fpm = [PROGRAMS["php-fpm"], "--fpm-config", str(base / "fpm.conf"), *allow_root]
-        nginx = [PROGRAMS["nginx"], "-p", name, "-c", str(base / "nginx.conf"), "-e", str(base / "nginx.log")]
+        shutil.copytree(PLUGIN, site.plugin)
+        address = "127.0.0.1", site.port
+        server = [*php_command(base), "-S", f"127.0.0.1:{site.port}", "-t", str(site.folder)]
+        router = [str(HERE / "network.php")] if network else []
         with _database(base):
             site.sql("CREATE DATABASE wordpress CHARACTER SET utf8mb4;", database="")
             site.php("", install=True, user=USER, password=PASSWORD)
             if network:
                 _make_network(site)
             site.php("return activate_plugin( 'imgproc-local/imgproc-local.php', '', $args['all'] );", all=network)
-            with _process(fpm, base / "fpm.log"):
-                _wait_for(socket.AF_UNIX, f"{base}/fpm.sock", base / "fpm.log")
-                with _process(nginx, base / "nginx.log"):
-                    _wait_for(socket.AF_INET, ("127.0.0.1", site.port), base / "nginx.log")
-                    yield site
+            with _listening([*server, *router], socket.AF_INET, address, base / "server.log"):
+                yield site
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port", type=int, default=8080)
-    parser.add_argument(
-        "--link", action="store_true", help="use the plugin's files in the repository; don't delete it on the page"
-    )
-    parser.add_argument("--network", action="store_true", help="a network with a second site at /second/")
-    arguments = parser.parse_args()
     if lacking := missing():
         raise SystemExit(f"not installed: {', '.join(lacking)}; see the first lines of this file")
-    installation = installed(arguments.port, link=arguments.link, network=arguments.network)
-    with installation as site, contextlib.suppress(KeyboardInterrupt):
-        print(
-            f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it",
-            flush=True,
-        )
+    with installed() as site, contextlib.suppress(KeyboardInterrupt):
+        print(f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it")
         signal.pause()
 
 
