@@ -40,9 +40,15 @@ LANG = XML + "lang"
 _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
     "tiff": TIFF, "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM,
-    "hdrgm": GAIN_MAP, "imgproc": IMGPROC,
+    "hdrgm": GAIN_MAP, "imgproc": IMGPROC, "x": "{adobe:ns:meta/}", "xmp": "{http://ns.adobe.com/xap/1.0/}",
+    "xmpMM": "{http://ns.adobe.com/xap/1.0/mm/}", "xmpNote": "{http://ns.adobe.com/xmp/note/}",
+    "exif": "{http://ns.adobe.com/exif/1.0/}", "aux": "{http://ns.adobe.com/exif/1.0/aux/}",
+    "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
+    "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
 }  # fmt: skip
-_PREFIX_BY_NAMESPACE = {namespace: prefix for prefix, namespace in _PREFIXES.items()}
+for _prefix, _namespace in _PREFIXES.items():
+    ET.register_namespace(_prefix, _namespace[1:-1])
+"""The usual prefixes. A namespace without one is written with `ns` and a number."""
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
 ALT_TEXT_SOURCE = IMGPROC + "AltTextSource"
@@ -121,7 +127,7 @@ def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) 
         if description.tag == RDF + "Description" and not len(description) and set(description.attrib) <= _ABOUT:
             rdf.remove(description)
     rdf.append(_description(properties.values(), about))
-    return f"{_HEAD}{_serialized(root, builder.prefixes)}{_TAIL}".encode()
+    return _serialized(root)
 
 
 def _descriptions(root: ET.Element | None) -> Iterator[ET.Element]:
@@ -142,19 +148,12 @@ def _outside_properties(root: ET.Element | None) -> Iterator[ET.Element]:
 
 
 class _Builder(ET.TreeBuilder):
-    """Builds a tree without the elements that are nested too deep; `is_complete` is False if there are any.
-
-    `prefixes` are those that the packet declares, by namespace in braces.
-    """
+    """Builds a tree without the elements that are nested too deep; `is_complete` is False if there are any."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_complete = True
-        self.prefixes: dict[str, str] = {}
         self._depth = 0
-
-    def start_ns(self, prefix: str, uri: str, /) -> None:
-        self.prefixes.setdefault(f"{{{uri}}}", prefix)
 
     def start(self, tag: str, attributes: dict[str, str], /) -> Any:
         self._depth += 1
@@ -288,9 +287,9 @@ def write(elements: Sequence[ET.Element]) -> bytes | None:
     """A packet of these properties without padding; None if there are none. Simple ones are written as attributes."""
     if not elements:
         return None
-    rdf = ET.Element(RDF + "RDF")
-    rdf.append(_description(elements, ""))
-    return f'{_HEAD}<x:xmpmeta xmlns:x="adobe:ns:meta/">{_serialized(rdf)}</x:xmpmeta>{_TAIL}'.encode()
+    root = ET.Element(_PREFIXES["x"] + "xmpmeta")
+    ET.SubElement(root, RDF + "RDF").append(_description(elements, ""))
+    return _serialized(root)
 
 
 def _description(elements: Iterable[ET.Element], about: str) -> ET.Element:
@@ -303,45 +302,13 @@ def _description(elements: Iterable[ET.Element], about: str) -> ET.Element:
     return description
 
 
-def _serialized(root: ET.Element, prefixes: Mapping[str, str] = _PREFIX_BY_NAMESPACE) -> str:
-    """The element with all namespaces declared in it, under these prefixes or the usual ones."""
-    tags = dict.fromkeys(tag for element in root.iter() for tag in (element.tag, *element.attrib))
-    namespaces = dict.fromkeys(_namespace(tag) for tag in tags if tag.startswith("{"))
-    names = {XML: "xml"}
-    for namespace in namespaces:
-        prefix = prefixes.get(namespace) or _PREFIX_BY_NAMESPACE.get(namespace)
-        names.setdefault(namespace, prefix if prefix and prefix not in names.values() else f"ns{len(names)}")
-    qualified = {tag: f"{names[_namespace(tag)]}:{tag.partition('}')[2]}" if tag[0] == "{" else tag for tag in tags}
-    declared = "".join(f' xmlns:{names[each]}="{each[1:-1]}"' for each in namespaces if each != XML)
-    return _element(root, qualified, declared)
-
-
-def _namespace(tag: str) -> str:
-    return tag[: tag.index("}") + 1]
-
-
-def _element(element: ET.Element, qualified: Mapping[str, str], declared: str = "") -> str:
-    name = qualified[element.tag]
-    attributes = "".join(f" {qualified[tag]}={_quoted(value)}" for tag, value in element.attrib.items())
-    content = _escaped(element.text) + "".join(
-        _element(child, qualified) + (_escaped(child.tail) if child.tail and child.tail.strip() else "")
-        for child in element
-    )
-    return f"<{name}{declared}{attributes}>{content}</{name}>" if content else f"<{name}{declared}{attributes}/>"
-
-
-def _escaped(text: str | None) -> str:
-    from xml.sax.saxutils import escape  # slow to import, because it imports Python's HTTP client
-
-    return escape(without_invalid_characters(text or ""), {"\r": "&#13;"})
+def _serialized(root: ET.Element) -> bytes:
+    """The element as a packet, with all namespaces declared in it."""
+    text = without_invalid_characters(ET.tostring(root, encoding="unicode"))
+    # parsers read a carriage return in a text as a new line; those in attributes are escaped
+    return f"{_HEAD}{text.replace(chr(13), '&#13;')}{_TAIL}".encode()
 
 
 def without_invalid_characters(text: str) -> str:
     """The text without characters that XML can't hold, but IPTC, EXIF and PNG texts can."""
     return _NOT_IN_XML.sub("", text)
-
-
-def _quoted(value: str) -> str:
-    from xml.sax.saxutils import quoteattr
-
-    return quoteattr(without_invalid_characters(value), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
