@@ -42,7 +42,7 @@ class Box(Struct, frozen=True):
     end: int
 
 
-class Extent(Struct, frozen=True):
+class _Extent(Struct, frozen=True):
     """A part of an item: `length` bytes at `offset` of the file.
 
     The table stores the offset relative to `base`, which all extents of an item share. Each `*_field` says where the
@@ -57,7 +57,7 @@ class Extent(Struct, frozen=True):
     length_field: tuple[int, int]
 
 
-Range = tuple[int, int]
+_Range = tuple[int, int]
 
 
 class Item(Struct):
@@ -74,7 +74,7 @@ class Item(Struct):
     content_type: bytes = b""
     in_file: bool = True
     in_idat: bool = False
-    extents: list[Extent] = []
+    extents: list[_Extent] = []
     kind_at: int = 0
     origin: int = 0
 
@@ -299,7 +299,7 @@ def _locations(data: Data, table: Box) -> Iterator[Item]:
             length_at, length = at, take(length_size)
             # writers store the position in the base and 0 in the offset, or the other way round
             fields = ((offset_at, offset_size), (base_at, base_size), (length_at, length_size))
-            item.extents.append(Extent(base + offset, length, base, *fields))
+            item.extents.append(_Extent(base + offset, length, base, *fields))
         item.entry = (start, count_at, at)
         yield item
 
@@ -329,7 +329,7 @@ def _xmp_box(data: Data) -> Box | None:
     return None
 
 
-def thumbnails(data: Data) -> list[Item]:
+def _thumbnails(data: Data) -> list[Item]:
     """The items that are thumbnails of the picture."""
     meta = meta_box(data)
     references = _find(data, meta, b"iref")
@@ -371,7 +371,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """
     new = {name: block for name, block in (("exif", blocks.exif), ("xmp", blocks.xmp)) if block}
     whole = bytearray(data)
-    for item in thumbnails(data):
+    for item in _thumbnails(data):
         whole[item.kind_at : item.kind_at + 4] = b"free"
     clean = _blanked(bytes(whole), lambda name, item: name in new and _is_replaceable(item))
     kept = [box.end for box in boxes(clean, 0, len(clean)) if box.kind != b"free"]
@@ -383,7 +383,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
 
 def dropped(data: Data) -> Iterator[Removed | None]:
     """The kinds of private data in what `with_blocks` does not keep, apart from the blocks."""
-    if thumbnails(data):
+    if _thumbnails(data):
         yield Removed.THUMBNAIL
     packet, kept = _xmp_box(data), bytearray(_blanked(data))
     if packet:  # which is a block
@@ -645,7 +645,7 @@ def _keep_properties(data: Data, out: bytearray, meta: Box, ids: Set[int]) -> No
         _write(out, at, data[at : end if owner in ids else start])
 
 
-def _frames(data: Data, track: Box) -> list[Range]:
+def _frames(data: Data, track: Box) -> list[_Range]:
     """The ranges of the chunks that hold a track's frames."""
     store = _find(data, track, b"mdia", b"minf", b"stbl")
     sizes, runs = (_find(data, store, kind) if store else None for kind in (b"stsz", b"stsc"))

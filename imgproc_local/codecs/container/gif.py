@@ -12,9 +12,9 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, MAX_TEXT_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 
-IMAGE, _EXTENSION, TRAILER = 0x2C, 0x21, 0x3B
+_IMAGE, _EXTENSION, _TRAILER = 0x2C, 0x21, 0x3B
 CONTROL, COMMENT, _APPLICATION = 0xF9, 0xFE, 0xFF
-XMP = b"XMP DataXMP"
+_XMP = b"XMP DataXMP"
 _LOOPS = (b"NETSCAPE2.0", b"ANIMEXTS1.0")
 """The identifiers of the application extension with the loop count."""
 _ICC = b"ICCRGBG1012"
@@ -22,7 +22,7 @@ _NOT_A_STRAY_TERMINATOR = re.compile(rb"[^\0]")
 _MAGIC_TRAILER = b"\x01" + bytes(range(255, -1, -1)) + b"\0"
 
 
-class Block(Struct, frozen=True):
+class _Block(Struct, frozen=True):
     """`kind` is the introducer byte, `label` an extension's label, `name` an application's identifier of 11 bytes.
 
     The block is `data[start:end]`; `body` is the offset of its first sub-block.
@@ -52,7 +52,7 @@ def _after_sub_blocks(data: Data, at: int) -> int:
 
 
 @bounded
-def blocks(data: Data) -> Iterator[Block]:
+def blocks(data: Data) -> Iterator[_Block]:
     """The blocks after the global colour table, up to the trailer or, as decoders accept, the end of the file."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise BrokenImage("The GIF does not begin with its signature.")
@@ -61,10 +61,10 @@ def blocks(data: Data) -> Iterator[Block]:
         if at < len(data) and data[at] == 0:
             found = _NOT_A_STRAY_TERMINATOR.search(data, at)
             at = found.start() if found else len(data)
-        if at >= len(data) or data[at] == TRAILER:
+        if at >= len(data) or data[at] == _TRAILER:
             return
         start, kind, label, name = at, data[at], 0, b""
-        if kind == IMAGE:
+        if kind == _IMAGE:
             (flags,) = unpack("<B", data, at + 9, "frame header")
             body = at + 10 + _colour_table_bytes(flags) + 1
         elif kind == _EXTENSION:
@@ -75,7 +75,7 @@ def blocks(data: Data) -> Iterator[Block]:
         else:
             raise BrokenImage(f"The GIF is damaged: byte {at} is not a block type.")
         at = _after_sub_blocks(data, body)
-        yield Block(kind, label, name, start, body, at)
+        yield _Block(kind, label, name, start, body, at)
 
 
 def _first_block(data: Data) -> int:
@@ -92,7 +92,7 @@ def read_timing(data: Data) -> tuple[list[int], int]:
     """The delay of each frame in milliseconds, as browsers play it, and the number of plays; 0 is endless."""
     delays, delay, plays = [], 0, 1
     for block in blocks(data):
-        if block.kind == IMAGE:
+        if block.kind == _IMAGE:
             delays.append(played_delay_ms(delay * 10))
             delay = 0
         elif block.label == CONTROL and block.end - block.body >= 6:
@@ -109,7 +109,7 @@ def read_blocks(data: Data) -> Blocks:
     packet: bytes | None = None
     texts: list[TextBlock] = []
     for block in blocks(data):
-        if block.name == XMP and packet is None and block.end - block.start < MAX_BLOCK_BYTES:
+        if block.name == _XMP and packet is None and block.end - block.start < MAX_BLOCK_BYTES:
             packet = data[block.start + 14 : block.end].removesuffix(_MAGIC_TRAILER)
         elif block.label == COMMENT and len(texts) < MAX_TEXTS and block.end - block.start < MAX_TEXT_BYTES:
             texts.append(TextBlock("comment", text_of(_joined(data[block.body : block.end])), None))
@@ -136,7 +136,7 @@ def with_blocks(data: Data, new: Blocks) -> bytes:
     if new.xmp:
         out[0] = b"GIF89a" + out[0][6:]
     for block in blocks(data):
-        if block.kind == IMAGE:
+        if block.kind == _IMAGE:
             out += [control, data[block.start : block.end]]
             control = b""
         elif block.label == CONTROL:
@@ -155,7 +155,7 @@ def dropped(data: Data) -> Iterator[Removed | None]:
     end = 0
     for block in blocks(data):
         end = block.end
-        is_known = block.name in (*_LOOPS, XMP, _ICC) or block.label in (CONTROL, COMMENT)
+        is_known = block.name in (*_LOOPS, _XMP, _ICC) or block.label in (CONTROL, COMMENT)
         if block.kind == _EXTENSION and not is_known:
             yield Removed.OTHER if block.label == _APPLICATION else Removed.COMMENT
     # some programs write bytes before the trailer
@@ -166,12 +166,12 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
     """The file with this XMP packet in place of its own, or after its last block; others are copied bit for bit."""
     start = end = _first_block(data)
     for block in blocks(data):
-        start, end = block.start if block.name == XMP else block.end, block.end
-        if block.name == XMP:
+        start, end = block.start if block.name == _XMP else block.end, block.end
+        if block.name == _XMP:
             break
     return b"".join([b"GIF89a", data[6:start], _xmp_block(xmp), data[end:]])
 
 
 def _xmp_block(packet: bytes) -> bytes:
     """The packet's application extension, whose end readers find by the magic trailer. Source: XMP part 3, 1.1.2."""
-    return b"\x21\xff\x0b" + XMP + packet + _MAGIC_TRAILER
+    return b"\x21\xff\x0b" + _XMP + packet + _MAGIC_TRAILER

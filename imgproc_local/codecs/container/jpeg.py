@@ -14,23 +14,23 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 
-_APP0, APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
-_EOI, _SOS, COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
+_APP0, _APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
+_EOI, _SOS, _COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, 0xDB, 0xDD}
 """The segments that a decoder needs: headers of frames and scans, tables, restart interval. Source: ITU-T T.81, B.1."""
 
-EXIF, XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
+EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
 _EXTENDED_XMP = b"http://ns.adobe.com/xmp/extension/\0"
-ICC, PHOTOSHOP, MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
+_ICC, PHOTOSHOP, _MPF = b"ICC_PROFILE\0", b"Photoshop 3.0\0", b"MPF\0"
 GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:ts:21496:-1")
 """The namespace of the XMP, and the name of the APP2 segment, that describe a gain map."""
 
 _JFIF_BYTES = 14
 """The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
 _BLOCKS = {
-    APP1: (EXIF, XMP, _EXTENDED_XMP),
-    _APP2: (ICC, MPF, *GAIN_MAP_IDENTIFIERS),
+    _APP1: (EXIF, _XMP, _EXTENDED_XMP),
+    _APP2: (_ICC, _MPF, *GAIN_MAP_IDENTIFIERS),
     _APP13: (PHOTOSHOP,),
 }
 """How the segments begin that are read as metadata, by their marker."""
@@ -40,9 +40,9 @@ MAX_SIDE_PX = 65_500
 
 _MAX_PAYLOAD_BYTES = 65533
 """The payload of one segment. Its length field has two bytes and counts itself."""
-_ICC_PIECE = _MAX_PAYLOAD_BYTES - len(ICC) - 2
+_ICC_PIECE = _MAX_PAYLOAD_BYTES - len(_ICC) - 2
 _RESOURCES_PIECE = _MAX_PAYLOAD_BYTES - len(PHOTOSHOP)
-_MAX_PACKET_BYTES = _MAX_PAYLOAD_BYTES - len(XMP)
+_MAX_PACKET_BYTES = _MAX_PAYLOAD_BYTES - len(_XMP)
 _MPF_ENTRIES = 0xB002
 """The tag of the entries in a multi-picture index."""
 
@@ -51,7 +51,7 @@ _MARKER = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd8]")
 """A marker that is followed by a length, or EOI."""
 
 
-class Segment(Struct, frozen=True):
+class _Segment(Struct, frozen=True):
     """`start` is the offset of its marker's FF; the payload, without the length, is `data[payload:end]`."""
 
     marker: int
@@ -61,7 +61,7 @@ class Segment(Struct, frozen=True):
 
 
 @bounded
-def segments(data: Data, start: int = 0) -> Iterator[Segment]:
+def segments(data: Data, start: int = 0) -> Iterator[_Segment]:
     """The segments of the picture at `start`, in order, up to and including the first SOS.
 
     Bytes between segments are skipped, as libjpeg does. Raises: BrokenImage.
@@ -80,7 +80,7 @@ def segments(data: Data, start: int = 0) -> Iterator[Segment]:
         (length,) = unpack(">H", data, at, "header")
         if length < 2 or at + length > len(data):
             raise BrokenImage("The JPEG is cut off or damaged in its header: a segment ends after the end of the file.")
-        yield Segment(marker, found.end() - 2, at + 2, at + length)
+        yield _Segment(marker, found.end() - 2, at + 2, at + length)
         if marker == _SOS:
             return
         at += length
@@ -106,7 +106,7 @@ def luma_sampling(data: Data) -> tuple[int, int]:
     return sampling >> 4, sampling & 15
 
 
-def _frame_header(data: Data) -> Segment:
+def _frame_header(data: Data) -> _Segment:
     """The first frame header. Raises: BrokenImage if there is none."""
     for segment in segments(data):
         if segment.marker in _FRAME_MARKERS:
@@ -125,18 +125,18 @@ def read_blocks(data: Data) -> Blocks:
     icc: dict[int, bytes] = {}
     for segment in segments(data):
         payload = data[segment.payload : segment.end]
-        if segment.marker == APP1 and payload.startswith(EXIF):
+        if segment.marker == _APP1 and payload.startswith(EXIF):
             exif_block = exif_block or payload[len(EXIF) :]
-        elif segment.marker == APP1 and payload.startswith(XMP):
-            xmp = xmp or payload[len(XMP) :]
-        elif segment.marker == APP1 and payload.startswith(_EXTENDED_XMP) and len(payload) >= len(_EXTENDED_XMP) + 40:
+        elif segment.marker == _APP1 and payload.startswith(_XMP):
+            xmp = xmp or payload[len(_XMP) :]
+        elif segment.marker == _APP1 and payload.startswith(_EXTENDED_XMP) and len(payload) >= len(_EXTENDED_XMP) + 40:
             guid, rest = payload[len(_EXTENDED_XMP) : len(_EXTENDED_XMP) + 32], payload[len(_EXTENDED_XMP) + 32 :]
             more_xmp.setdefault(guid, {}).setdefault(int.from_bytes(rest[4:8], "big"), rest[8:])
         elif segment.marker == _APP13 and payload.startswith(PHOTOSHOP) and resource_bytes < MAX_BLOCK_BYTES:
             resources.append(payload[len(PHOTOSHOP) :])
             resource_bytes += len(payload)
-        elif segment.marker == _APP2 and payload.startswith(ICC) and len(payload) > len(ICC) + 2:
-            icc.setdefault(payload[len(ICC)], payload[len(ICC) + 2 :])
+        elif segment.marker == _APP2 and payload.startswith(_ICC) and len(payload) > len(_ICC) + 2:
+            icc.setdefault(payload[len(_ICC)], payload[len(_ICC) + 2 :])
     profile = b"".join(icc[number] for number in sorted(icc))
     return Blocks(
         exif_block,
@@ -220,7 +220,7 @@ def gain_map(data: Data) -> bytes | None:
 
 def _mentions_gain_map(data: Data, start: int = 0) -> bool:
     return any(
-        segment.marker in (APP1, _APP2)
+        segment.marker in (_APP1, _APP2)
         and any(name in data[segment.payload : segment.end] for name in GAIN_MAP_IDENTIFIERS)
         for segment in segments(data, start)
     )
@@ -264,11 +264,11 @@ def dropped(data: Data) -> Iterator[Removed | None]:
     for segment in segments(data):
         payload = data[segment.payload : segment.end]
         name = next((each for each in _BLOCKS.get(segment.marker, ()) if payload.startswith(each)), None)
-        is_second = name in (EXIF, XMP) and name in seen
+        is_second = name in (EXIF, _XMP) and name in seen
         seen.add(name)
         if payload == _kept(segment.marker, payload):
             continue
-        if segment.marker == COM:
+        if segment.marker == _COM:
             yield Removed.COMMENT
         elif name == PHOTOSHOP:
             yield from iptc.kinds_of_resources(payload[len(PHOTOSHOP) :])
@@ -289,7 +289,7 @@ def _scans(data: Data, start: int) -> list[bytes]:
     found = []
     segment_end = start
     for at, stop in _between_scans(data, start):
-        if _APP0 <= data[at + 1] <= _APP15 or data[at + 1] == COM:
+        if _APP0 <= data[at + 1] <= _APP15 or data[at + 1] == _COM:
             end = at
             while end > segment_end and data[end - 1] == 0xFF:  # would make a marker of the byte after the segment
                 end -= 1
@@ -306,13 +306,13 @@ def with_blocks_and_gain_map(data: Data, blocks: Blocks, iso_segments: bytes, ga
     """
     primary = with_blocks(data, blocks)
     head = primary[:2] + iso_segments
-    index_bytes = 4 + len(MPF) + 82
+    index_bytes = 4 + len(_MPF) + 82
     primary_bytes = len(head) + index_bytes + len(primary) - 2
     # offsets count from the index's own TIFF header
-    offset = primary_bytes - (len(head) + 4 + len(MPF))
+    offset = primary_bytes - (len(head) + 4 + len(_MPF))
     return (
         head
-        + _segment_bytes(_APP2, MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
+        + _segment_bytes(_APP2, _MPF + _multi_picture_index(primary_bytes, offset, len(gain_map)))
         + primary[2:]
         + gain_map
     )
@@ -340,9 +340,9 @@ def _multi_picture_index(primary_bytes: int, second_offset: int, second_bytes: i
 def _block_segments(blocks: Blocks) -> list[bytes]:
     out = []
     if blocks.exif:
-        out.append(_segment_bytes(APP1, EXIF + blocks.exif))
+        out.append(_segment_bytes(_APP1, EXIF + blocks.exif))
     if blocks.xmp:
-        out.append(_segment_bytes(APP1, XMP + blocks.xmp))
+        out.append(_segment_bytes(_APP1, _XMP + blocks.xmp))
     if blocks.iptc:
         # readers join the resources of all segments
         resources = iptc.to_photoshop(blocks.iptc)
@@ -351,7 +351,7 @@ def _block_segments(blocks: Blocks) -> list[bytes]:
     if blocks.icc:
         pieces = [blocks.icc[at : at + _ICC_PIECE] for at in range(0, len(blocks.icc), _ICC_PIECE)]
         for number, piece in enumerate(pieces, 1):
-            out.append(_segment_bytes(_APP2, ICC + bytes((number, len(pieces))) + piece))
+            out.append(_segment_bytes(_APP2, _ICC + bytes((number, len(pieces))) + piece))
     return out
 
 
@@ -367,28 +367,28 @@ def with_xmp(data: Data, xmp: bytes) -> bytes:
             " Write the texts to a sidecar file instead."
         )
     start, end, index = _xmp_place(data)
-    new = _segment_bytes(APP1, XMP + xmp)
+    new = _segment_bytes(_APP1, _XMP + xmp)
     moved = b"".join([data[:start], new, data[end:]])
     shift = len(new) - (end - start)
     if index is None:
         return moved
     if start < index.payload:
-        return _with_moved_index(moved, index.payload + len(MPF) + shift, shift, 0)
-    return _with_moved_index(moved, index.payload + len(MPF), shift, shift)
+        return _with_moved_index(moved, index.payload + len(_MPF) + shift, shift, 0)
+    return _with_moved_index(moved, index.payload + len(_MPF), shift, shift)
 
 
-def _xmp_place(data: Data) -> tuple[int, int, Segment | None]:
+def _xmp_place(data: Data) -> tuple[int, int, _Segment | None]:
     """The start and end of the first XMP packet, or twice where one belongs; and the multi-picture index."""
-    found: Segment | None = None
-    index: Segment | None = None
+    found: _Segment | None = None
+    index: _Segment | None = None
     at = 2
     for segment in segments(data):
-        head = data[segment.payload : min(segment.end, segment.payload + len(XMP))]
-        if segment.marker == APP1 and head == XMP:
+        head = data[segment.payload : min(segment.end, segment.payload + len(_XMP))]
+        if segment.marker == _APP1 and head == _XMP:
             found = found or segment
-        elif segment.marker == _APP2 and head.startswith(MPF):
+        elif segment.marker == _APP2 and head.startswith(_MPF):
             index = index or segment
-        is_exif = segment.marker == APP1 and head.startswith(EXIF)
+        is_exif = segment.marker == _APP1 and head.startswith(EXIF)
         if segment.start == at and (segment.marker == _APP0 or is_exif):
             at = segment.end
     return (found.start, found.end, index) if found else (at, at, index)

@@ -47,7 +47,7 @@ _HEADER_END = 33
 """The signature and IHDR have this many bytes."""
 
 
-class Chunk(Struct, frozen=True):
+class _Chunk(Struct, frozen=True):
     """The payload is `data[payload:end]`; the checksum follows."""
 
     kind: bytes
@@ -56,7 +56,7 @@ class Chunk(Struct, frozen=True):
 
 
 @bounded
-def chunks(data: Data) -> Iterator[Chunk]:
+def chunks(data: Data) -> Iterator[_Chunk]:
     """The chunks in order, up to and including IEND. Raises: BrokenImage if the file ends before it."""
     if data[:8] != SIGNATURE:
         raise BrokenImage("The PNG does not begin with its signature.")
@@ -68,7 +68,7 @@ def chunks(data: Data) -> Iterator[Chunk]:
         kind = data[at + 4 : at + 8]
         if at + 12 + length > len(data):
             raise BrokenImage(f"The PNG is cut off: it ends at byte {len(data)}, inside a chunk of {length} bytes.")
-        yield Chunk(kind, at + 8, at + 8 + length)
+        yield _Chunk(kind, at + 8, at + 8 + length)
         if kind == b"IEND":
             return
         at += 12 + length
@@ -125,7 +125,7 @@ def with_chunks(data: bytes, *added: bytes) -> bytes:
     return b"".join((data[:_HEADER_END], *added, data[_HEADER_END:]))
 
 
-def whole_chunk(data: Data, chunk: Chunk) -> bytes:
+def whole_chunk(data: Data, chunk: _Chunk) -> bytes:
     """A chunk with its length, kind and checksum."""
     return data[chunk.payload - 8 : chunk.end + 4]
 
@@ -237,7 +237,7 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
     return b"".join(out)
 
 
-def _is_kept(chunk: Chunk) -> bool:
+def _is_kept(chunk: _Chunk) -> bool:
     """Whether `with_blocks` keeps a chunk. Decoders ignore one that is too long, or refuse the picture."""
     if chunk.kind in _PICTURE_CHUNKS:
         return chunk.end - chunk.payload <= _PICTURE_CHUNKS[chunk.kind]
@@ -299,7 +299,7 @@ DISPOSE_BACKGROUND, DISPOSE_PREVIOUS = 1, 2
 _BLEND_OVER = 1
 
 
-class Frame(Struct, frozen=True):
+class _Frame(Struct, frozen=True):
     """A frame: its area in pixels, `dispose_op` as `disposal`, and the byte ranges of its compressed data.
 
     If `blend_over`, the frame is blended over the canvas; otherwise it replaces its area.
@@ -314,7 +314,7 @@ class Frame(Struct, frozen=True):
     data_ranges: tuple[tuple[int, int], ...]
 
 
-def frames(data: Data) -> list[Frame]:
+def frames(data: Data) -> list[_Frame]:
     """The frames in order. Raises: BrokenImage if a frame has no data or lies outside the picture."""
     width, height = unpack(">II", data, 16, "header")
     controls: list[tuple[int, ...]] = []
@@ -332,7 +332,7 @@ def frames(data: Data) -> list[Frame]:
         outside = left + frame_width > width or top + frame_height > height
         if not frame_width or not frame_height or outside or not data_ranges:
             raise BrokenImage("The APNG is damaged: a frame has no data, or lies outside the picture.")
-        found.append(Frame(left, top, frame_width, frame_height, disposal, blend == _BLEND_OVER, tuple(data_ranges)))
+        found.append(_Frame(left, top, frame_width, frame_height, disposal, blend == _BLEND_OVER, tuple(data_ranges)))
     return found
 
 
@@ -345,7 +345,7 @@ def palette_chunks(data: Data) -> bytes:
     return b"".join(found.values())
 
 
-def as_png(data: Data, frame: Frame, palette: bytes) -> bytes:
+def as_png(data: Data, frame: _Frame, palette: bytes) -> bytes:
     """The frame as a PNG, with the animation's `palette_chunks`."""
     header = data[16:29]
     size = frame.width.to_bytes(4, "big") + frame.height.to_bytes(4, "big")

@@ -23,7 +23,7 @@ _KEPT, _WRITTEN_ANEW = (b"ANIM", b"ANMF", *_PICTURE_DATA), (b"VP8X", b"ICCP", b"
 """What `with_blocks` copies, except unknown chunks in frames, and what it writes from the blocks."""
 
 
-class Chunk(Struct, frozen=True):
+class _Chunk(Struct, frozen=True):
     """The payload is `data[payload:end]`; the file pads it to an even length."""
 
     kind: bytes
@@ -32,7 +32,7 @@ class Chunk(Struct, frozen=True):
 
 
 @bounded
-def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chunk]:
+def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[_Chunk]:
     """The chunks of the file in order, or with `end` those of the frame data from `start` to `end`.
 
     Raises: BrokenImage if the file is shorter than its header says.
@@ -49,7 +49,7 @@ def chunks(data: Data, start: int = 12, end: int | None = None) -> Iterator[Chun
         kind, length = _CHUNK_HEADER.unpack_from(data, offset)
         if offset + 8 + length > end:
             raise BrokenImage("The WebP is damaged: a chunk ends after what holds it.")
-        yield Chunk(kind, offset + 8, offset + 8 + length)
+        yield _Chunk(kind, offset + 8, offset + 8 + length)
         offset += 8 + length + length % 2
 
 
@@ -58,7 +58,7 @@ def _u24(data: Data, offset: int, end: int) -> int:
     return low | high << 16
 
 
-def _bitstream_header(data: Data, chunk: Chunk) -> tuple[int, int, bool]:
+def _bitstream_header(data: Data, chunk: _Chunk) -> tuple[int, int, bool]:
     """Width, height and whether there is alpha, from a VP8 or VP8L chunk."""
     if chunk.kind == b"VP8L":
         signature, bits = unpack("<BI", data, chunk.payload, "picture data", chunk.end)
@@ -100,7 +100,7 @@ def read_timing(data: Data) -> tuple[list[int], int]:
     return delays, plays
 
 
-def _exif(data: Data, chunk: Chunk) -> bytes:
+def _exif(data: Data, chunk: _Chunk) -> bytes:
     return data[chunk.payload : min(chunk.end, chunk.payload + MAX_BLOCK_BYTES)].removeprefix(b"Exif\0\0")
 
 
@@ -192,7 +192,7 @@ def _extended_header(width_px: int, height_px: int, flags: int) -> bytes:
     return _chunk(b"VP8X", bytes((flags, 0, 0, 0)) + size)
 
 
-def _cleaned_frame(data: Data, chunk: Chunk) -> bytes:
+def _cleaned_frame(data: Data, chunk: _Chunk) -> bytes:
     """The payload of an ANMF chunk, without the unknown chunks in it."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]

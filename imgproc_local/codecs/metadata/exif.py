@@ -44,7 +44,7 @@ _ASCII, _SHORT, _LONG, _OFFSET = 2, 3, 4, 13
 _NUMBERS = {_SHORT: "H", _LONG: "I", _OFFSET: "I"}
 
 
-class Field(Struct, frozen=True):
+class _Field(Struct, frozen=True):
     """A value of type `kind`, and where it is in the block. For one that can't be read, `end` is less than `start`."""
 
     kind: int
@@ -61,7 +61,7 @@ class Ifd(Struct, frozen=True):
 
     tiff: Data
     order: str
-    fields: dict[int, Field]
+    fields: dict[int, _Field]
     is_complete: bool
     has_next: bool = False
 
@@ -112,13 +112,13 @@ def _ifd_at(tiff: Data, order: str, offset: int) -> Ifd:
         return Ifd(tiff, order, {}, is_complete=offset == 0)
     (count,) = struct.unpack_from(order + "H", tiff, offset)
     read = min(count, MAX_IFD_ENTRIES, (len(tiff) - offset - 2) // 12)
-    fields: dict[int, Field] = {}
+    fields: dict[int, _Field] = {}
     for at in range(offset + 2, offset + 2 + 12 * read, 12):
         tag, kind, items = struct.unpack_from(order + "HHI", tiff, at)
         size = _SIZES.get(kind, 0) * items
         start = at + 8 if size <= 4 else struct.unpack_from(order + "I", tiff, at + 8)[0]
         is_readable = items == 0 or 0 < size <= len(tiff) - start
-        fields.setdefault(tag, Field(kind, start, start + size) if is_readable else Field(kind, at, at - 1))
+        fields.setdefault(tag, _Field(kind, start, start + size) if is_readable else _Field(kind, at, at - 1))
     end = offset + 2 + 12 * read
     return Ifd(tiff, order, fields, is_complete=read == count, has_next=any(tiff[end : end + 4]))
 

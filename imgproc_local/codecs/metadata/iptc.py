@@ -31,7 +31,7 @@ _MAX_VALUE_BYTES = 0x7FFF
 """The longest value of a standard dataset. Extended datasets, whose length has more bytes, are read but not written."""
 
 
-class Datasets(Struct, frozen=True):
+class _Datasets(Struct, frozen=True):
     """The texts of record 2 by dataset number, and the record and number of every dataset that is not empty.
 
     `is_complete` is False if more than padding follows the last dataset that was read.
@@ -79,7 +79,7 @@ def to_photoshop(datasets: bytes) -> bytes:
     return b"8BIM" + struct.pack(">HHI", _IPTC_RESOURCE, 0, len(datasets)) + datasets + b"\0" * (len(datasets) % 2)
 
 
-def read(block: bytes | None) -> Datasets:
+def read(block: bytes | None) -> _Datasets:
     """The datasets of a block.
 
     Texts are decoded as UTF-8 or, where that fails, as Windows-1252, whatever dataset 1:90 declares.
@@ -104,7 +104,7 @@ def read(block: bytes | None) -> Datasets:
             stored.add((record, number))
         if record == 2 and (text := text_of(value)):
             texts.setdefault(number, []).append(text)
-    return Datasets(texts, frozenset(stored), is_complete=not block[at:].strip(b"\0 "))
+    return _Datasets(texts, frozenset(stored), is_complete=not block[at:].strip(b"\0 "))
 
 
 def write(texts: Sequence[tuple[int, str]]) -> bytes | None:

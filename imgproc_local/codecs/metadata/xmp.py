@@ -32,15 +32,15 @@ CONTAINER = "{http://ns.google.com/photos/1.0/container/}"
 CONTAINER_ITEM = "{http://ns.google.com/photos/1.0/container/item/}"
 GAIN_MAP = "{http://ns.adobe.com/hdr-gain-map/1.0/}"
 GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER, CONTAINER_ITEM)
-IMGPROC = "{urn:x-imgproc-local:xmp:}"
+_IMGPROC = "{urn:x-imgproc-local:xmp:}"
 """The program's own namespace, which names no host."""
-XML = "{http://www.w3.org/XML/1998/namespace}"
-LANG = XML + "lang"
+_XML = "{http://www.w3.org/XML/1998/namespace}"
+LANG = _XML + "lang"
 
 _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
     "tiff": TIFF, "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM,
-    "hdrgm": GAIN_MAP, "imgproc": IMGPROC, "x": "{adobe:ns:meta/}", "xmp": "{http://ns.adobe.com/xap/1.0/}",
+    "hdrgm": GAIN_MAP, "imgproc": _IMGPROC, "x": "{adobe:ns:meta/}", "xmp": "{http://ns.adobe.com/xap/1.0/}",
     "xmpMM": "{http://ns.adobe.com/xap/1.0/mm/}", "xmpNote": "{http://ns.adobe.com/xmp/note/}",
     "exif": "{http://ns.adobe.com/exif/1.0/}", "aux": "{http://ns.adobe.com/exif/1.0/aux/}",
     "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
@@ -51,7 +51,7 @@ for _prefix, _namespace in _PREFIXES.items():
 """The usual prefixes. A namespace without one is written with `ns` and a number."""
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
-ALT_TEXT_SOURCE = IMGPROC + "AltTextSource"
+ALT_TEXT_SOURCE = _IMGPROC + "AltTextSource"
 """Beside `ALT_TEXT`, by language: `text_mark` of each text that a vision model wrote. If a person edits the text in
 another program, its mark no longer fits, so that it is known as a person's."""
 

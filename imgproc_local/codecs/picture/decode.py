@@ -28,7 +28,7 @@ from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
 Image.MAX_IMAGE_PIXELS = None  # `read_picture` enforces the limit, counting every frame
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _M_MMAP_THRESHOLD = -3
 _MMAP_FROM_BYTES = 256 * 1024
@@ -91,7 +91,7 @@ def open_upright(
     return image
 
 
-def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], T]) -> T:
+def decode_complete(path: Path, info: ImageInfo, decode: Callable[[str], _T]) -> _T:
     """The result of `decode`, called with a `fail_on` level at which libvips refuses incomplete pictures.
 
     libjpeg reports a truncated scan only as a warning, like harmless stray bytes between segments. So a JPEG is first

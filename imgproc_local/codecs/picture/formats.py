@@ -38,7 +38,7 @@ class Container(Protocol):
     def dropped(self, data: Data, /) -> Iterator[Removed | None]: ...
 
 
-class FormatRow(Struct, frozen=True):
+class _FormatRow(Struct, frozen=True):
     """What a format is called and can do.
 
     `name` is for people, `article` stands before it. `extensions[0]` is the one that the service writes. `loader` is
@@ -59,8 +59,8 @@ class FormatRow(Struct, frozen=True):
     max_side_px: int | None = None
 
 
-FORMATS: dict[Format, FormatRow] = {
-    Format.JPEG: FormatRow(
+FORMATS: dict[Format, _FormatRow] = {
+    Format.JPEG: _FormatRow(
         "JPEG",
         "a",
         "image/jpeg",
@@ -70,16 +70,16 @@ FORMATS: dict[Format, FormatRow] = {
         jpeg.with_xmp,
         max_side_px=jpeg.MAX_SIDE_PX,
     ),
-    Format.PNG: FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
-    Format.GIF: FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.with_xmp, gif.read_timing),
-    Format.WEBP: FormatRow(
+    Format.PNG: _FormatRow("PNG", "a", "image/png", ("png",), png, "pngload", png.with_xmp, png.read_timing),
+    Format.GIF: _FormatRow("GIF", "a", "image/gif", ("gif",), gif, "gifload", gif.with_xmp, gif.read_timing),
+    Format.WEBP: _FormatRow(
         "WebP", "a", "image/webp", ("webp",), webp, "webpload", webp.with_xmp, webp.read_timing, webp.MAX_SIDE_PX
     ),
-    Format.AVIF: FormatRow(
+    Format.AVIF: _FormatRow(
         "AVIF", "an", "image/avif", ("avif",), avif, "heifload", avif.with_xmp, max_side_px=avif.MAX_SIDE_PX
     ),
-    Format.TIFF: FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
-    Format.HEIC: FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), avif, "", None),
+    Format.TIFF: _FormatRow("TIFF", "a", "image/tiff", ("tif", "tiff"), tiff, "tiffload", None),
+    Format.HEIC: _FormatRow("HEIC", "a", "image/heic", ("heic", "heif"), avif, "", None),
 }
 
 

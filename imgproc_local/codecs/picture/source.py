@@ -54,7 +54,7 @@ def read_picture(
     Raises: UnsupportedImage, BrokenImage, TooManyPixels; StageFailed if the file can't be read.
     """
     with opened(path) as data:
-        info = read_info(path, file_format, data)
+        info = _read_info(path, file_format, data)
         if info.frames > _MAX_FRAMES:
             raise TooManyPixels(f"The animation may have at most {_MAX_FRAMES:,} frames, but has {info.frames:,}.")
         if info.pixels > max_pixels:
@@ -69,7 +69,7 @@ def read_picture(
         return Picture(info, structs.replace(read, removed=read.removed | dropped_kinds(file_format, data)))
 
 
-def read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
+def _read_info(path: Path, file_format: Format, data: Data) -> ImageInfo:
     """What the header says, read by libvips, or of a HEIC by libheif. Raises: UnsupportedImage, BrokenImage."""
     if file_format is Format.HEIC:
         return heic.read_info(path)
