@@ -168,7 +168,7 @@ def _animated(source: Source) -> bytes:
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, source.check_stop))
         return SearchResult(quality, encoded, sample.score(decoded))
 
-    stills = encode_by_sample(sample, EncoderProfile(still, still, _as_browsers_read, _ANIMATION_SCALE), target)
+    stills = encode_by_sample(sample, EncoderProfile(still, None, _as_browsers_read, _ANIMATION_SCALE), target)
     encoded = refine(attempt, _ANIMATION_SCALE, target, stills.quality).encoded
     return container.with_plays(encoded, animation.timing(source, "AVIF")[1])
 
@@ -201,7 +201,7 @@ def _encoder(source: Source, profile: bytes | None, alpha: dict[str, str]) -> En
         encoded = [save(tile, quality, settings.final, bits, subsampling) for tile in tiles]
         return encoded[0] if len(tiles) == 1 else avif_writer.joined(encoded, columns, part.width, part.height)
 
-    return EncoderProfile(encode, draft, _as_browsers_read, _SCALE, settings.draft_deficit, drafts_suffice=True)
+    return EncoderProfile(encode, draft, _as_browsers_read, _SCALE, settings.draft_deficit)
 
 
 def _alpha_options(image: pyvips.Image, effort: int) -> dict[str, str]:

@@ -287,7 +287,7 @@ def _fast_encoder(check_stop: CheckStop) -> EncoderProfile:
     def encode(part: pyvips.Image, quality: int) -> bytes:
         return _save(part, check_stop, Q=quality, effort=_LARGE_EFFORT)
 
-    return EncoderProfile(encode, encode, pyvips.Image.webpload_buffer, _SCALE)
+    return EncoderProfile(encode, None, pyvips.Image.webpload_buffer, _SCALE)
 
 
 def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_graphic: bool = False) -> EncoderProfile:
@@ -308,7 +308,6 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
         pyvips.Image.webpload_buffer,
         _SCALE,
         draft_deficit=settings.draft_deficit,
-        drafts_suffice=True,
         # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
         # preset "text" does without
         without_noise_shaping=partial(encode, effort=final, preset="text"),

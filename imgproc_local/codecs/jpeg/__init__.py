@@ -274,13 +274,11 @@ class _Encoder(Struct, frozen=True):
             change = (decoded - sample.image).recomb(_LUMA_WEIGHTS)
             return (sample.image + change).rint().cast("uchar").copy(interpretation="srgb")
 
-        encode = self.encode
         return EncoderProfile(
-            encode,
-            encode if sample.is_whole else self.draft,
+            self.encode,
+            None if sample.is_whole else self.draft,
             pyvips.Image.jpegload_buffer,
             _SCALE,
-            drafts_suffice=True,
             decode_draft=decode_draft,
             draft_limits=_DRAFT_LIMITS,
             final_limits=_FINAL_LIMITS,

@@ -60,9 +60,6 @@ _CLOSE = Tolerance(1.35, 1.35)
 _DRAFT_LIMITS = Limits(Tolerance(2.0, 2.0), max_trials=3)
 """For drafts on the sample. More precision is wasted: the slow encoder scores differently."""
 
-_SAMPLE_LIMITS = Limits(Tolerance(3.0, 3.0), max_trials=2)
-"""For the slow encoder on the sample, where the whole is scored afterwards."""
-
 _FINAL_LIMITS = Limits(_CLOSE, max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
 """For the last trials."""
 
@@ -185,18 +182,17 @@ class SearchResult(Struct, frozen=True):
 class EncoderProfile(Struct, frozen=True):
     """How a format is encoded and decoded, and how precisely its quality is searched.
 
-    `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. With
-    `drafts_suffice`, drafts alone are used to estimate the quality; the sample is not encoded with `encode`.
+    `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. It is None
+    where `encode` itself is fast.
     `decode_draft` replaces `decode` for drafts. `without_noise_shaping` replaces `encode` where noise shaping removes
     the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
-    draft: Callable[[pyvips.Image, int], bytes]
+    draft: Callable[[pyvips.Image, int], bytes] | None
     decode: Callable[[bytes], pyvips.Image]
     scale: QualityScale
     draft_deficit: float = 0.0
-    drafts_suffice: bool = False
     without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
     decode_draft: Callable[[bytes], pyvips.Image] | None = None
     draft_limits: Limits = _DRAFT_LIMITS
@@ -216,20 +212,11 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> _Estimat
     aim, scale = target + _AIM_MARGIN, encoder.scale
 
     def draft(quality: int) -> SearchResult:
-        encoded = encoder.draft(sample.image, quality)
+        encoded = (encoder.draft or encoder.encode)(sample.image, quality)
         decode = encoder.decode_draft or encoder.decode
         return SearchResult(quality, encoded, sample.score(decode(encoded)) + encoder.draft_deficit)
 
-    estimated = _estimated(search(draft, scale, encoder.draft_limits, aim, scale.initial_for(target)), scale, aim)
-    if encoder.drafts_suffice or sample.is_whole:
-        return estimated
-    attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
-    trials = search(attempt, scale, _SAMPLE_LIMITS, aim, estimated.quality, estimated.predicted)
-    return _estimated(trials, scale, aim)
-
-
-def _estimated(trials: Mapping[int, SearchResult], scale: QualityScale, aim: float) -> _Estimate:
-    """The quality number expected to reach `aim`, estimated from these trials."""
+    trials = search(draft, scale, encoder.draft_limits, aim, scale.initial_for(target))
     scores = {quality: trial.score for quality, trial in trials.items()}
     best = best_quality(scores, aim)
     quality = best if _CLOSE.accepts(scores[best] - aim) else _next_quality(scores, scale, aim) or best
@@ -242,6 +229,9 @@ def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> 
     A sample of a small share of the picture scores one to three points more than the whole, so the target is higher.
     """
     target += 1 if sample.share < 0.12 else 0
+    if encoder.draft is None:
+        attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
+        return refine(attempt, encoder.scale, target, encoder.scale.initial_for(target))
     return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
 
 
@@ -258,7 +248,7 @@ def encode_to_score(
     `profile` is its ICC profile, None for sRGB. `estimated` is the result of `estimate`, if that was called already.
     """
     estimated = estimated or estimate(sample, encoder, target)
-    if sample.is_whole and encoder.drafts_suffice and encoder.draft is encoder.encode:
+    if sample.is_whole and encoder.draft is None:
         return estimated.sample_result
     if sample.is_whole:
         score_of = sample.score
@@ -321,7 +311,7 @@ def reencode_smaller(
     max_bytes = 0.85 * size_bytes
     scale = encoder.scale
     finest = scale.clamped(scale.initial_for(target) + round(3.5 / scale.slope))
-    if len(encoder.draft(image, finest)) > max_bytes:
+    if len((encoder.draft or encoder.encode)(image, finest)) > max_bytes:
         return None
     encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
     result = encode_to_score(image, profile, encoder, target, sample)
