@@ -110,9 +110,9 @@ class ExportPlan(Struct, frozen=True):
     A plan in which something is missing can still be exported.
     """
 
-    images: tuple[_PlannedImage, ...] = ()
-    needs_text: tuple[NeededText, ...] = ()
-    missing: tuple[MissingFile, ...] = ()
+    images: tuple[_PlannedImage, ...]
+    needs_text: tuple[NeededText, ...]
+    missing: tuple[MissingFile, ...]
 
     @property
     def files(self) -> list[_PlannedFile]:
@@ -379,9 +379,9 @@ class ExportBroken(Exception):
 class Export:
     """One archive. Its files stay leased until `close`, which must be called and closes the `resources`."""
 
-    def __init__(self, blobs: Blobs, write_texts: _WriteTexts) -> None:
-        self.plan = ExportPlan()
-        self.resources = AsyncExitStack()
+    def __init__(self, plan: ExportPlan, resources: AsyncExitStack, blobs: Blobs, write_texts: _WriteTexts) -> None:
+        self.plan = plan
+        self._resources = resources
         self._blobs = blobs
         self._write_texts = write_texts
         self._cancelled = threading.Event()
@@ -403,7 +403,7 @@ class Export:
             await asyncio.to_thread(pieces.close)
 
     async def close(self) -> None:
-        await self.resources.aclose()
+        await self._resources.aclose()
 
     def _pieces(self) -> Generator[bytes]:
         """The archive in pieces. Runs on threads, one after the other. Raises: ExportBroken."""
@@ -564,18 +564,14 @@ class Exporter:
             TooManyExports, ServiceStopping: try again later.
         """
         self.require_room(account_id)
-        export = Export(self._blobs, self._write_texts)
-        self.running[account_id] += 1
-        export.resources.callback(self.running.subtract, [account_id])
-        try:
+        async with AsyncExitStack() as resources:
+            self.running[account_id] += 1
+            resources.callback(self.running.subtract, [account_id])
             jobs = await self._requested_jobs(account_id, request)
-            await export.resources.enter_async_context(self._blobs.leased(_requested_files(request, jobs)))
-            export.plan = await self._plan(request, jobs)
-            require_complete(request, export.plan)
-        except BaseException:
-            await export.close()
-            raise
-        return export
+            await resources.enter_async_context(self._blobs.leased(_requested_files(request, jobs)))
+            plan = await self._plan(request, jobs)
+            require_complete(request, plan)
+            return Export(plan, resources.pop_all(), self._blobs, self._write_texts)
 
     def end(self) -> None:
         """Refuse new exports: the service is stopping. Those that are sent end when the server closes connections."""
