@@ -95,20 +95,6 @@ class Tab:
         number: int = self.page.evaluate("window.watched.length - 1")
         return f"window.watched[{number}].condition"
 
-    def hold(self, url: str) -> list[Any]:
-        """Hold the requests to `url`, a glob, from now on: each goes on when a test continues its route in the list."""
-        held: list[Any] = []
-
-        def hold(route: Any) -> None:
-            held.append(route)
-
-        self.page.route(url, hold)
-        return held
-
-    def wait_for_request(self, held: list[Any]) -> None:
-        """Wait until a handler of requests has put one in `held`. Handlers run only while Playwright is called."""
-        wait_until(lambda: self.page.wait_for_timeout(20) or held, "a request")
-
     def text(self, selector: str) -> str:
         """The text of the first element that `selector` matches, "" if there is none."""
         found: str = self.page.evaluate(f"document.querySelector({json.dumps(selector)})?.textContent ?? ''")

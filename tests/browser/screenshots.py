@@ -1,12 +1,10 @@
 """Takes the screenshots of the page that the README shows, with the sample picture and parts of it. Needs Chromium.
 
-`python -m tests.browser.screenshots [--data-dir DIR]` writes them to `tests/browser/screenshots`. The view
-"Models" shows the data folder.
+`python -m tests.browser.screenshots` writes them to `tests/browser/screenshots`.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import tempfile
 from pathlib import Path
@@ -98,16 +96,15 @@ def take_all(service: Running, browser: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="an empty folder; by default a temporary one")
-    arguments = parser.parse_args()
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        data = arguments.data_dir or Path(temporary) / "data"
-        with running(data) as service, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            take_all(service, browser, FOLDER)
-            browser.close()
+    with (
+        tempfile.TemporaryDirectory(prefix="imgproc-local-") as folder,
+        running(Path(folder, "data")) as service,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        take_all(service, browser, FOLDER)
+        browser.close()
 
 
 if __name__ == "__main__":

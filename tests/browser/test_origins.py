@@ -5,56 +5,31 @@ It is on another port of the same host, to which browsers send the cookies of th
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
-
-import pytest
+from typing import Any
 
 from tests.browser.conftest import OpenTab
 from tests.support import pictures
 from tests.support.service import Running
 
-
-class BlankPage(BaseHTTPRequestHandler):
-    received: ClassVar[list[dict[str, str]]] = []
-    """The headers of all requests."""
-
-    def do_GET(self) -> None:
-        self.received.append(dict(self.headers))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>another page</title>")
-
-    def log_message(self, *_: Any) -> None:
-        pass
+OTHER_ORIGIN = "http://127.0.0.1:9/"
+"""Its page is that of `other_page`: no request is sent to this port."""
 
 
-@pytest.fixture
-def other_origin() -> Iterator[str]:
-    server = HTTPServer(("127.0.0.1", 0), BlankPage)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_a_page_of_another_origin_neither_reads_nor_changes_anything(
-    empty_service: Running, open_tab: OpenTab, other_origin: str
-) -> None:
+def test_a_page_of_another_origin_neither_reads_nor_changes_anything(empty_service: Running, open_tab: OpenTab) -> None:
     job = empty_service.process("process", pictures.jpeg(64, 48), "private.jpg")
     tab = open_tab(empty_service)
     tab.wait_for_count("Done", 1)
     keys = empty_service.run(empty_service.services.store.keys.all())
     own_image = f"{empty_service.url}/images/{job['image']['id']}/original"
-    page = tab.context.new_page()
-    BlankPage.received.clear()
-    page.goto(other_origin)
-    assert not {"cookie", "authorization"} & {name.lower() for name in BlankPage.received[0]}
+    page, received = tab.context.new_page(), []
+
+    def other_page(route: Any) -> None:
+        received.append(route.request.all_headers())
+        route.fulfill(content_type="text/html", body="<!doctype html><title>another page</title>")
+
+    page.route(OTHER_ORIGIN, other_page)
+    page.goto(OTHER_ORIGIN)
+    assert not {"cookie", "authorization"} & received[0].keys()
     outcome = page.evaluate(
         """async ({ root, key, jobId, image }) => {
           const read = (path, options) => fetch(root + path, { credentials: "include", ...options })

@@ -39,26 +39,11 @@ def test_a_link_is_opened_from_a_file(
     tab.problems.clear()  # the file itself is not from the service
 
 
-def test_a_browser_without_the_secret_is_told_to_sign_in(empty_service: Running, open_tab: OpenTab) -> None:
+def test_a_browser_is_signed_in_in_all_its_tabs_until_the_sign_out(empty_service: Running, open_tab: OpenTab) -> None:
     empty_service.process("optimize", pictures.jpeg(64, 48), "private.jpg")
     tab = open_tab(empty_service)
-    tab.wait_for_count("All", 1)
-    tab.page.evaluate("localStorage.clear()")
-    tab.page.reload()
-    wait_until_locked(tab)
-    tab.page.get_by_role("link", name="Try again").click()
-    wait_until_locked(tab)
-    tab.page.goto(f"{empty_service.root}/?token=wrong")
-    wait_until_locked(tab)
-    tab.page.goto(f"{empty_service.root}/?token={empty_service.page_token()}")
-    tab.wait_for_count("All", 1)
-
-
-def test_a_browser_remains_signed_in_in_all_its_tabs_until_the_sign_out(
-    empty_service: Running, open_tab: OpenTab
-) -> None:
-    tab = open_tab(empty_service)
     assert tab.page.url == f"{empty_service.root}/", "the token is no longer in the address"
+    tab.wait_for_count("All", 1)
     second = tab.context.new_page()
     second.goto(empty_service.root)
     second.locator(".pictures-view").wait_for()
@@ -68,6 +53,12 @@ def test_a_browser_remains_signed_in_in_all_its_tabs_until_the_sign_out(
     wait_until_locked(tab)
     assert empty_service.run(empty_service.services.store.sessions.all()) == []
     assert tab.page.evaluate("localStorage['imgproc-local.session']") is None
+    tab.page.get_by_role("link", name="Try again").click()
+    wait_until_locked(tab)
+    tab.page.goto(f"{empty_service.root}/?token=wrong")
+    wait_until_locked(tab)
+    tab.page.goto(f"{empty_service.root}/?token={empty_service.page_token()}")
+    tab.wait_for_count("All", 1)
 
 
 def test_a_page_whose_session_was_ended_goes_on_after_another_sign_in(
