@@ -150,9 +150,10 @@ async def read_form(
         received = repr(kind) if kind else "no Content-Type"
         raise _bad_body(f"The body must be multipart/form-data with a boundary; received {received}.")
     length = request.headers.get("content-length", "")
-    max_body_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1) + _OVERHEAD_BYTES
+    largest_image_bytes = max_image_bytes * (TIFF_SIZE_FACTOR if is_local else 1)
+    max_body_bytes = largest_image_bytes + _OVERHEAD_BYTES
     if length.isdecimal() and int(length) > max_body_bytes:
-        raise _too_large(max_image_bytes)
+        raise _too_large(largest_image_bytes)
     form = _MultipartForm(fields=[])
     try:
         with PushMultipartParser(options["boundary"], max_segment_count=_MAX_FIELDS, strict=False) as parser:
