@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePath
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 from msgspec import Struct, structs
@@ -262,11 +262,13 @@ def _stage_files(
         if result.stage is StageName.OPTIMIZE:
             optimized_ending = _optimized_ending(name, result_format)
             yield LocalFile("optimized", path, optimized_ending, result_format)
-        else:
+        elif result.stage is StageName.CONVERT:
             # a WebP that is converted to WebP has two results, also if another run makes the optimized one
             ending = f".{FORMATS[result_format].extensions[0]}"
             ending = f"-converted{ending}" if ending == optimized_ending else ending
             yield LocalFile("converted", path, ending, result_format)
+        else:
+            assert_never(result.stage)
 
 
 def _optimized_ending(picture: PurePath, result_format: Format) -> str:

@@ -29,14 +29,8 @@ StatusSet = Literal["A", "B"]
 
 STATUS_WORDS: dict[StatusSet, dict[Status, str]] = {
     "A": {status: status.value for status in Status},
-    "B": {
-        Status.PENDING: "pending",
-        Status.ANALYZING: "processing",
-        Status.OPTIMIZING: "processing",
-        Status.CONVERTING: "processing",
-        Status.COMPLETED: "done",
-        Status.FAILED: "failed",
-    },
+    "B": dict.fromkeys(Status, "processing")
+    | {Status.PENDING: "pending", Status.COMPLETED: "done", Status.FAILED: "failed"},
 }
 
 ERROR_CODE_HEADER = "X-Error-Code"

@@ -212,7 +212,7 @@ _OPTIONS = (
     ),
     click.option(
         "--only",
-        type=click.Choice(("analyze", "optimize", "convert"), case_sensitive=False),
+        type=click.Choice(tuple(StageName), case_sensitive=False),
         multiple=True,
         help="Do only this: analyze (names and texts), optimize or convert. Can be repeated.",
     ),

@@ -33,7 +33,8 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
     Operation.CONVERT: (Format.JPEG, Format.PNG),
     Operation.PROCESS: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),
 }
-"""The formats of uploads that each operation accepts."""
+"""The formats of uploads that each operation accepts. The published interface has it so that `process` also converts a
+GIF and a WebP, which `convert` alone refuses."""
 
 
 def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
@@ -84,6 +85,16 @@ class Prices(Struct, frozen=True):
     analyze: int = 1
     optimize: int = 1
     convert: int = 1
+
+    def of(self, stage: StageName, languages: int) -> int:
+        """What a stage of one picture costs that writes its texts in so many languages."""
+        match stage:
+            case StageName.ANALYZE:
+                return self.analyze * languages
+            case StageName.OPTIMIZE:
+                return self.optimize
+            case StageName.CONVERT:
+                return self.convert
 
 
 class Affordability(Struct, frozen=True):

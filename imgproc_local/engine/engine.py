@@ -15,14 +15,8 @@ from contextlib import contextmanager, suppress
 
 from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.plan import (
-    STAGES,
-    Affordability,
-    Plan,
-    Prices,
-    accepted_formats,
-)
+from imgproc_local.domain.job import Job
+from imgproc_local.domain.plan import STAGES, Affordability, Operation, Plan, Prices, accepted_formats
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -134,7 +128,7 @@ class Updates:
 
 
 class Engine:
-    """Runs the stages of `direct` on the jobs of one data folder. Pictures may have at most `max_pixels`."""
+    """Runs the stages of `direct` on the jobs of one data folder."""
 
     def __init__(
         self,
@@ -195,7 +189,6 @@ class Engine:
                 found.update(error.errors)
         if found or picture is None:
             raise InvalidRequest(found)
-        prices = {} if is_local else self._prices_of_stages(len(plan.languages))
         async with self._blobs.stored(upload) as blob:
             job, is_new = await self._jobs.submit(
                 Submission(
@@ -206,7 +199,10 @@ class Engine:
                     size_bytes=blob.size_bytes,
                     info=picture.info,
                     record=picture.record,
-                    prices={stage: prices.get(stage, 0) for stage in STAGES[plan.operation]},
+                    prices={
+                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages))
+                        for stage in STAGES[plan.operation]
+                    },
                     lanes=self._lanes,
                     idempotency_key=idempotency_key,
                 )
@@ -218,16 +214,9 @@ class Engine:
 
     def affordability(self, images: int, languages: int, balance: int) -> Affordability:
         """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
-        required = images * sum(self._prices_of_stages(languages).values())
+        required = images * sum(self._prices.of(stage, languages) for stage in STAGES[Operation.PROCESS])
         shortfall = max(0, required - balance)
         return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
-
-    def _prices_of_stages(self, languages: int) -> dict[StageName, int]:
-        return {
-            StageName.ANALYZE: self._prices.analyze * languages,
-            StageName.OPTIMIZE: self._prices.optimize,
-            StageName.CONVERT: self._prices.convert,
-        }
 
     async def follow(
         self,

@@ -11,7 +11,7 @@ from imgproc_local.domain.job import StageName, StageRecord, StageState, Status,
 from imgproc_local.storage.database import open_database
 from imgproc_local.storage.jobs import JobFilters, Jobs
 
-ANALYZE, OPTIMIZE, CONVERT = StageName
+ANALYZE, OPTIMIZE, CONVERT = StageName.ANALYZE, StageName.OPTIMIZE, StageName.CONVERT
 PENDING, RUNNING, DONE, FAILED = StageState
 
 
