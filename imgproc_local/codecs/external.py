@@ -26,12 +26,12 @@ from imgproc_local.codecs.picture.source import Picture, opened, read_picture
 from imgproc_local.domain.errors import BadImage, CheckStop, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 
-THUMBNAIL_SIDE_PX = 256
-MAX_MEAN_ERROR = 8.0
+_THUMBNAIL_SIDE_PX = 256
+_MAX_MEAN_ERROR = 8.0
 """The largest mean difference, from 0 to 255, between the thumbnails of original and result. Compression causes far
 less, and another picture differs far more.
 """
-MAX_ALPHA_ERROR = 0.02
+_MAX_ALPHA_ERROR = 0.02
 """The largest difference between the mean opacities, from 0.0 to 1.0, of original and result."""
 
 _SENDABLE_FORMATS = (Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF)
@@ -78,7 +78,7 @@ def checked_result(path: Path, picture: Picture, result: bytes, check_stop: Chec
     check_stop()
     info, record = picture.info, picture.record
     as_stored = structs.replace(info, orientation=1)
-    original = thumbnail(path, as_stored, THUMBNAIL_SIDE_PX, check_stop)
+    original = thumbnail(path, as_stored, _THUMBNAIL_SIDE_PX, check_stop)
     container = FORMATS[info.format].container
     with tempfile.TemporaryDirectory(prefix="imgproc-") as folder:
         file = Path(folder) / "result"
@@ -92,13 +92,13 @@ def checked_result(path: Path, picture: Picture, result: bytes, check_stop: Chec
             errors = []
             for profile in profiles:
                 file.write_bytes(container.with_blocks(result, Blocks(icc=profile)))
-                errors.append(_difference(original, thumbnail(file, as_stored, THUMBNAIL_SIDE_PX, check_stop)))
+                errors.append(_difference(original, thumbnail(file, as_stored, _THUMBNAIL_SIDE_PX, check_stop)))
         except BadImage as error:
             raise ExternalServiceFailed(
                 "The compression service sent a file that is not a complete picture of the same format."
             ) from error
     best = min(range(len(profiles)), key=errors.__getitem__)
-    if errors[best] > MAX_MEAN_ERROR:
+    if errors[best] > _MAX_MEAN_ERROR:
         raise ExternalServiceFailed("The compression service sent a picture that looks different.")
     preserved = blocks_for(record, info.format, orientation=info.orientation)
     complete = container.with_blocks(result, structs.replace(preserved, icc=profiles[best]))
@@ -116,7 +116,7 @@ def _require_same_kind(received: ImageInfo, sent: ImageInfo) -> None:
 
 def _difference(one: Pixels, other: Pixels) -> float:
     """The mean difference of two thumbnails, from 0 to 255; infinite if their opacity differs."""
-    if abs(one.alpha_mean - other.alpha_mean) > MAX_ALPHA_ERROR:
+    if abs(one.alpha_mean - other.alpha_mean) > _MAX_ALPHA_ERROR:
         return float("inf")
     images = [of_samples(each.rgb, each.width_px, each.height_px, 3) for each in (one, other)]
     return float((images[0] - images[1]).abs().avg())

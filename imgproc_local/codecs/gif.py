@@ -19,7 +19,7 @@ from imgproc_local.codecs.quality.search import LARGE_PIXELS
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ScaledSize
 
-MAX_WORST_ERROR = 12
+_MAX_WORST_ERROR = 12
 _MAX_MEAN_ERROR = 0.5
 """The largest difference of one channel of a pixel, and the largest mean difference over all frames, from 0 to 255."""
 
@@ -82,7 +82,7 @@ def _smaller(
     if len(smaller) >= size_bytes:
         return None
     worst, mean = _error(open_frames(), _load_frames(encoded), check_stop)
-    looks_same = worst <= MAX_WORST_ERROR and mean <= _MAX_MEAN_ERROR
+    looks_same = worst <= _MAX_WORST_ERROR and mean <= _MAX_MEAN_ERROR
     if worst == 0 or (looks_same and len(smaller) <= _MAX_ROUNDED_SIZE_SHARE * size_bytes):
         return smaller
     return None

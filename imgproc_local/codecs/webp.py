@@ -294,7 +294,7 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
     """Encodes `image` and its sample, and nothing else."""
     settings, check_stop = _EFFORTS[source.options.effort], source.check_stop
     is_small = image.width * image.height <= _SMALL_PIXELS
-    prepared = with_sharp_chroma(image)
+    prepared = _with_sharp_chroma(image)
     tiles = sample.part_of(prepared)
     final = settings.small if is_small and not is_graphic else settings.lossy
     final = _LOSSLESS_EFFORT if image.hasalpha() else final
@@ -314,7 +314,7 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
     )
 
 
-def with_sharp_chroma(image: pyvips.Image) -> pyvips.Image:
+def _with_sharp_chroma(image: pyvips.Image) -> pyvips.Image:
     """The picture prepared for chroma of half the resolution; libwebp's own way takes as long as the encoding."""
     if image.bands < 3:
         return image

@@ -67,7 +67,7 @@ def test_frames_delays_and_plays_are_preserved_in_fewer_bytes(
     for old, new in zip(frames_of(source), frames_of(out), strict=True):
         assert np.array_equal(new[..., 3], old[..., 3])
         visible = old[..., 3:] > 0
-        assert np.abs((old.astype(int) - new) * visible).max() <= gif.MAX_WORST_ERROR
+        assert np.abs((old.astype(int) - new) * visible).max() <= gif._MAX_WORST_ERROR
 
 
 def test_a_loop_count_whose_identifier_has_another_length_is_dropped_and_no_frame_with_it() -> None:

@@ -47,11 +47,11 @@ def test_pixels_that_do_not_match_the_size_and_bands_are_refused(
 
 def test_a_prepared_picture_scores_higher_at_the_same_quality_and_grey_is_not_prepared() -> None:
     original = pyvips.Image.new_from_memory(coloured_stripes(), 256, 256, 3, "uchar").copy(interpretation="srgb")
-    prepared = webp.with_sharp_chroma(original)
+    prepared = webp._with_sharp_chroma(original)
     scores = [
         sample.score(original, pyvips.Image.webpload_buffer(picture.webpsave_buffer(Q=90)).copy_memory())
         for picture in (original, prepared)
     ]
     assert scores[1] > scores[0] + 5
     grey = pyvips.Image.black(16, 16).cast("uchar").copy_memory()
-    assert webp.with_sharp_chroma(grey) is grey
+    assert webp._with_sharp_chroma(grey) is grey

@@ -43,7 +43,7 @@ _DITHER_LEVELS = (0.0, 0.5)
 _LARGE_SAMPLE_TILES = 54
 """Two megapixels. Pictures of up to three megapixels are searched as a whole."""
 
-STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
+_STEPS = (2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6, 6.5, 7, 7.5, 8, 9, 10, 12, 14, 16)
 """Steps to round to. With a fractional step such as 2.5, green is rounded to multiples of 2, but red and blue to
 multiples of 3, because errors in red and blue are less visible.
 """
@@ -241,7 +241,7 @@ def _rgba(image: pyvips.Image) -> pyvips.Image:
 
 
 def posterized(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> pyvips.Image | None:
-    """The picture posterised with the largest of the `STEPS` that meets the target; None for photographs, or if none
+    """The picture posterised with the largest of the `_STEPS` that meets the target; None for photographs, or if none
     does.
 
     `image` is in memory, 8 bits, grey or RGB; its alpha channel is preserved. `profile` is its ICC profile, None for
@@ -258,7 +258,7 @@ def posterized(image: pyvips.Image, profile: bytes | None, target: float, check_
         check_stop()
         return sample.score(_rounded(sample.image, sample_smooth, step)) < target
 
-    for step in reversed(STEPS[: bisect_left(STEPS, True, key=is_too_large)]):
+    for step in reversed(_STEPS[: bisect_left(_STEPS, True, key=is_too_large)]):
         result = evaluate(_rounded(image, smooth, step), check_stop, "copy_memory")
         if sample.is_whole or score(image, result, profile) >= target:
             return result

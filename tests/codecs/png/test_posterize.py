@@ -58,7 +58,7 @@ def test_detailed_areas_are_rounded_and_the_target_is_met(tmp_path: Path, alpha:
     error = np.abs(stored(out) - picture.astype(int))
     if alpha:
         error[picture[..., 3] == 0, :3] = 0
-    assert 1 <= error.max() <= max(palette.STEPS) // 2
+    assert 1 <= error.max() <= max(palette._STEPS) // 2
     assert search.score(image_of(picture), pyvips.Image.pngload_buffer(out)) >= TARGET_SCORE
     if alpha:
         assert error[..., 3].max() == 0
