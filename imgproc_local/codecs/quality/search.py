@@ -183,9 +183,8 @@ class EncoderProfile(Struct, frozen=True):
     """How a format is encoded and decoded, and how precisely its quality is searched.
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. It is None
-    where `encode` itself is fast.
-    `decode_draft` replaces `decode` for drafts. `without_noise_shaping` replaces `encode` where noise shaping removes
-    the detail of whole areas.
+    where `encode` itself is fast. `decode_draft` replaces `decode` for drafts. `without_noise_shaping` replaces
+    `encode` where noise shaping removes the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
