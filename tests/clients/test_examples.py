@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -13,14 +14,40 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.clients.test_clients import TIMEOUT_S, command, node_with_fetch, php_with_curl
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
 
 HERE = Path(__file__).parent
 PAGE = (HERE.parents[1] / "imgproc_local/api/plugins.md").read_text(encoding="utf-8")
+TIMEOUT_S = 120
 ADDRESS, KEY = "http://127.0.0.1:8484/api/v1", "imgp_…"
 CAPTION = "A lighthouse above the harbour"
+
+
+def command(name: str) -> str:
+    """The path of an installed program; the test is skipped where it is missing."""
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"{name} is not installed")
+    return path
+
+
+def node_with_fetch() -> str:
+    """The path of a Node that has fetch and FormData; the test is skipped without one."""
+    node = command("node")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    if int(version.removeprefix("v").split(".")[0]) < 18:
+        pytest.skip(f"fetch and FormData need Node 18; this is {version.strip()}")
+    return node
+
+
+def php_with_curl() -> str:
+    """The path of a PHP that has the curl extension; the test is skipped without one."""
+    php = command("php")
+    has_curl = subprocess.run([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"], timeout=30, check=False)
+    if has_curl.returncode != 0:
+        pytest.skip("this PHP has no curl extension")
+    return php
 
 
 @pytest.fixture
@@ -94,7 +121,7 @@ def test_an_example_has_the_results_and_a_failure_shows_the_message_and_leaves_t
     else:
         assert sorted(path.suffix for path in results) == ([".jpg", ".webp"] if name == "shell" else [".webp"])
         with Image.open(next(folder.glob("*lighthouse*.webp"))) as converted:
-            assert converted.format == "WEBP"
+            assert (converted.format, converted.size) == ("WEBP", (320, 240))
 
     def failure() -> str:
         return run(folder, interpreter, EXAMPLE, succeeds=False)

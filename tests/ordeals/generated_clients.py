@@ -2,15 +2,16 @@
 
 `python -m tests.ordeals.generated_clients [--tools FOLDER] [--only typescript|python|php]`
 
-A client processes a picture, polls and downloads, edits a text, exports, and receives every kind of error as a typed
-value: 401, 402, both kinds of 404, 409, 413, 422 and 429. The programs are in tests/clients/generated. The generators
-are installed into FOLDER, from npm and PyPI, unless they are there; the PHP client takes Guzzle from the Debian package
-php-guzzlehttp-guzzle.
+A client processes a picture, polls and downloads, edits a text, exports, and receives errors as typed values: 401, 402,
+404 and 409; those in TypeScript and PHP also 413, 422, 429 and the 404 of a file that is not made. The programs are in
+tests/clients/generated. The generators are installed into FOLDER, from npm and PyPI, unless they are there; the PHP
+client takes Guzzle from the Debian package php-guzzlehttp-guzzle.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.clients.test_clients import check_results
+from PIL import Image
+
 from tests.support import pictures
 from tests.support.service import Running, running
 
@@ -120,6 +122,25 @@ def check_client(name: str, tools: Path, service: Running, folder: Path) -> None
         }
         CLIENTS[name](tools, f"{account.url}/openapi.json", variables)
     check_results(folder / "out", "photo.jpg")
+
+
+def check_results(out: Path, filename: str) -> None:
+    """Check the body of the job and the files that a client stored in `out`, for a picture of 640 × 480 pixels."""
+    image = json.loads((out / "job.json").read_bytes())["data"]["image"]
+    assert image["original_filename"] == filename
+    assert [entry["language_code"] for entry in image["translations"]] == ["en", "de"]
+    english, german = image["translations"]
+    assert english["seo_alt_text"]
+    assert german["seo_alt_text"]
+    assert english["seo_alt_text"] != german["seo_alt_text"]
+    for name, kind, size in (
+        ("optimized.jpg", "JPEG", image["optimized_size"]),
+        ("converted.webp", "WEBP", image["converted_size"]),
+    ):
+        assert (out / name).stat().st_size == size
+        with Image.open(out / name) as opened:
+            opened.load()
+            assert (opened.format, opened.size) == (kind, (640, 480))
 
 
 def main() -> None:
