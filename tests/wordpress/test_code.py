@@ -23,17 +23,14 @@ BAD = {
     "output of $y": "echo $x ? esc_html( $x ) : $y;",
     "output of $name": "printf( '%s', $name );",
     "does not escape": "_e( 'Hello', 'imgproc-local' );",
-    "translators:": "$x = __( 'Hello %s', 'imgproc-local' );",
     "text domain": "$x = __( 'Hello', 'other' );",
-    "not one string": "$x = __( $text, 'imgproc-local' );",
     "not sanitized": "check_admin_referer( 'x' ); $v = $_POST['x'];",
     "not unslashed": "check_admin_referer( 'x' ); $v = sanitize_text_field( $_POST['x'] );",
     "check of a nonce": "$v = sanitize_text_field( wp_unslash( $_POST['x'] ) );",
     "not prepared": "$wpdb->query( \"DELETE FROM $wpdb->options WHERE option_name = '$name'\" );",
     "loose": "if ( $a == $b ) { return; }",
     "prefix": "function other() {}",
-    "hook": "do_action( 'other' );",
-    "no reason": "echo $title; // phpcs:ignore",
+    "output of $reason": "echo $reason; // phpcs:ignore",
 }
 """A line of code for each rule of plugin_rules.py, and a part of what is reported for it."""
 

@@ -46,7 +46,7 @@ return Imgproc_Local_Files::add_copies( $args['id'], new Imgproc_Local_Client(),
 
 
 @pytest.mark.parametrize("size", [(2800, 1800), (1200, 900)], ids=["scaled", "as uploaded"])
-def test_sizes_that_are_made_anew_keep_the_smaller_file(
+def test_sizes_that_are_made_anew_keep_the_smaller_file_and_all_are_deleted_with_their_attachment(
     site: Site, service: Running, uploader: Uploader, size: tuple[int, int]
 ) -> None:
     number, _ = uploader.upload("bay.jpg", pictures.jpeg(*size, seed=31, quality=92))
@@ -66,6 +66,9 @@ def test_sizes_that_are_made_anew_keep_the_smaller_file(
     again = addresses(shown(site, path, number, WEBP))
     assert again == served
     assert "WEBP" in {fetch(address).format for address in again}
+    assert len(list(site.uploads.glob("bay*"))) > 3
+    site.php("wp_delete_attachment( $args['id'], true );", id=number)
+    assert [file.name for file in site.uploads.rglob("*bay*")] == []
 
 
 def test_metadata_do_not_lead_out_of_the_uploads(site: Site, service: Running) -> None:

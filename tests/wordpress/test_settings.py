@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+from tests.support.http_double import serving_double
 from tests.support.service import Running, running
 from tests.wordpress.admin import Admin, sign_in_author
 from tests.wordpress.site import Site, free_port
@@ -16,29 +15,18 @@ from tests.wordpress.site import Site, free_port
 PAGE = "options-general.php?page=imgproc-local"
 
 
-@contextlib.contextmanager
-def old_version() -> Iterator[str]:
-    """The address of a service that has only the published interface: languages, but no local additions."""
+class OldVersion(BaseHTTPRequestHandler):
+    """A service that has only the published interface: languages, but no local additions."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path == "/api/v1/languages"
-            languages = [{"code": "en", "name": "English", "native_name": "English"}]
-            body = json.dumps({"data": languages} if found else {"message": "Not Found"}).encode()
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    def do_GET(self) -> None:
+        found = self.path == "/api/v1/languages"
+        languages = [{"code": "en", "name": "English", "native_name": "English"}]
+        body = json.dumps({"data": languages} if found else {"message": "Not Found"}).encode()
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
 
 def said_about(admin: Admin, address: str, key: str) -> str:
@@ -65,7 +53,7 @@ def test_the_test_button_says_what_is_wrong(site: Site, admin: Admin, tmp_path: 
     said["key"] = said_about(admin, described.root, "imgp_secret2")
     with running(tmp_path / "poor", first_balance=0) as poor:
         said["credits"] = said_about(admin, poor.root, poor.key)
-    with old_version() as address:
+    with serving_double(OldVersion) as address:
         said["version"] = said_about(admin, address, "imgp_secret3")
     said["other"] = said_about(admin, site.url, "imgp_secret4")
     said["right"] = said_about(admin, described.root, described.key)

@@ -163,14 +163,6 @@ def test_browsers_get_the_formats_that_they_accept(site: Site, described: Runnin
         assert {fetch(address).format for address in addresses(image)} == {"JPEG"}
 
 
-def test_deleting_an_attachment_deletes_all_its_files(site: Site, service: Running, uploader: Uploader) -> None:
-    number, _ = uploader.upload("gone.jpg", pictures.jpeg(1600, 1200, seed=24))
-    wait_finished(site, [number])
-    assert len(list(site.uploads.glob("gone*"))) > 3
-    site.php("wp_delete_attachment( $args['id'], true );", id=number)
-    assert [file.name for file in site.uploads.rglob("*gone*")] == []
-
-
 def test_a_picture_in_a_post_is_described_in_its_context(
     site: Site, service: Running, describer: SiteDescriber
 ) -> None:
