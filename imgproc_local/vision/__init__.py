@@ -1,1 +1,1 @@
-"""Describes pictures: alt texts and file names in 36 languages. See README.md."""
+"""Describes pictures: alt texts and file names in many languages. See README.md."""

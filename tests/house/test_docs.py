@@ -18,6 +18,8 @@ from imgproc_local.api import errors as api_errors
 from imgproc_local.cli import main
 from imgproc_local.config import SETTINGS
 from imgproc_local.domain.errors import ServiceError, how_to_install
+from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.plan import MAX_LANGUAGES
 from tests.conftest import SLOW
 from tests.house.test_imports import FLOORS
 from tests.support.service import Running
@@ -222,6 +224,21 @@ def test_no_file_names_a_document_that_is_not_in_the_repository() -> None:
             headings = {anchor for document in cited for anchor in anchors(document)}
             wanted = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
             assert wanted in headings, f"{file.relative_to(ROOT)} cites {folder}/README.md, {heading!r}"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "imgproc_local/api/README.md",
+        "packaging/debian/build.py",
+        "packaging/wordpress/imgproc-local/readme.txt",
+    ],
+)
+def test_the_number_of_languages_is_right_where_it_is_stated(name: str) -> None:
+    stated = re.findall(r"\b(\d+)\s+languages", (ROOT / name).read_text(encoding="utf-8"))
+    numbers = {int(number) for number in stated} - {MAX_LANGUAGES}
+    assert numbers == {len(LANGUAGES)}, f"{name} states {stated}"
 
 
 @pytest.mark.parametrize("name", MAX_LINES)

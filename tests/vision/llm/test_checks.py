@@ -73,7 +73,7 @@ def test_at_least_90_percent_of_bad_texts_are_refused_or_mended() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: str) -> None:
-    assert len(GOOD[language]) >= 10
+    assert len(GOOD.get(language, ())) >= 10, f"alt_texts.toml needs ten good alt texts in {language}"
     for text in GOOD[language]:
         assert cleaned(text, language).alt_text.rstrip(".。।") == text.rstrip(".。।")
         assert complaint_about(text, language) is None, text
@@ -120,6 +120,7 @@ def test_answers_in_other_scripts_are_always_rejected_and_in_other_languages_mos
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_opener_is_rejected(language: str) -> None:
+    assert language in TEXTS["openers"], f"[openers] of checked_texts.toml needs texts in {language}"
     for text in TEXTS["openers"][language]:
         complaint = alt_text_problem(Answer("some-file-name", text), language) or ""
         assert re.match('it (began with|ended in) "', complaint), (text, complaint)
