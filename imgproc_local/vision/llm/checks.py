@@ -335,7 +335,7 @@ def _is_cut_off(text: str, language: str) -> bool:
     dangling = language_table(language).dangling.split()
     if len(last) == 1 and not re.search(r"[\d(-]", end) and not last[0].isupper() and last[0].lower() in dangling:
         return True
-    # the grammar of prompt.py limits texts to 200 characters, fewer than MAX_ALT_CHARS, and a last token of several characters may not have fitted
+    # the grammar of `prompt.py` limits texts to 200 characters, and a last token of several may not have fitted
     return len(text) >= 190 and not _is_ended(text, language)
 
 
