@@ -135,8 +135,10 @@ def _encoder_of_scaled(source: Source) -> Callable[[Source], bytes]:
             return png.converted if source.info.frames == 1 else _animated_png
         case Format.WEBP:
             return webp.lossless if webp_container.is_lossless(source.data) else webp.converted
-        case _:
+        case Format.AVIF:
             return avif.converted
+        case other:  # a GIF is scaled frame by frame, and read-only formats become JPEG or PNG
+            raise AssertionError(f"No encoder is chosen here for a scaled {other}.")
 
 
 def _animated_png(source: Source) -> bytes:
