@@ -74,9 +74,11 @@ CREATE INDEX IF NOT EXISTS jobs_by_idempotency_key ON jobs (account_id, idempote
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS jobs_by_age ON jobs (created_at);
 
--- account_id is that of the job, repeated so that an index can begin with it. client_id is empty; it remains
--- because a column is not worth a copy of the table. started_seq counts starts over the whole service: the highest started last. removed is
--- a JSON array of domain.privacy.Removed: the kinds of private data that the result does not carry.
+-- account_id is that of the job, repeated so that an index can begin with it. client_id is not used any more: it stays,
+-- because databases of version 0.1.0 have it, and a server of that version may run beside this one. started_seq counts
+-- starts over the whole service: the highest started last. removed is a JSON array of domain.privacy.Removed: the kinds
+-- of private data that the result does not carry. Another name of a stage needs a step of database.py that makes this
+-- table anew, because SQLite can't alter a CHECK, and drops the view job_status.
 CREATE TABLE IF NOT EXISTS stages (
     id                 INTEGER PRIMARY KEY,
     job_id             TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,

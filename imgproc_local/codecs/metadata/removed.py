@@ -1,4 +1,5 @@
-"""Names the kinds of private data in the metadata blocks of a file that are removed. Values are never reported.
+"""Names the kinds of private data in the metadata blocks of a file, and removes nothing: `blocks_for` in `record.py`
+makes new blocks without them, and `with_blocks` of the container writes the file with those. Values are never reported.
 
 The name of a field that is not published decides its kind: that of an XMP property, of a PNG text, or of an EXIF field.
 Free text in it may add others. Fields that describe only how pixels are stored, and empty ones, have no kind.
