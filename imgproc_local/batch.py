@@ -22,7 +22,7 @@ from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import Plan, accepted_formats, target_score
+from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
 from imgproc_local.engine.direct import DirectStages, StageResult
@@ -67,7 +67,7 @@ class BatchRequest(Struct, frozen=True):
     @property
     def accepted(self) -> tuple[Format, ...]:
         """The formats that every plan accepts."""
-        lists = [accepted_formats(plan.operation, local=True) for plan in self.plans]
+        lists = [ACCEPTED_LOCALLY[plan.operation] for plan in self.plans]
         return tuple(each for each in lists[0] if all(each in others for others in lists))
 
 

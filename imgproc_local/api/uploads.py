@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -34,7 +35,14 @@ from imgproc_local.api.requests import (
     services_of,
     shown,
 )
-from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
+from imgproc_local.domain.errors import (
+    InvalidRequest,
+    NotFound,
+    ServiceStopping,
+    StorageFailed,
+    UploadTimedOut,
+    UploadTooLarge,
+)
 from imgproc_local.domain.filename import received_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Status
@@ -339,7 +347,8 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
         )
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
-        status = (await services.engine.wait(job.id, wait_s)).status
+        with suppress(StorageFailed, NotFound):  # the job is stored: the client must learn its identifier
+            status = (await services.engine.wait(job.id, wait_s)).status
     message = f"{_DISPATCHED[operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
     word = wire.STATUS_WORDS[services.config.status_set][status]
     return Response(

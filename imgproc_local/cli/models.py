@@ -287,13 +287,13 @@ def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], a
     """
     from imgproc_local.cli.discovery import Finder
     from imgproc_local.compose import load_model, model_store, open_stages
-    from imgproc_local.domain.plan import Operation, Plan, accepted_formats
+    from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Operation, Plan
     from imgproc_local.engine.direct import CancellationToken
 
     config = structs.replace(config, model=name)
     model = model_store(config).any_model(name)
     plan = Plan(Operation.ANALYZE, languages)
-    accepted = accepted_formats(plan.operation, local=True)
+    accepted = ACCEPTED_LOCALLY[plan.operation]
     pictures = Finder([folder], folder, [], flat=False, accepted=accepted).find().pictures
     if not pictures:
         raise click.UsageError(f"There are no pictures that can be described in {folder}.")

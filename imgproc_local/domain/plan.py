@@ -36,13 +36,8 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 """The formats of uploads that each operation accepts. The published interface has it so that `process` also converts a
 GIF and a WebP, which `convert` alone refuses."""
 
-
-def accepted_formats(operation: Operation, *, local: bool) -> tuple[Format, ...]:
-    """The formats that an operation accepts. With `local`, for the command line and the local page, formats that are
-    only read are among them.
-    """
-    return ACCEPTED_FORMATS[operation] + (READ_ONLY_FORMATS if local else ())
-
+ACCEPTED_LOCALLY = {operation: (*formats, *READ_ONLY_FORMATS) for operation, formats in ACCEPTED_FORMATS.items()}
+"""The formats of pictures from the command line and the local page."""
 
 TIFF_SIZE_FACTOR = 32
 """A TIFF may have this many times the bytes of other pictures (by default 800 MB), because TIFFs are often not

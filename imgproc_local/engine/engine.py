@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job
-from imgproc_local.domain.plan import STAGES, Affordability, Operation, Plan, Prices, accepted_formats
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -181,7 +181,7 @@ class Engine:
         picture = None
         if "image" not in found:
             try:
-                accepted = accepted_formats(plan.operation, local=is_local)
+                accepted = (ACCEPTED_LOCALLY if is_local else ACCEPTED_FORMATS)[plan.operation]
                 picture = await self._reader.read_upload(upload.path, accepted)
             except BadImage as error:
                 if not found:
