@@ -1,8 +1,8 @@
 """What a stage is: a plain blocking function from a frozen `WorkItem` to an `Output`.
 
-The work on pictures runs in other processes (`workers.py`): a WorkItem is pickled, an Output encoded by msgspec, so that
-neither holds an open file, a callable or a model. The second argument of a stage is `check_stop`, which it calls to
-learn whether the work is still wanted.
+The work on pictures runs in other processes (`workers.py`): a WorkItem is pickled, an Output encoded by msgspec, so
+that neither holds an open file, a callable or a model. The second argument of a stage is `check_stop`, which it calls
+to learn whether the work is still wanted.
 """
 
 from __future__ import annotations
