@@ -76,6 +76,11 @@ _MAX_PREDICTED_RATIO = 1.3
 final file is about a tenth smaller than the draft.
 """
 
+_MAX_PRESERVED_CHROMA_RATIO = 1.05
+"""At the same quality number, a JPEG with preserved chroma scores higher than one with chroma encoded again. It is used
+if it takes at most this many times the bytes.
+"""
+
 _MOZJPEG = {"quant_table": 2, "trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True}
 """mozjpeg's quantisation table number 2 makes the smallest files at equal score. Other programs rarely use it."""
 
@@ -249,6 +254,12 @@ class _Encoder(Struct, frozen=True):
         encoded = self.draft(image, quality)
         return _splice.spliced(encoded, self.original.data, self.original.orientation) if self.original else encoded
 
+    def has_costly_chroma(self, image: pyvips.Image, result: SearchResult) -> bool:
+        """Whether the preserved chroma of a result takes so many bytes that chroma encoded again is likely better."""
+        if self.original is None:
+            return False
+        return len(result.encoded) > _MAX_PRESERVED_CHROMA_RATIO * len(self.draft(image, result.quality))
+
     def final(self, image: pyvips.Image, quality: int, encoded: bytes = b"") -> bytes:
         """The same picture in fewer bytes. `encoded` is the result of `encode`, which mozjpeg does not need."""
         if self.is_jpegli or self.original:
@@ -294,24 +305,32 @@ def _smallest(
     check_stop: CheckStop,
     effort: Effort = "balanced",
 ) -> bytes | None:
-    """An 8-bit picture, grey or RGB, as JPEG by the first encoder that meets the target; None if that takes more than
-    `max_bytes`, or if no encoder meets the target.
+    """The smallest JPEG of an 8-bit picture, grey or RGB; None if that takes more than `max_bytes`, or if no encoder
+    meets the target.
 
     `original` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding. A large
     picture need not be in memory. Raises: what `check_stop` raises.
     """
     is_large = image.width * image.height > _MAX_SCORED_PIXELS
     by_sample = not sample.is_whole and (effort == "fast" or is_large)
+    best: tuple[_Encoder, SearchResult] | None = None
     for encoder in _encoders(image, original, check_stop):
         try:
             result = _nearest(encoder, image, sample, target, max_bytes, by_sample=by_sample)
         except ValueError as error:
             log.debug("The chroma of a JPEG can't be preserved and is encoded again: %s", error)
             continue
-        if result is not None:
-            encoded = encoder.final(image, result.quality, result.encoded)
-            return encoded if len(encoded) <= max_bytes else None
-    return None
+        if result is None:
+            continue
+        if best is None or len(result.encoded) < len(best[1].encoded):
+            best = encoder, result
+        if not encoder.has_costly_chroma(image, result):
+            break
+    if best is None:
+        return None
+    encoder, result = best
+    encoded = encoder.final(image, result.quality, result.encoded)
+    return encoded if len(encoded) <= max_bytes else None
 
 
 def _nearest(

@@ -58,7 +58,7 @@ def test_a_misleading_score_of_the_sample_is_corrected_by_the_whole_picture(
 def test_files_are_optimized_without_an_optional_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    source = pictures.saved(noise_free(500, 400), "JPEG", quality=92)
+    source = pictures.saved(noise_free(500, 400), "JPEG", quality=98)
     out = whole(optimized(tmp_path, source))
     monkeypatch.setattr(jpeg, missing, None)
     other = whole(optimized(tmp_path, source))
