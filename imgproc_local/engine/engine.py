@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 
 from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.job import Job
+from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
 from imgproc_local.engine.direct import DirectStages
 from imgproc_local.engine.runner import Runner
@@ -200,7 +200,7 @@ class Engine:
                     info=picture.info,
                     record=picture.record,
                     prices={
-                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages))
+                        stage: 0 if is_local else self._price(stage, len(plan.languages))
                         for stage in STAGES[plan.operation]
                     },
                     lanes=self._lanes,
@@ -214,9 +214,19 @@ class Engine:
 
     def affordability(self, images: int, languages: int, balance: int) -> Affordability:
         """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
-        required = images * sum(self._prices.of(stage, languages) for stage in STAGES[Operation.PROCESS])
+        required = images * sum(self._price(stage, languages) for stage in STAGES[Operation.PROCESS])
         shortfall = max(0, required - balance)
         return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
+
+    def _price(self, stage: StageName, languages: int) -> int:
+        """What a stage of one picture costs that writes its texts in so many languages."""
+        match stage:
+            case StageName.ANALYZE:
+                return self._prices.analyze * languages
+            case StageName.OPTIMIZE:
+                return self._prices.optimize
+            case StageName.CONVERT:
+                return self._prices.convert
 
     async def follow(
         self,
