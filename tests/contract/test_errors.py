@@ -107,22 +107,15 @@ def test_head_is_get_without_its_body_and_leaves_the_connection_usable(
 
 
 def test_an_unusable_image_has_its_own_code_unless_a_field_is_invalid_too(service: Running) -> None:
-    def code(picture: bytes, **form: str) -> str:
-        answer = service.client.post("/images/process", files={"image": ("a.jpg", picture)}, data=form)
-        assert answer.status_code == 422
-        return str(answer.headers["x-error-code"])
+    def refused(code: str, picture: bytes, **form: str | bytes) -> str:
+        answer = service.upload("process", picture, **form)
+        assert (answer.status_code, answer.headers["x-error-code"]) == (422, code)
+        return str(answer.json()["message"])
 
-    assert code(b"words") == "unsupported_image"
-    assert code(pictures.jpeg()[:200]) == "broken_image"
-    assert code(b"words", format="bmp") == "invalid_request"
-
-
-def test_text_that_is_not_utf8_is_refused(service: Running) -> None:
-    body = b'--b\r\nContent-Disposition: form-data; name="project_name"\r\n\r\n\xff\xfe\r\n--b--\r\n'
-    answer = service.client.post("/images/process", content=body, headers=FORM)
-    assert answer.status_code == 422
-    assert "UTF-8" in answer.json()["message"]
-    assert answer.headers["x-error-code"] == "invalid_request"
+    refused("unsupported_image", b"words")
+    refused("broken_image", pictures.jpeg()[:200])
+    refused("invalid_request", b"words", format="bmp")
+    assert "UTF-8" in refused("invalid_request", b"words", project_name=b"\xff\xfe")
 
 
 def test_an_unexpected_error_is_reported_as_server_error(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:

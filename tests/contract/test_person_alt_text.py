@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
-from PIL import Image
 
 from imgproc_local.domain.image import EmbeddedText
-from tests.codecs.pictures import chunk, saved, segment, with_png_chunks
+from tests.codecs.pictures import segment
+from tests.faults.floods import international_text, jpeg_with, language_alternative, packet, png_with
 from tests.support.reading import probe, read_embedded
 from tests.support.service import Running
 
@@ -18,35 +18,13 @@ LONG = "Ein Reiher steht auf dem Steg und wartet. " * 7 + "Er fliegt."
 MAX_PIXELS = 1_000_000
 
 
-def packet(text: str) -> bytes:
-    """What `exiftool -XMP-iptcCore:AltTextAccessibility=TEXT` writes."""
-    return f"""<?xpacket begin='\ufeff' id='W5M0MpCehiHzreSzNTczkc9d'?>
-<x:xmpmeta xmlns:x='adobe:ns:meta/' x:xmptk='Image::ExifTool 12.76'>
-<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'>
-
- <rdf:Description rdf:about=''
-  xmlns:Iptc4xmpCore='http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/'>
-  <Iptc4xmpCore:AltTextAccessibility>
-   <rdf:Alt>
-    <rdf:li xml:lang='x-default'>{escape(text)}</rdf:li>
-   </rdf:Alt>
-  </Iptc4xmpCore:AltTextAccessibility>
- </rdf:Description>
-</rdf:RDF>
-</x:xmpmeta>
-<?xpacket end='w'?>""".encode()
-
-
-def gradient() -> Image.Image:
-    return Image.merge("RGB", (Image.linear_gradient("L").resize((96, 64)),) * 3)
-
-
 def picture(file_format: str, text: str) -> bytes:
-    """A picture with `text` as its alt text."""
+    """A picture with `text` as its alt text, as `exiftool -XMP-iptcCore:AltTextAccessibility=TEXT` writes it."""
+    namespace = ' xmlns:core="http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/"'
+    xmp = packet(language_alternative("core:AltTextAccessibility", escape(text)), namespace)
     if file_format == "jpeg":
-        plain = saved(gradient(), "JPEG", quality=95)
-        return plain[:2] + segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet(text)) + plain[2:]
-    return with_png_chunks(saved(gradient(), "PNG"), chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + packet(text)))
+        return jpeg_with(segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + xmp))
+    return png_with(international_text(b"XML:com.adobe.xmp", xmp))
 
 
 def alt_texts(data: bytes, folder: Path) -> tuple[EmbeddedText, ...]:

@@ -72,7 +72,6 @@ READABLE = frozenset(
         "nested-boxes.avif",
         "scan-flood.jpg",
         "restart-flood.jpg",
-        "sub-block-flood.gif",
     )
 )
 """Files with valid pixels. A decoder may accept them if it ignores the other data or limits how much it unpacks."""

@@ -173,16 +173,14 @@ def main() -> None:
         if quiet.run(RUN_S) != 0:
             raise SystemExit(quiet.output.read_text())
         rows = archive.rows()
-        done = {row["source"] for row in rows if row["outcome"] == "done"}
-        failed = {row["source"] for row in rows if row["outcome"] == "failed"}
-        names = {path.relative_to(work / "source").as_posix() for path in (work / "source").rglob("*.jpg")}
-        poisonous = {name for name in names if POISON in name}
-        if len(rows) != len({row["source"] for row in rows}):
+        outcomes = {row["source"]: row["outcome"] for row in rows}
+        names = [path.relative_to(work / "source").as_posix() for path in (work / "source").rglob("*.jpg")]
+        failed = [*outcomes.values()].count("failed")
+        due = {name: "failed" if POISON in name else "done" for name in names}
+        if len(rows) != len(outcomes):
             problems.append("a picture has more than one row")
-        if missing := names - poisonous - done:
-            problems.append(f"{len(missing)} innocent pictures are not done, such as {min(missing)}")
-        if unnoticed := poisonous - failed:
-            problems.append(f"{len(unnoticed)} poisonous pictures are not recorded as failed, such as {min(unnoticed)}")
+        if wrong := sorted(outcomes.items() ^ due.items()):
+            problems.append(f"the outcomes of pictures are not those expected, such as {wrong[0]}")
         files, expected = archive.files(), quiet.files()
         if different := sorted(name for name in files | expected if files.get(name) != expected.get(name)):
             problems.append(f"{len(different)} files differ from those of the undisturbed run, such as {different[0]}")
@@ -191,7 +189,7 @@ def main() -> None:
         if problems:
             print(archive.output.read_text()[-4000:])
     print(
-        f"seed {options.seed}: {options.pictures} pictures, {len(failed)} failed, in {duration_s:.0f} s; killed"
+        f"seed {options.seed}: {options.pictures} pictures, {failed} failed, in {duration_s:.0f} s; killed"
         f" {killed.count('worker')} workers, {killed.count('scheduler')} schedulers, {killed.count('client')} clients"
     )
     print(

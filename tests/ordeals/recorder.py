@@ -17,18 +17,9 @@ HEADER = struct.Struct("=IIQQQ")
 
 
 class Kind(IntEnum):
-    """The kinds of file_operations.c, and `EVENT`, which is a response that a client received."""
+    """The kinds of file_operations.c, in its order, and `EVENT`, which is a response that a client received."""
 
-    CREATE = 1
-    WRITE = 2
-    TRUNCATE = 3
-    RENAME = 4
-    UNLINK = 5
-    MKDIR = 6
-    RMDIR = 7
-    SYNC_FILE = 8
-    SYNC_FOLDER = 9
-    EVENT = 100
+    CREATE, WRITE, TRUNCATE, RENAME, UNLINK, MKDIR, RMDIR, SYNC_FILE, SYNC_FOLDER, EVENT = range(1, 11)
 
 
 class Change(Struct, frozen=True):
