@@ -53,15 +53,12 @@ def test_package_contains_program_command_unit_entry_and_documents_owned_by_root
     assert entries["usr/bin/imgproc-local"][1] == ["->", "/opt/imgproc-local/imgproc-local"]
 
 
-def test_package_depends_on_the_newest_glibc_that_an_object_needs(package: Path) -> None:
+def test_fields_unit_and_manual_page_are_those_of_the_build(package: Path, tmp_path: Path) -> None:
     assert output("dpkg-deb", "--field", package, "Depends", "Version", "Maintainer").splitlines() == [
-        "Depends: libc6 (>= 2.28)",
+        "Depends: libc6 (>= 2.28)",  # the newest that an object needs
         f"Version: {VERSION}",
         "Maintainer: A Packager <a@packager.example>",
     ]
-
-
-def test_unit_and_manual_page_are_written_for_the_installed_program(package: Path, tmp_path: Path) -> None:
     output("dpkg-deb", "--extract", package, tmp_path / "tree")
     unit = (tmp_path / "tree/usr/lib/systemd/user/imgproc-local.service").read_text()
     assert 'ExecStart="/opt/imgproc-local/imgproc-local" serve --no-browser' in unit
@@ -70,17 +67,15 @@ def test_unit_and_manual_page_are_written_for_the_installed_program(package: Pat
     assert page.index(".SH KEYS LIST") < page.index(".SH SERVE") < page.index(".SH FILES")
 
 
-def test_same_build_makes_the_same_package(dist: Path, package: Path, tmp_path: Path) -> None:
+def test_same_build_makes_the_same_package_and_what_is_missing_is_named(
+    dist: Path, package: Path, tmp_path: Path
+) -> None:
+    build, maintainer = script("packaging/debian/build.py").build, "A Packager <a@packager.example>"
     first = package.read_bytes()
     (dist / "imgproc-local" / "imgproc-local").touch()
-    again = Path(script("packaging/debian/build.py").build(dist, tmp_path, "A Packager <a@packager.example>"))
-    assert again.read_bytes() == first
-
-
-def test_a_build_or_a_folder_that_is_missing_is_named(dist: Path, tmp_path: Path) -> None:
-    build = script("packaging/debian/build.py").build
+    assert Path(build(dist, tmp_path, maintainer)).read_bytes() == first
     with pytest.raises(SystemExit, match=r"freeze\.py"):
-        build(tmp_path, tmp_path, "A Packager <a@packager.example>")
+        build(tmp_path, tmp_path, maintainer)
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="expected a folder for --out"):
-        build(dist, tmp_path / "file", "A Packager <a@packager.example>")
+        build(dist, tmp_path / "file", maintainer)

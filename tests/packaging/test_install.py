@@ -49,7 +49,12 @@ def installer(dist: Path, tmp_path: Path) -> Installer:
     return Installer(folder, home)
 
 
-def test_installed_command_runs_and_unit_and_desktop_entry_start_it(installer: Installer) -> None:
+def test_what_is_installed_runs_is_replaced_by_a_second_installation_and_uninstalled(installer: Installer) -> None:
+    data = installer.home / ".local/share/imgproc-local/imgproc.db"
+    foreign = installer.home / ".local/share/applications/another.desktop"
+    for file in (data, foreign):
+        file.parent.mkdir(parents=True)
+        file.write_text("of the user")
     output = installer.run()
     command = installer.prefix / "bin" / "imgproc-local"
     assert VERSION in subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
@@ -61,26 +66,14 @@ def test_installed_command_runs_and_unit_and_desktop_entry_start_it(installer: I
     assert f'Exec="{command}" serve --browser'.replace("%", "%%") in entry
     assert "@PROGRAM@" not in unit
 
-
-def test_second_installation_removes_the_files_of_the_first(installer: Installer) -> None:
-    installer.run()
-    before = installer.files()
+    installed = installer.files()
     for old in ("lib/imgproc-local/imgproc-local/_internal/old.so", "share/doc/imgproc-local/OLD.md"):
         (installer.prefix / old).write_text("of an older version")
-    with (installer.prefix / "lib/imgproc-local/installed.txt").open("a") as installed:
-        installed.write("share/doc/imgproc-local/OLD.md\n")
+    with (installer.prefix / "lib/imgproc-local/installed.txt").open("a") as listed:
+        listed.write("share/doc/imgproc-local/OLD.md\n")
     installer.run()
-    assert installer.files() == before
+    assert installer.files() == installed
 
-
-def test_uninstall_removes_only_the_installed_files(installer: Installer) -> None:
-    data = installer.home / ".local/share/imgproc-local/imgproc.db"
-    foreign = installer.home / ".local/share/applications/another.desktop"
-    for file in (data, foreign):
-        file.parent.mkdir(parents=True)
-        file.write_text("of the user")
-    installer.run()
-    command = installer.prefix / "bin" / "imgproc-local"
     command.unlink()
     command.symlink_to("/somewhere/else")  # another installation
     output = installer.run("--uninstall")
@@ -90,15 +83,17 @@ def test_uninstall_removes_only_the_installed_files(installer: Installer) -> Non
     assert "there is no installation" in installer.run("--uninstall", expect=1)
 
 
-def test_file_of_another_program_is_not_overwritten(installer: Installer) -> None:
+def test_nothing_is_installed_over_another_program_from_a_damaged_archive_or_into_an_unusable_folder(
+    installer: Installer,
+) -> None:
     command = installer.prefix / "bin" / "imgproc-local"
     command.parent.mkdir(parents=True)
     command.write_text("another's")
     assert "is a file of another program" in installer.run(expect=1)
     assert command.read_text() == "another's"
-
-
-def test_damaged_archive_installs_nothing(installer: Installer) -> None:
+    command.unlink()
+    for prefix in ("relative", "", '/tmp/a"b', "/tmp/a\\b", "/tmp/a$b", "/tmp/a\nb"):
+        assert "expected" in installer.run("--prefix", prefix, expect=1)
     library = installer.folder / "imgproc-local" / "_internal" / "libtwo.so.2"
     library.write_bytes(library.read_bytes() + b"!")
     assert "damaged" in installer.run(expect=1)
@@ -118,8 +113,3 @@ def test_program_that_does_not_run_here_is_not_installed_over_one_that_does(inst
     assert VERSION in subprocess.run([installed, "--version"], capture_output=True, text=True, check=True).stdout
     # the copy that was tried remains beside the installed program, until the next installation deletes it
     assert [file for file in installer.files() if ".new/" not in file] == before
-
-
-def test_unusable_prefix_is_an_error(installer: Installer) -> None:
-    for prefix in ("relative", "", '/tmp/a"b', "/tmp/a\\b", "/tmp/a$b", "/tmp/a\nb"):
-        assert "expected" in installer.run("--prefix", prefix, expect=1)

@@ -19,7 +19,6 @@ import uv
 ROOT = Path(__file__).parents[2]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 TIMEOUT_S = 120
-unix_shell = pytest.mark.skipif(sys.platform == "win32", reason="the README's commands are for a Unix shell")
 
 REQUIREMENT = re.compile(
     r"[a-z0-9][a-z0-9.-]*==[a-z0-9.]+"  # a name and its version
@@ -27,22 +26,6 @@ REQUIREMENT = re.compile(
     r"( --hash=sha256:[0-9a-f]{64})+"
 )
 """A requirement as pip 23.0 and uv read it. Any other option in it makes both refuse the whole file."""
-
-
-def python_with_the_oldest_pip() -> Path:
-    """The system's Python, because its pip is usually the oldest one; the Python that runs the tests if the system's
-    one can't create virtual environments.
-    """
-    system = Path("/usr/bin/python3")
-    if system.exists():
-        question = [system, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"]
-        if subprocess.run(question, capture_output=True, check=False).returncode == 0:
-            return system
-    return Path(getattr(sys, "_base_executable", sys.executable))
-
-
-def readme_command(name: str) -> str:
-    return subprocess.check_output([ROOT / ".ci" / "command", name], text=True)
 
 
 def run(folder: Path, *command: str | Path) -> str:
@@ -70,18 +53,21 @@ def test_uv_reads_a_lock_which_contains_only_requirements_and_hashes(lock: Path,
     assert "No solution found" in run(tmp_path, *command)
 
 
-@unix_shell
+@pytest.mark.skipif(sys.platform == "win32", reason="the README's commands are for a Unix shell")
 def test_the_pip_of_a_new_environment_reads_what_the_readme_installs(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python3").symlink_to(python_with_the_oldest_pip())
+    # the system's Python, because its pip is usually the oldest one, if it can create environments
+    system = Path("/usr/bin/python3")
+    question = [system, "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))"]
+    usable = system.exists() and subprocess.run(question, capture_output=True, check=False).returncode == 0
+    (tmp_path / "bin" / "python3").symlink_to(
+        system if usable else Path(getattr(sys, "_base_executable", sys.executable))
+    )
     for lock in LOCKS:
         shutil.copy(lock, tmp_path)
-    for name in ("try", "tests", "vision"):
-        messages = run(tmp_path, "sh", "-ec", readme_command(name))
-        assert "No matching distribution found" in messages, (name, messages)
-
-
-@unix_shell
-@pytest.mark.parametrize("name", ["try", "try-uv", "tests", "vision", "tiny"])
-def test_a_command_of_the_readme_is_one_line(name: str) -> None:
-    assert len(readme_command(name).splitlines()) == 1
+    for name in ("try", "try-uv", "tests", "vision", "tiny"):
+        command = subprocess.check_output([ROOT / ".ci" / "command", name], text=True)
+        assert len(command.splitlines()) == 1, name
+        if name in ("try", "tests", "vision"):
+            messages = run(tmp_path, "sh", "-ec", command)
+            assert "No matching distribution found" in messages, (name, messages)
