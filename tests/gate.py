@@ -201,7 +201,7 @@ def record(file: Path, folders: list[Path]) -> None:
 def compare(before: dict[str, Any], after: dict[str, Any]) -> bool:
     """Print the differences of two records. Returns whether nothing was lost: no picture, word, score or stability."""
     kept = True
-    totals: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+    compared: dict[str, list[tuple[float, ...]]] = defaultdict(list)
     for name, old in before.items():
         new = after.get(name, {"status": "missing"})
         for part in ("status", "errors", "texts", "removed"):
@@ -212,22 +212,21 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> bool:
             if which in old and which in new:
                 kept = _compare_files(f"{name}: {which}", old[which], new[which]) and kept
                 suffix = Path(name).suffix.lower().replace(".jpeg", ".jpg")
-                total = totals[f"{name.split()[0]} {suffix} {which}"]
-                for at, value in enumerate((old[which]["bytes"], new[which]["bytes"], old["cpu_s"], new["cpu_s"])):
-                    total[at] += value
-                if old[which]["score"] is not None and new[which]["score"] is not None:
-                    total[4] += new[which]["score"] - old[which]["score"]
-                total[5] += 1
+                scores = [each[which]["score"] for each in (old, new)]
+                gained = 0 if None in scores else scores[1] - scores[0]
+                row = (1, old[which]["bytes"], new[which]["bytes"], gained, old["cpu_s"], new["cpu_s"])
+                compared[f"{name.split()[0]} {suffix} {which}"].append(row)
             elif which in old:
                 kept = False
                 print(f"{name}: {which} is missing")
     heads = ("pictures", "bytes before", "after", "ratio", "score", "CPU s before", "after")
     print(f"\n{'':<28}" + "".join(f"{head:>14}" for head in heads))
-    for kind, (old_bytes, new_bytes, old_s, new_s, score, count) in sorted(totals.items()):
+    for kind, rows in sorted(compared.items()):
+        count, old_bytes, new_bytes, gained, old_s, new_s = map(sum, zip(*rows, strict=True))
         ratio = new_bytes / old_bytes
         kept = kept and ratio <= 1 + SIZE_TOLERANCE
         print(
-            f"{kind:<28}{count:>14.0f}{old_bytes:>14,.0f}{new_bytes:>14,.0f}{ratio:>14.4f}{score / count:>+14.3f}"
+            f"{kind:<28}{count:>14.0f}{old_bytes:>14,.0f}{new_bytes:>14,.0f}{ratio:>14.4f}{gained / count:>+14.3f}"
             f"{old_s:>14.1f}{new_s:>14.1f}"
         )
     return kept
