@@ -96,8 +96,8 @@ async def _read_jobs(tx: Transaction, job_ids: Sequence[str], account_id: str | 
 
 
 class Jobs:
-    """The jobs of all accounts. `queue_limit` is how many may be unfinished in all of them; an account that has none
-    gets room for one above the limit (`_require_room`).
+    """The jobs of all accounts. `queue_limit` is how many may be unfinished, all together; above it, an account without
+    any may still have one.
     """
 
     def __init__(self, database: Database, queue_limit: int) -> None:
