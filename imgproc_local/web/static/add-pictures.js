@@ -1,7 +1,7 @@
 // Adding pictures: the introduction, the options of an upload, the buttons and the drop zone, what is being sent, what was refused.
 
 import { html, useLayoutEffect, useRef, useState } from "./preact.js";
-import { bytes, counted, number } from "./format.js";
+import { TARGETS, bytes, counted, number } from "./format.js";
 import { Dialog } from "./messages.js";
 import { preserved, useObservable } from "./observable.js";
 import { local } from "./service.js";
@@ -130,9 +130,9 @@ function Options({ overview, languages }) {
       <${Languages} overview=${overview} languages=${languages} />
       <fieldset class="field"><legend>Also convert to</legend>
         <div class="choices">
-          ${[["webp", "WebP"], ["avif", "AVIF (smaller, takes longer)"]].map(([format, label]) => html`
+          ${Object.entries(TARGETS).map(([format, { label, hint }]) => html`
             <label key=${format} class="choice"><input type="radio" name="format" value=${format} checked=${value.format === format}
-              onChange=${() => set({ format })} />${label}</label>`)}
+              onChange=${() => set({ format })} />${hint ? `${label} (${hint})` : label}</label>`)}
         </div>
       </fieldset>
       <label class="field"><span>Longest side of the results</span>

@@ -40,10 +40,13 @@ export function download(url, name) {
   link.click();
 }
 
+/** The formats to convert to: their names, and what to know before choosing one. The first is the default. */
+export const TARGETS = { webp: { label: "WebP" }, avif: { label: "AVIF", hint: "smaller, takes longer" } };
+
 /** The label of a result. */
 export function variantLabel(picture, which) {
   if (which === "optimized") return "Optimized";
-  return picture.image.converted_format === "avif" ? "AVIF" : "WebP";
+  return TARGETS[picture.image.converted_format ?? "webp"].label;
 }
 
 /** The file name of a download: of the original its own, of a result the SEO file name in the first language, if there is one. */
