@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from imgproc_local.codecs.metadata import xmp
 from imgproc_local.codecs.metadata.xmp import MAX_XMP_BYTES, MAX_XMP_DEPTH
-from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
+from imgproc_local.codecs.picture.libvips import translate_errors
 from imgproc_local.codecs.picture.source import opened
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import ImageInfo

@@ -19,9 +19,8 @@ from imgproc_local.codecs.container import Blocks, Data, avif, jpeg, png
 from imgproc_local.codecs.metadata.icc import colour_space, kept_profile
 from imgproc_local.codecs.metadata.record import blocks_for
 from imgproc_local.codecs.picture.decode import thumbnail
-from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
-from imgproc_local.codecs.picture.libvips import of_samples
+from imgproc_local.codecs.picture.libvips import of_samples, translate_errors
 from imgproc_local.codecs.picture.source import Picture, opened, read_picture
 from imgproc_local.domain.errors import BadImage, CheckStop, ExternalServiceFailed
 from imgproc_local.domain.image import Format, ImageInfo, Pixels

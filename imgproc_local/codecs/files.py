@@ -25,8 +25,8 @@ from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
 from imgproc_local.codecs.container import webp as webp_container
 from imgproc_local.codecs.picture.decode import decode_complete, evaluate, in_eight_bits, open_upright, scaled, to_srgb
-from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS, require_writable
+from imgproc_local.codecs.picture.libvips import translate_errors
 from imgproc_local.codecs.picture.source import DEFAULT_OPTIONS, Picture, ResultOptions, Source, open_source, opened
 from imgproc_local.domain.errors import CheckStop, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, ScaledSize

@@ -48,8 +48,7 @@ def make_thumbnail(source: ThumbnailSource, check_stop: CheckStop) -> bytes:
     Raises: BrokenImage, StageFailed, and what `check_stop` raises.
     """
     from imgproc_local.codecs.picture.decode import evaluate, scaled_down
-    from imgproc_local.codecs.picture.errors import translate_errors
-    from imgproc_local.codecs.picture.libvips import of_samples
+    from imgproc_local.codecs.picture.libvips import of_samples, translate_errors
 
     with translate_errors("No thumbnail can be made of this picture"):
         image = scaled_down(Path(os.fsdecode(source.path)), source.info, MAX_SIDE_PX, check_stop)

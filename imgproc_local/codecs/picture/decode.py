@@ -20,9 +20,8 @@ from PIL import Image, ImageCms
 
 from imgproc_local.codecs.metadata.icc import colour_space, is_wide
 from imgproc_local.codecs.picture import heic
-from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo, Pixels
 

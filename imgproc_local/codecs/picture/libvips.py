@@ -1,11 +1,21 @@
-"""libvips with the settings of this program. Every module of `codecs` imports `pyvips` from here.
+"""libvips with the settings of this program, from which every module of `codecs` imports `pyvips`, and the errors of
+image libraries as domain errors with messages for people.
 
 Loaders that libvips does not consider safe for untrusted files stay blocked.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL.Image import DecompressionBombError
+
+from imgproc_local.domain.errors import BrokenImage, ServiceError, StageFailed, TooManyPixels
 
 # libvips reads these variables when it is loaded
 os.environ.setdefault("VIPS_CONCURRENCY", "1")  # one thread per call, because the engine runs several calls at once
@@ -13,7 +23,7 @@ os.environ.setdefault("VIPS_WARNING", "0")  # no warnings on standard error: wha
 
 import pyvips
 
-__all__ = ["of_samples", "pyvips"]
+__all__ = ["of_samples", "pyvips", "translate", "translate_errors"]
 
 # A Python log handler can be called inside itself, when the garbage collector frees an image there and libvips logs a
 # message about it; GLib then ends the process.
@@ -26,3 +36,69 @@ def of_samples(samples: bytes | bytearray, width: int, height: int, bands: int) 
     """A picture in memory of 8-bit samples, row by row without padding: grey or, of three bands and more, sRGB."""
     image = pyvips.Image.new_from_memory(samples, width, height, bands, "uchar")
     return image.copy(interpretation="b-w" if bands < 3 else "srgb")
+
+
+# ---- errors ----
+
+_SYSTEM_ERRNOS = (
+    errno.ENOSPC, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EDQUOT, errno.EACCES, errno.ENOENT, errno.EIO,
+)  # fmt: skip
+"""Errors of the system, not of the picture."""
+_DECODER_ERRORS = (
+    OSError, SyntaxError, ValueError, EOFError, LookupError, OverflowError, RecursionError, struct.error, zlib.error,
+)  # fmt: skip
+_VIPS_SYSTEM_WORDS = ("out of memory", "unable to allocate", "no space left", "unable to open")
+_VIPS_TEMPORARY_FILE_WORDS = "VipsImage: unable to write to"
+_TIFF_CODEC_WORDS = "compression support is not configured"
+_WEBP_ENCODER_WORDS = "webpsave: unable to encode"
+"""libwebp's encoder failed on decoded pixels; libvips does not pass the cause on. The known cause is too much detail:
+the first partition of a WebP has at most 512 KB for the modes of all blocks. A photograph of 169 megapixels could be
+encoded, one of 196 could not. Source: RFC 6386, 9.3.
+"""
+
+
+@contextmanager
+def translate_errors(task: str) -> Iterator[None]:
+    """A context manager and decorator that raises domain errors in place of those of image libraries.
+
+    `task` says in the message what failed, as in "The picture can't be read".
+    """
+    try:
+        yield
+    except ServiceError:
+        raise
+    except Exception as error:
+        domain_error = translate(error, task)
+        if domain_error is None:
+            raise
+        raise domain_error from error
+
+
+def translate(error: Exception, task: str) -> ServiceError | None:
+    """The domain error for an error of pyvips, Pillow, zlib or struct; None for errors that no image library raises.
+
+    Library messages can contain paths, so they are only in the cause and not in the message.
+    """
+    if isinstance(error, MemoryError):
+        return StageFailed(f"{task}: there is not enough memory.")
+    if isinstance(error, pyvips.Error):
+        if _VIPS_TEMPORARY_FILE_WORDS in str(error):
+            return StageFailed(f"{task}: its temporary file can't be written to the disk.")
+        if any(word in str(error).lower() for word in _VIPS_SYSTEM_WORDS):
+            return StageFailed(f"{task}: memory or disk space ran out, or a file can't be opened.")
+        if _TIFF_CODEC_WORDS in str(error):
+            return StageFailed(
+                f"{task}: it is compressed by a method that is not supported. Save it again with LZW or Deflate."
+            )
+        if _WEBP_ENCODER_WORDS in str(error):
+            return StageFailed(
+                f"{task}: it has more detail than WebP can store at this size. Scale it down, or convert it to AVIF."
+            )
+        return BrokenImage(f"{task}: its data is damaged or incomplete.")
+    if isinstance(error, DecompressionBombError):
+        return TooManyPixels(f"{task}: it has more pixels than can be decoded.")
+    if isinstance(error, OSError) and error.errno in _SYSTEM_ERRNOS:
+        return StageFailed(f"{task}: {error.strerror or 'storage failed'}.")
+    if isinstance(error, _DECODER_ERRORS):
+        return BrokenImage(f"{task}: its data is damaged or incomplete.")
+    return None

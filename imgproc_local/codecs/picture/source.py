@@ -14,13 +14,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
+from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.metadata import record
-from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture import heic
-from imgproc_local.codecs.picture.errors import translate_errors
 from imgproc_local.codecs.picture.formats import FORMATS
-from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, TooManyPixels, UnsupportedImage
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.plan import TARGETS, Effort

@@ -12,7 +12,7 @@ import pyvips
 from PIL import Image, UnidentifiedImageError
 
 from imgproc_local.codecs.picture import decode
-from imgproc_local.codecs.picture.errors import translate, translate_errors
+from imgproc_local.codecs.picture.libvips import translate, translate_errors
 from imgproc_local.domain.errors import BrokenImage, ServiceError, StageCancelled, StageFailed, TooManyPixels
 from imgproc_local.domain.image import Format
 from tests.codecs import pictures
