@@ -91,7 +91,7 @@ def test_the_administrator_of_one_site_can_not_choose_the_address(network: Site)
         assert client.get("/wp-admin/upload.php?page=imgproc-local-bulk").status_code == 200
 
 
-def test_the_queues_of_all_sites_go_on_after_an_activation(network: Site) -> None:
+def test_an_activation_continues_the_queues_of_all_sites_and_a_deletion_leaves_nothing_on_any(network: Site) -> None:
     ids = add_pictures(network, ["dyke.jpg"])
     settings = {"address": f"http://127.0.0.1:{sites.free_port()}", "key": "imgp_0"}
     on_second(network, "update_option( 'imgproc_local_settings', $args['settings'] );", settings=settings)
@@ -102,8 +102,6 @@ def test_the_queues_of_all_sites_go_on_after_an_activation(network: Site) -> Non
     network.php(f"return activate_plugin( '{PLUGIN}', '', true );")
     assert events(network) == [False, True]
 
-
-def test_deleting_the_plugin_leaves_nothing_on_any_site(network: Site) -> None:
     assert own_names(network, *TABLES) != []
     network.php(f"deactivate_plugins( '{PLUGIN}', false, true );")
     network.php(f"uninstall_plugin( '{PLUGIN}' );")
