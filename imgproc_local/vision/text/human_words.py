@@ -47,7 +47,7 @@ def _vocabulary(name: str) -> frozenset[str]:
 
 
 _MAX_CREDIT_CHARS = 120
-"""The maximum length of a rights statement or advertisement at the end of a sentence. A longer one is not removed."""
+"""The maximum length of a credit, rights statement or advertisement. A longer part of a text is not removed."""
 
 
 @lru_cache(maxsize=128)
@@ -56,8 +56,8 @@ def human_text(text: str) -> str:
 
     Sentences that have lost letters through a wrong encoding are dropped.
     """
-    # mark-up may be longer than the text
-    plain = with_repaired_letters(_without_markup(clean_text(text[:8000]).text)[:2000])
+    max_chars = 8000 if "<" in text or "&" in text else 2000  # mark-up may be longer than the text
+    plain = with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:2000])
     plain = unicodedata.normalize("NFC", clean_text(plain).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = _without_opener(" ".join(filter(None, map(_without_credits, lines))))
@@ -86,8 +86,14 @@ def _readable(line: str) -> str:
     """`line` without the sentences that have lost letters, and without invisible characters."""
     if has_lost_letters(line):
         line = " ".join(part for part in sentences(line) if not has_lost_letters(part))
-    # controls, soft hyphens and private characters; zero-width joiners belong to emoji and Persian words
-    return "".join(char for char in line if char in JOINERS or unicodedata.category(char)[0] != "C").strip()
+    return "".join(char for char in line if _is_visible(char)).strip()
+
+
+def _is_visible(char: str) -> bool:
+    """Not so are controls and soft hyphens. Zero-width joiners belong to emoji and Persian words, tags to flags."""
+    category = unicodedata.category(char)
+    is_format = category == "Cf" and char not in JOINERS and char < "\U000e0000"
+    return not is_format and category not in ("Cc", "Co", "Cn", "Cs") and char != "\ufffc"
 
 
 # ---- credits, rights and advertisements
@@ -99,6 +105,11 @@ _ADVERTISEMENT = re.compile(
     rf"(?:my |an? |the |meinem? |mon |mi |mijn |min )?{_pattern('products')}\b"
 )
 """The beginning of an advertisement that ends a sentence, such as "Sent from my iPhone"."""
+_PROGRAM = re.compile(
+    rf"(?i){_pattern('verbs')} (?:with|by|using) [\w.,&' -]{{0,60}}\b"
+    r"(?:inc|corp|ltd|gmbh|software|editor|converter|app|v?\d+\.\d+|\w+\.com)\b"
+)
+"""The advertisement of a program that is not known, at the beginning of a sentence."""
 _TECHNICAL_DATA = re.compile(
     r"(?i)gd-jpeg|\bIJG JPEG\b|\bfile source:|[A-Z]:\\|\\\w+\\|/(?:home|users|mnt|tmp|var|storage|dcim)/"
     r"|\blorem ipsum\b|^(?:software|creator tool|compression|quality)\s?[:=]"
@@ -142,17 +153,19 @@ def _without_credits(line: str) -> str:
 
 def _without_credit(sentence: str) -> str:
     """`sentence` without rights or advertisements at its end; "" if it is a credit or technical, or nothing remains."""
-    if _TECHNICAL_DATA.search(sentence) or _is_credit(sentence):
+    if _TECHNICAL_DATA.search(sentence) or _PROGRAM.match(sentence) or _is_credit(sentence):
         return ""
     for beginning in (_RIGHTS, _ADVERTISEMENT):
         found = beginning.search(sentence)
         if found and len(sentence) - found.start() <= _MAX_CREDIT_CHARS:
             sentence = sentence[: found.start()]
-    return sentence.strip(" ,;:|/–-")
+    return sentence.strip(" ,;:|/–-") if re.search(r"[^\W_]", sentence) else ""
 
 
 def _is_credit(part: str) -> bool:
     """Whether a sentence, or the content of brackets, is a credit of a photographer or an agency."""
+    if len(part) > _MAX_CREDIT_CHARS:
+        return False
     label = _CREDIT_WITH_NAME.match(part)
     is_label_with_names = label is not None and _are_names(part[label.end() :])
     return is_label_with_names or bool(_CREDIT.match(part) or _AGENCY_CREDIT.fullmatch(part))
@@ -262,6 +275,9 @@ _LEADING_COUNTER = re.compile(r"^(?:0\d{0,3}[-_. ]{1,3}|\d{1,4}(?:\. |\)|_| - ))
 """A counter before the first word, as in `01 - harbour`."""
 _CAMERA_NUMBER = re.compile(r"(?<![A-Za-z0-9])_?[A-Z]{2,4}_?\d{4,8}(?![A-Za-z0-9])")
 """A number that a camera assigned, with the camera's prefix, as in `MOV_0001`."""
+_SEPARATORS = re.compile(r"[\s_\-+.,;:()\[\]{}&@#~=–—!|/\\・、。，：（）「」【】]+")
+_QUOTATION_MARKS = "'’\"“”„«»‘`´"
+
 _NOT_LATIN = "[^\\W\\d_a-zA-Z\u00aa-\u024f\u1e00-\u1eff]"
 _SCRIPT_BOUNDARY = re.compile(rf"(?<={_NOT_LATIN})(?=[0-9])|(?<=[0-9])(?={_NOT_LATIN})")
 """The position between a digit and a letter that is not Latin: in scripts without spaces, no separator is there."""
@@ -276,6 +292,8 @@ _QUANTITY = re.compile(r"(?i)[1-9]\d{0,3}[a-z]{1,3}")
 _MAX_PRODUCT_LETTERS = 3
 """The maximum number of letters in a product (A380, CO2). A number after a longer word is a counter,
 unless it is one of `_NUMBERED_WORDS`."""
+_COMMON_WIDTHS = frozenset(("500", "540", "640", "1024", "1280", "1600", "1920", "2048"))
+"""Usual widths of pictures in pixels, which are not numbers that a camera assigned."""
 
 
 @cache
@@ -308,6 +326,9 @@ def filename_words(filename: str) -> tuple[str, ...]:
     screenshot = _screenshot().match(straight(stem))
     if screenshot:
         stem = stem[screenshot.end() :].strip(" _-")
+        # after the time, phones add the name of the program that the screenshot shows
+        if re.fullmatch(r"[\d _-]+_[^\W\d_][\w. ]*", stem):
+            return ()
     if _GENERATED.fullmatch(stem):
         return ()
     stem = re.sub(rf"({_untitled()})(?=$|[\W_\d])", " ", _TOOL_PREFIX.sub("", stem), flags=re.IGNORECASE)
@@ -315,7 +336,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
     for machine_part in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
         stem = machine_part.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
-    tokens = _separated(_SCRIPT_BOUNDARY.sub(" ", stem)).split()
+    tokens = _SEPARATORS.split(_SCRIPT_BOUNDARY.sub(" ", stem))
     tokens = [_split_camel_case(token) for token in tokens if token.lower() not in _NOISE_WORDS]
     tokens = " ".join(tokens).split()
     words = _words(tokens)
@@ -328,14 +349,9 @@ def filename_number(filename: str) -> str:
     date = _DATE.search(stem)
     if date and date[1]:
         return f"{date[1]}-{date[3]}-{date[4]}"
-    tokens = _separated(_CODES.sub(" ", stem)).split()
+    tokens = _SEPARATORS.split(_CODES.sub(" ", stem))
     numbers = [match[1] for token in tokens if (match := re.fullmatch(r"[A-Za-z]{0,5}(\d{3,8})", token))]
-    return max(numbers, key=len, default="")
-
-
-def _separated(stem: str) -> str:
-    """`stem` with a space for each character that is no part of a word or number. Apostrophes and joiners are."""
-    return "".join(char if unicodedata.category(char)[0] in "LMN" or char in "'’·" + JOINERS else " " for char in stem)
+    return max((number for number in numbers if number not in _COMMON_WIDTHS), key=len, default="")
 
 
 def _stem(filename: str) -> str:
@@ -357,7 +373,7 @@ def _words(tokens: list[str]) -> list[str]:
     """The tokens that are words or numbers of a name."""
     words: list[str] = []
     for index, raw in enumerate(tokens):
-        token = raw.strip("'’·")
+        token = raw.strip(_QUOTATION_MARKS)
         before = words[-1] if words else ""
         if token.isdecimal():
             if _is_number_of_name(token, before, is_last=index == len(tokens) - 1):
@@ -373,9 +389,9 @@ def _is_number_of_name(number: str, before: str, *, is_last: bool) -> bool:
     """Whether a number is part of a name, not a counter. `before` is the word before it, "" if there is none."""
     if number.startswith("0") or len(number) > 4:
         return False
-    if before.lower() in _NUMBERED_WORDS:
-        return True
     is_year = len(number) == 4 and number[:2] in ("18", "19", "20")
+    if before.lower() in _NUMBERED_WORDS or any(char.isdigit() for char in before):
+        return True
     if not is_last:
         return is_year or len(number) <= 3 or bool(before)
     return bool(before) and (is_year or 1 < len(number) <= 3)
@@ -386,36 +402,52 @@ def _product_or_word(token: str) -> list[str]:
 
     A product or a quantity (A380, 1960s) is returned unchanged, a word with a counter (harbour2) without the counter.
     """
-    found = _LETTERS_AND_NUMBER.fullmatch(token)
-    if found is None:
-        is_quantity = _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token)
-        return [token] if is_quantity else []
-    letters = found[1].lower()
-    if letters in _NOISE_WORDS:
+    if not token.isascii():
         return []
-    if len(letters) <= _MAX_PRODUCT_LETTERS or letters in _NUMBERED_WORDS:
+    if found := _LETTERS_AND_NUMBER.fullmatch(token):
+        letters, is_counter = found[1].lower(), found[2].startswith("0")
+        if len(letters) > 1 and (letters in _NOISE_WORDS or _is_stop_word(letters)):
+            return []
+        if not is_counter and (len(letters) <= _MAX_PRODUCT_LETTERS or letters in _NUMBERED_WORDS):
+            return [token]
+        if len(letters) >= _MAX_PRODUCT_LETTERS:
+            return [found[1]] if _is_word(found[1]) and not found[3] else []
+    if _QUANTITY.fullmatch(token) or re.fullmatch(r"(?i)[a-z]\d[a-z]", token):
         return [token]
-    return [found[1]] if _is_word(found[1]) else []
+    return []
 
 
 def _is_word(token: str) -> bool:
-    """Whether a token without digits is a word, not random letters."""
+    """Whether a token without digits is a word, not a noise word or random letters."""
     letters = re.sub("['’·]", "", token)
-    if not letters.isascii():
-        return True
     lower = letters.lower()
-    no_vowel = len(letters) > 4 and not re.search("[aeiouy]", lower)
-    all_hex = len(letters) >= 8 and re.fullmatch("[a-f]+", lower)
-    mixed_case = re.search("[a-z][A-Z]", letters) and not re.fullmatch("(Mc|Mac|De|Le|La|Van|i|e)[A-Z][a-z]+", letters)
-    return not (letters == "" or no_vowel or all_hex or mixed_case)
+    if not letters or lower in _NOISE_WORDS:
+        return False
+    if not all(unicodedata.category(char)[0] in "LM" or char in "\u200c\u200d" for char in letters):
+        return False
+    if letters.isascii():
+        no_vowel = not re.search("[aeiouy]", lower) and len(letters) > (4 if letters.isupper() else 3)
+        all_hex = len(lower) >= 8 and re.fullmatch("[a-f]+", lower)
+        mixed_case = re.search("[a-z][A-Z]", letters) and not re.fullmatch(
+            "(Mc|Mac|De|Le|La|Van|i|e)[A-Z][a-z]+", letters
+        )
+        if no_vowel or all_hex or mixed_case or len(letters) > 24 or re.search("[bcdfghjklmnpqrstvwxz]{6}", lower):
+            return False
+    return True
 
 
 def _is_meaningful(word: str) -> bool:
-    """Whether `word` says something about the content without other words. In some scripts, a single letter does."""
+    """Whether `word` says something about the content without other words."""
+    if word.isdecimal():
+        return False
     if any(char.isdigit() for char in word):  # only products with three digits, such as A380
         return re.fullmatch(r"(?i)[a-z]{1,2}[1-9]\d{2}[a-z]?", word) is not None
-    has_content = not word.isascii() or (len(word) >= 3 and re.search("[aeiouy]", word.lower()) is not None)
-    return has_content and not _is_stop_word(word)
+    if _is_stop_word(word) or (word.isascii() and not re.search("[aeiouy]", word.lower())):
+        return False
+    # words have fewer letters in scripts without capitals; a Chinese character can be a word
+    if word[0].lower() != word[0].upper():
+        return len(word) >= 3
+    return len(word) >= 2 or "\u3400" <= word <= "\u9fff" or word >= "\U00020000"
 
 
 def _is_stop_word(word: str) -> bool:
