@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.image import Format, ImageInfo

@@ -18,7 +18,7 @@ from imgproc_local.codecs.picture.formats import detect
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import BadImage, BrokenImage, StageFailed, UnsupportedImage
 from imgproc_local.domain.image import Format, KeepLocation
-from imgproc_local.domain.plan import Operation, accepted_formats
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
@@ -208,7 +208,7 @@ def test_a_heic_is_refused_with_what_to_install_where_its_decoder_is_missing(
     with pytest.raises(UnsupportedImage, match=r"imgproc-local\[heic\]"):
         probe(path)
     with pytest.raises(UnsupportedImage, match="but got a HEIC"):
-        probe(path, accepted=accepted_formats(Operation.PROCESS, local=False))
+        probe(path, accepted=ACCEPTED_FORMATS[Operation.PROCESS])
 
 
 def heic(

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Set
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, MAX_PARTS, Blocks, Data, avif_known, bounded, unpack
+from imgproc_local.codecs.container import MAX_PARTS, Blocks, Data, avif_known, bounded, unpack
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 

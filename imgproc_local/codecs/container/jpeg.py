@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, bounded, kind_of_rest, unpack
+from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.metadata import iptc
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage, StageFailed
 from imgproc_local.domain.privacy import Removed
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data
+from imgproc_local.codecs.container import Blocks, Data
 from imgproc_local.codecs.metadata import exif, iptc
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.privacy import Removed
 
 _SUBFILE, _EXTRA_SAMPLES, _DNG_VERSION = 254, 338, 50706

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, bounded, kind_of_rest, unpack
+from imgproc_local.codecs.container import Blocks, Data, bounded, kind_of_rest, unpack
 from imgproc_local.codecs.container.gif import played_delay_ms
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.domain.errors import BrokenImage
 from imgproc_local.domain.privacy import Removed
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Data, text_of
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Data, text_of
 
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F

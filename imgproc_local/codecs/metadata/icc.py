@@ -12,7 +12,7 @@ import io
 import struct
 from itertools import product
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 
 _SRGB_COLORANTS = {
     b"rXYZ": (0.4361, 0.2225, 0.0139),

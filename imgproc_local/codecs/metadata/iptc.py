@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import text_of
+from imgproc_local.codecs.metadata.blocks import text_of
 from imgproc_local.domain.privacy import Removed
 
 _UTF8_MARK = b"\x1b%G"

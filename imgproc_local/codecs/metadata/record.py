@@ -26,8 +26,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption

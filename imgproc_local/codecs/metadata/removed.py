@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
-from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.image import KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
 

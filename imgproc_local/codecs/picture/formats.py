@@ -15,7 +15,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from imgproc_local.codecs.container import Blocks, Data, avif, gif, jpeg, png, tiff, webp
+from imgproc_local.codecs.container import Data, avif, gif, jpeg, png, tiff, webp
+from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage, how_to_install
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import TIFF_SIZE_FACTOR

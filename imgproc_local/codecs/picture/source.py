@@ -14,8 +14,9 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from imgproc_local.codecs.container import MAX_BLOCK_BYTES, Blocks, Data, avif, png, tiff
+from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.metadata import record
+from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES
 from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from imgproc_local.codecs.container import MAX_TEXT_BYTES
 from imgproc_local.codecs.metadata import iptc, xmp
+from imgproc_local.codecs.metadata.blocks import MAX_TEXT_BYTES
 from imgproc_local.domain.alt_text import reads_as_a_caption
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from tests.codecs import pictures

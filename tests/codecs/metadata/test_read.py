@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
