@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from msgspec import Struct, structs
@@ -49,21 +49,23 @@ _SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ra
 class _Settings(Struct, frozen=True):
     """libwebp's effort for lossy stills, for small photographs, and for drafts.
 
-    At the same quality a draft scores `draft_deficit` points less than the final encoding.
+    At the same quality a draft scores `draft_deficit` points less than the final encoding. Photographs of at least
+    `photo_preset_from_pixels` are encoded with the better of two presets.
     """
 
     lossy: int
     small: int
     draft: int
     draft_deficit: float
+    photo_preset_from_pixels: int
 
 
 _SMALL_PIXELS = 1_000_000
 
 _EFFORTS: dict[Effort, _Settings] = {
-    "fast": _Settings(lossy=4, small=4, draft=2, draft_deficit=0.75),
-    "balanced": _Settings(lossy=5, small=6, draft=2, draft_deficit=0.75),
-    "best": _Settings(lossy=6, small=6, draft=4, draft_deficit=0.0),
+    "fast": _Settings(lossy=4, small=4, draft=2, draft_deficit=0.75, photo_preset_from_pixels=LARGE_PIXELS),
+    "balanced": _Settings(lossy=5, small=6, draft=2, draft_deficit=0.75, photo_preset_from_pixels=_SMALL_PIXELS),
+    "best": _Settings(lossy=6, small=6, draft=4, draft_deficit=0.0, photo_preset_from_pixels=0),
 }
 """Lossy effort 6 takes 1.5 to 1.8 times as long as 5 and saves 1 to 3 %."""
 
@@ -302,9 +304,21 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
     def encode(part: pyvips.Image, quality: int, **options: Any) -> bytes:
         return _save(prepared if part is image else tiles, check_stop, Q=quality, **options)
 
+    @cache
+    def draft_of_sample(quality: int, preset: str) -> bytes:
+        return encode(sample.image, quality, effort=settings.draft, preset=preset)
+
+    def log_bytes_at_equal_score(preset: str) -> float:
+        draft = draft_of_sample(_SCALE.initial_for(source.options.target), preset)
+        return math.log(len(draft)) - _LOG_BYTES_PER_POINT * sample.score(pyvips.Image.webpload_buffer(draft))
+
+    preset = "default"
+    if not is_graphic and image.width * image.height >= settings.photo_preset_from_pixels:
+        # libwebp's preset takes up to 7 % fewer bytes for noise and soft backgrounds, and more for other photographs
+        preset = min((preset, "photo"), key=log_bytes_at_equal_score)
     return EncoderProfile(
-        partial(encode, effort=final),
-        partial(encode, effort=settings.draft),
+        partial(encode, effort=final, preset=preset),
+        lambda _sample, quality: draft_of_sample(quality, preset),
         pyvips.Image.webpload_buffer,
         _SCALE,
         draft_deficit=settings.draft_deficit,
