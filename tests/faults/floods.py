@@ -270,6 +270,9 @@ FLOODS: dict[str, Callable[[], bytes]] = {
         packet(f"<dc:subject><rdf:Bag>{'<rdf:li>12 Ab</rdf:li>' * 60_000}</rdf:Bag></dc:subject>")
     ),
     "xmp-texts-of-data.png": lambda: png_with_xmp(xmp_texts_of_data(60, 32_000)),
+    "xmp-long-namespace.png": lambda: png_with_xmp(
+        packet("<a:b/>" * 1_500, f' xmlns:a="{"n" * 500_000}"'), chunk(b"tEXt", b"Copyright\0Another Example")
+    ),
     "xmp-entities.png": lambda: png_with_xmp(xmp_entities(12)),
     "xmp-in-pieces.jpg": lambda: jpeg_with_extended_xmp(b" " * 7_960_000, 4_000),
     # EXIF, IPTC, ICC

@@ -1,7 +1,7 @@
 """Parses and writes XMP packets.
 
-Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, or has a
-DOCTYPE, without which no entities can be expanded. Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
+Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, has a DOCTYPE,
+without which no entities can be expanded, or declares a namespace of over 500 characters. Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
 Source: ISO 16684-1.
 """
 
@@ -44,7 +44,8 @@ _PREFIXES = {
     "xmpMM": "{http://ns.adobe.com/xap/1.0/mm/}", "xmpNote": "{http://ns.adobe.com/xmp/note/}",
     "exif": "{http://ns.adobe.com/exif/1.0/}", "aux": "{http://ns.adobe.com/exif/1.0/aux/}",
     "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
-    "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
+    "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}",
+    "pdf": "{http://ns.adobe.com/pdf/1.3/}", "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
 }  # fmt: skip
 for _prefix, _namespace in _PREFIXES.items():
     ET.register_namespace(_prefix, _namespace[1:-1])
@@ -71,6 +72,9 @@ MAX_XMP_DEPTH = 256
 """The nesting depth of a packet's elements; deeper ones are skipped. Source: libxml2's limit, `xmlParserMaxDepth`."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+_LONG_NAMESPACE = re.compile(r"""\sxmlns(?::[^\s=]*)?\s*=\s*(?:"[^"]{500}|'[^']{500})""")
+"""A parser copies the namespace into the name of each element, so that long ones take memory without bound."""
 
 _ABOUT = {RDF + "about", "about"}
 
@@ -106,8 +110,8 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
 def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) -> bytes | None:
     """The packet with these properties in place of those of the same names; without one, a new packet.
 
-    Other properties remain as they are, whatever their names; comments and padding are left out. None if the packet
-    can't be parsed, or exceeds the bounds.
+    Other properties remain as they are, whatever their names; comments, indentation and padding are left out. None if
+    the packet can't be parsed, or exceeds the bounds.
     """
     if packet is None or not properties:
         return packet if packet is not None else write([*properties.values()])
@@ -170,7 +174,9 @@ class _Builder(ET.TreeBuilder):
 
 
 def _decoded(packet: bytes) -> str | None:
-    """The text of a packet without an XML declaration; None if it is too long, has a DOCTYPE or can't be decoded."""
+    """The text of a packet without an XML declaration; None if it is too long, has a DOCTYPE or a long namespace, or
+    can't be decoded.
+    """
     if len(packet) > MAX_XMP_BYTES:
         return None
     encoding = next((name for start, name in _ENCODINGS if packet.startswith(start)), "utf-8")
@@ -178,7 +184,7 @@ def _decoded(packet: bytes) -> str | None:
         text = packet.decode(encoding).strip("\ufeff\0 \r\n\t")
     except UnicodeDecodeError:
         return None
-    if "<!DOCTYPE" in text.upper():
+    if "<!DOCTYPE" in text.upper() or _LONG_NAMESPACE.search(text):
         return None
     # the text is decoded already: an encoding named in the declaration no longer applies
     return text.partition("?>")[2] if text.startswith("<?xml") else text
@@ -303,7 +309,15 @@ def _description(elements: Iterable[ET.Element], about: str) -> ET.Element:
 
 
 def _serialized(root: ET.Element) -> bytes:
-    """The element as a packet, with all namespaces declared in it."""
+    """The element as a packet, with all namespaces declared in it, without indentation.
+
+    A JPEG's packet may have 64 KB, of which indentation can take a quarter.
+    """
+    for element in root.iter():
+        if len(element) and element.text and element.text.isspace():
+            element.text = None
+        if element.tail and element.tail.isspace():
+            element.tail = None
     text = without_invalid_characters(ET.tostring(root, encoding="unicode"))
     # parsers read a carriage return in a text as a new line; those in attributes are escaped
     return f"{_HEAD}{text.replace(chr(13), '&#13;')}{_TAIL}".encode()

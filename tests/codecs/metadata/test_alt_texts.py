@@ -227,6 +227,14 @@ def test_texts_are_added_to_every_notation_of_a_packet_and_other_properties_are_
     assert len(out) < 1200
 
 
+def test_texts_fit_into_a_packet_of_a_jpeg_that_indentation_fills(tmp_path: Path) -> None:
+    steps = "".join(f"\n{' ' * 17}<rdf:li>step {number}</rdf:li>" for number in range(1_500))
+    stored = packet(f"<dc:subject>{' ' * 9}<rdf:Bag>{steps}</rdf:Bag></dc:subject>")
+    assert 65_504 - 400 < len(stored) < 65_504
+    out = stored_packet(written(tmp_path, with_packet(stored), FileTexts({"en": "A boat on a lake. " * 13})))
+    assert len(out) < len(stored) - 1_500 * 18 + 2_000
+
+
 def test_texts_are_added_to_those_in_the_extended_xmp_of_a_jpeg(tmp_path: Path) -> None:
     own = '<Iptc4xmpCore:AltTextAccessibility><rdf:Alt><rdf:li xml:lang="de">Eigenes</rdf:li></rdf:Alt>'
     long = "<acme:Long>" + "abcdefghi " * 9000 + "</acme:Long>"
