@@ -1,7 +1,8 @@
 """Parses and writes XMP packets.
 
 Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, has a DOCTYPE,
-without which no entities can be expanded, or declares a namespace of over 500 characters. Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
+without which no entities can be expanded, or declares a namespace of over 500 characters. Elements that are nested
+deeper than `MAX_XMP_DEPTH` are skipped.
 Source: ISO 16684-1.
 """
 
@@ -44,8 +45,9 @@ _PREFIXES = {
     "xmpMM": "{http://ns.adobe.com/xap/1.0/mm/}", "xmpNote": "{http://ns.adobe.com/xmp/note/}",
     "exif": "{http://ns.adobe.com/exif/1.0/}", "aux": "{http://ns.adobe.com/exif/1.0/aux/}",
     "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
-    "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}",
-    "pdf": "{http://ns.adobe.com/pdf/1.3/}", "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
+    "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "pdf": "{http://ns.adobe.com/pdf/1.3/}",
+    "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
+    "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}",
 }  # fmt: skip
 for _prefix, _namespace in _PREFIXES.items():
     ET.register_namespace(_prefix, _namespace[1:-1])

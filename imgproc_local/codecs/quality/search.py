@@ -230,7 +230,7 @@ def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> 
     target += 1 if sample.share < 0.12 else 0
     if encoder.draft is None:
         attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
-        return refine(attempt, encoder.scale, target, encoder.scale.initial_for(target))
+        return refine(attempt, encoder.scale, target, encoder.scale.initial_for(target), limits=encoder.final_limits)
     return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
 
 
