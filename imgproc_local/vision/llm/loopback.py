@@ -128,6 +128,12 @@ class _Error(Struct, frozen=True):
     message: str = "no message"
 
 
+class _Failure(Struct, frozen=True):
+    """The error in any response, "" if there is none: an object or, from Ollama and often LM Studio, the message."""
+
+    error: str | _Error = ""
+
+
 class _Model(Struct, frozen=True):
     """What the programs report of a model; each uses some of these fields.
 
@@ -168,14 +174,13 @@ class _Choice(Struct, frozen=True):
 
 
 class _Reply(_Model, frozen=True):
-    """Any response: an error, a list of models, an answer, or the details of one model.
+    """Any response without an error: a list of models, an answer, or the details of one model.
 
-    `error` is an object or, from Ollama and often LM Studio, the message itself. Ollama's list is `models`; in OpenAI's
-    form it is `data`, to which llama-server adds `models` with details. Ollama's answer is `message`, OpenAI's the
-    first of `choices`. `model` is the one that answered, "" if the program does not say it.
+    Ollama's list is `models`; in OpenAI's form it is `data`, to which llama-server adds `models` with details. Ollama's
+    answer is `message`, OpenAI's the first of `choices`. `model` is the one that answered, "" if the program does not
+    say it.
     """
 
-    error: str | _Error = ""
     data: list[_Model] | None = None
     models: list[_Model] | None = None
     message: _Message | None = None
@@ -294,7 +299,6 @@ class ModelServer:
                 if status != 503 or deadline_s - time.monotonic() < 2 * _LOADING_POLL_S:
                     break
                 run_until_stopped(asyncio.sleep(_LOADING_POLL_S), check_stop, 0.1)
-            reply = msgspec.json.decode(content, type=_Reply)
         except (TimeoutError, httpx.TimeoutException):
             raise self._error(
                 f"did not answer within {timeout_s:.0f} seconds",
@@ -302,15 +306,18 @@ class ModelServer:
             ) from None
         except httpx.HTTPError:
             raise self._error("does not answer", f"{self.program.start}, or change the setting program_url.") from None
+        try:
+            # alone, because the other fields of an error may have any type, such as a `message` that is a string
+            failure = msgspec.json.decode(content, type=_Failure)
+            # LM Studio sends errors with status 200, too
+            if status < 300 and not failure.error:
+                return msgspec.json.decode(content, type=_Reply)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             if status < 300:
                 raise self._another_program() from None
-            reply = _Reply()
-        # LM Studio sends errors with status 200, too
-        if reply.error or status >= 300:
-            message = _quote(reply.error if isinstance(reply.error, str) else reply.error.message) or "no message"
-            raise self._error(f"failed with status {status} ({message})", _REQUIREMENTS)
-        return reply
+            failure = _Failure()
+        message = _quote(failure.error if isinstance(failure.error, str) else failure.error.message) or "no message"
+        raise self._error(f"failed with status {status} ({message})", _REQUIREMENTS)
 
     def _another_program(self) -> ModelUnusable:
         return self._error(

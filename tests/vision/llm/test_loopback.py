@@ -127,6 +127,9 @@ def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
         ("llama-server", sends(200, b"[" * 100_000), "did not answer like"),
         ("ollama", sends(307, None, {"Location": "http://192.0.2.1/v1/chat/completions"}), "failed with status 307"),
         ("lmstudio", disconnects, "does not answer"),
+        ("lmstudio", sends(200, {"error": "No model", "message": "Load one"}), "failed with status 200 (No model)"),
+        ("ollama", sends(404, {"error": "Not Found", "message": "Model x not found"}), "status 404 (Not Found)"),
+        ("llama-server", sends(500, {"error": 7, "models": "x"}), "failed with status 500 (no message)"),
         *((name, sends(*each), f"failed with status {each[0]}") for name, errors in ERRORS.items() for each in errors),
     ],
 )
