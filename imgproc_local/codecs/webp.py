@@ -316,9 +316,15 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
     if not is_graphic and image.width * image.height >= settings.photo_preset_from_pixels:
         # libwebp's preset takes up to 7 % fewer bytes for noise and soft backgrounds, and more for other photographs
         preset = min((preset, "photo"), key=log_bytes_at_equal_score)
+
+    def draft(part: pyvips.Image, quality: int) -> bytes:
+        if part is sample.image:
+            return draft_of_sample(quality, preset)
+        return encode(part, quality, effort=settings.draft, preset=preset)
+
     return EncoderProfile(
         partial(encode, effort=final, preset=preset),
-        lambda _sample, quality: draft_of_sample(quality, preset),
+        draft,
         pyvips.Image.webpload_buffer,
         _SCALE,
         draft_deficit=settings.draft_deficit,

@@ -55,6 +55,7 @@ def sources() -> dict[str, bytes]:
 
 
 SOURCES = sources()
+SAMPLE = Path(__file__).parents[1] / "sample" / "IMG_4711.jpg"
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -82,6 +83,11 @@ def test_optimizing_a_converted_picture_twice_changes_nothing_the_second_time(
     source = pictures.saved(pictures.graphic(203, 117, alpha=True) if alpha else pictures.photo(301, 177), "PNG")
     once = optimized(tmp_path, operations.converted(tmp_path, source, file_format))
     assert optimized(tmp_path, once) == once
+
+
+def test_a_webp_of_a_photograph_that_was_scored_on_a_sample_of_it_remains(tmp_path: Path) -> None:
+    webp = operations.converted(tmp_path, SAMPLE.read_bytes(), "WEBP")
+    assert optimized(tmp_path, webp) == webp
 
 
 @pytest.mark.parametrize("file_format", ["WEBP", "AVIF"])
