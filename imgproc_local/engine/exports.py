@@ -317,31 +317,33 @@ def _texts(job: Job) -> list[dict[str, Any]]:
     ]
 
 
-def csv_table(images: Iterable[_PlannedImage]) -> bytes:
-    """One row per file and language.
+def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
+    """One row per file and language, in pieces.
 
     If no texts were requested for an image, each of its files has one row whose cells for texts are empty.
     """
-    rows = []
+    yield csv_bytes((), _COLUMNS)
     for planned in images:
         texts = [
             (*list(text.values())[:3], text["source"] or "", str(text["needs_text"]).lower())
             for text in _texts(planned.job)
         ]
-        rows += [
+        yield csv_bytes(
             (file.name, planned.job.original_filename, *cells, file.variant)
             for file in planned.files
             for cells in texts or [("",) * 5]
-        ]
-    return csv_bytes(rows, _COLUMNS)
+        )
 
 
 def _json_table(
     plan: ExportPlan, exported: Sequence[Sequence[Mapping[str, Any]]], failures: Sequence[Mapping[str, str]]
-) -> bytes:
-    """The images with their `exported` files and texts, the `failures` to write texts, and what is missing."""
-    images = [
-        {
+) -> Iterator[bytes]:
+    """The images with their `exported` files and texts, the `failures` to write texts, and what is missing: an object
+    of JSON in pieces.
+    """
+    yield b'{"images": ['
+    for number, (planned, files) in enumerate(zip(plan.images, exported, strict=True)):
+        image = {
             "image_id": planned.job.image_id,
             "job_id": planned.job.id,
             "original_filename": planned.job.original_filename,
@@ -350,9 +352,9 @@ def _json_table(
             "files": files,
             "translations": _texts(planned.job),
         }
-        for planned, files in zip(plan.images, exported, strict=True)
-    ]
-    return msgspec.json.encode({"images": images, "problems": failures, "missing": plan.missing})
+        yield (b",\n" if number else b"\n") + msgspec.json.encode(image)
+    yield b'\n],\n"problems": ' + msgspec.json.encode(failures)
+    yield b',\n"missing": ' + msgspec.json.encode(plan.missing) + b"}\n"
 
 
 def csv_bytes(rows: Iterable[Sequence[str]], columns: Sequence[str] = ()) -> bytes:
@@ -420,7 +422,8 @@ class Export:
                         yield from window.complete()
                 tables = {"alt.csv": csv_table(images), "alt.json": _json_table(self.plan, exported, failures)}
                 for name, content in tables.items():
-                    archive.writestr(_entry(name, newest), content)
+                    with archive.open(_entry(name, newest), "w") as entry:
+                        entry.writelines(content)
                     yield from window.complete()
                 archive.close()
                 yield from window.complete()

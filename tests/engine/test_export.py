@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
+import tracemalloc
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from imgproc_local.domain.export import ExportFields
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.exports import csv_table, make_plan
+from imgproc_local.engine.exports import Export, csv_table, make_plan
 
 # ---- names ----
 
@@ -76,7 +82,7 @@ def image_with(
 
 def rows_of(*images: Job) -> list[dict[str, str]]:
     plan = make_plan(ExportFields(variants=("optimized",)), images, no_damage)
-    data = csv_table(plan.images)
+    data = b"".join(csv_table(plan.images))
     assert data.startswith(b"\xef\xbb\xbffile,original_filename,language,")
     assert data.count(b"\r\n") > len(images)
     return list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline="")))
@@ -104,7 +110,34 @@ def test_a_text_is_no_formula_in_the_table(start: str) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_a_text_is_no_formula_where_the_list_separator_is_another(inside: str, delimiter: str) -> None:
     image = image_with(Translation("en", "a", f"A bridge;{inside}", TextSource.EMBEDDED), name=f"a;{inside}.jpg")
-    data = csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), no_damage).images)
+    data = b"".join(csv_table(make_plan(ExportFields(variants=("optimized",)), (image,), no_damage).images))
     cells = [cell for row in csv.reader(io.StringIO(data.decode("utf-8-sig")), delimiter=delimiter) for cell in row]
     assert any("A bridge" in cell for cell in cells)
     assert [cell for cell in cells if cell.lstrip('"').startswith(("=", "+", "-", "@"))] == []
+
+
+async def test_an_export_does_not_hold_its_tables_in_memory(tmp_path: Path) -> None:
+    stored, sent = tmp_path / "stored", 0
+    stored.write_bytes(b"a picture")
+    texts = [Translation(code, "boot", 6000 * "a", TextSource.VISION) for code in ("de", "en", "es", "fr", "it")]
+    image = image_with(*texts)
+    file = StoredFile(hashlib.sha256(b"a picture").hexdigest(), 9, Format.JPEG)
+    image = msgspec.structs.replace(
+        image, stages=(*image.stages[:1], msgspec.structs.replace(image.stages[1], file=file))
+    )
+    plan = make_plan(ExportFields(variants=("optimized",), write_texts=False), [image] * 1000, no_damage)
+    blobs: Any = SimpleNamespace(path=lambda _: stored, incoming_folder=tmp_path)
+
+    async def send(piece: bytes) -> None:
+        nonlocal sent
+        sent += len(piece)
+
+    export = Export(plan, AsyncExitStack(), blobs, lambda *_: stored)
+    tracemalloc.start()
+    try:
+        await export.write(send)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sent > 60_000_000
+    assert peak < sent / 2
