@@ -88,7 +88,8 @@ class ModelServerDouble:
             return {"models": [*models, {"name": "qwen3-vl:235b-cloud", "size": 384}]}
         if self.program == "lmstudio":
             known = [(self.model, "vlm"), (BLIND["lmstudio"], "llm"), ("nomic-embed-text-v1.5", "embeddings")]
-            return {"object": "list", "data": [{"id": name, "object": "model", "type": kind} for name, kind in known]}
+            listed = [{"id": name, "type": kind, "capabilities": ["tool_use"]} for name, kind in known]
+            return {"object": "list", "data": listed}
         seeing = ["completion", "multimodal"] if self.model != BLIND["llama-server"] else ["completion"]
         return {
             "object": "list",

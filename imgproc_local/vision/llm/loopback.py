@@ -137,7 +137,7 @@ class _Failure(Struct, frozen=True):
 class _Model(Struct, frozen=True):
     """What the programs report of a model; each uses some of these fields.
 
-    `type` is LM Studio's. The `size` of llama-server is always "".
+    `type` is LM Studio's; that of llama-server is always "model", and its `size` always "".
     """
 
     id: str = ""
@@ -151,9 +151,12 @@ class _Model(Struct, frozen=True):
     @property
     def can_see(self) -> bool | None:
         """Whether the model accepts pictures; None if the program does not report it."""
+        # LM Studio's `capabilities` do not say whether a model can see, only whether it can use tools
+        if self.type in ("vlm", "llm", "embeddings"):
+            return self.type == "vlm"
         if self.capabilities is not None:
             return not {"vision", "multimodal"}.isdisjoint(self.capabilities)
-        return self.type == "vlm" if self.type else None
+        return None
 
     @property
     def in_cloud(self) -> bool:
