@@ -97,11 +97,9 @@ class ArchiveResponse(Response[None]):
 
     async def _send_archive(self, headers: list[tuple[bytes, bytes]], _: Scope, receive: Receive, send: Send) -> None:
         async def send_piece(piece: bytes) -> None:
-            if watch.done():
-                raise ExportBroken("The client has closed the connection.")
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
-        watch = asyncio.create_task(_until_disconnected(receive))
+        watch = asyncio.create_task(_stop_on_disconnect(self._export, receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._export.write(send_piece)
@@ -114,6 +112,8 @@ class ArchiveResponse(Response[None]):
             await self._export.close()
 
 
-async def _until_disconnected(receive: Receive) -> None:
+async def _stop_on_disconnect(export: Export, receive: Receive) -> None:
+    """Break the archive off when its connection is closed: by the client, or because the service stops."""
     while (await receive())["type"] != "http.disconnect":
         pass
+    export.stop()

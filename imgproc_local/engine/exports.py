@@ -71,6 +71,8 @@ Source: OWASP, "CSV Injection".
 """
 _EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
 """The earliest time that a ZIP entry can have. Entries have no time zone; theirs is UTC."""
+_CLOSED = "The connection was closed."
+"""Why an archive was broken off whose client has left, or whose connection the stopping service has closed."""
 _CHUNK_BYTES = 512 * 1024
 _MAX_MEMORY_BYTES = 8 * 1024 * 1024
 
@@ -391,18 +393,24 @@ class Export:
     async def write(self, send: Callable[[bytes], Awaitable[None]]) -> None:
         """Send the archive; while a piece is sent, the next one is made. Raises: ExportBroken, what `send` raises.
 
-        `send` returns when the next piece may follow.
+        `send` returns when the next piece may follow. After `stop`, no further piece is sent.
         """
         pieces = self._pieces()
         ahead = _next_of(pieces)
         try:
             while piece := await asyncio.shield(ahead):
+                if self._cancelled.is_set():
+                    raise ExportBroken(_CLOSED)
                 ahead = _next_of(pieces)
                 await send(piece)
         finally:
             self._cancelled.set()
             await asyncio.gather(ahead, return_exceptions=True)
             await asyncio.to_thread(pieces.close)
+
+    def stop(self) -> None:
+        """Break the archive off soon, also where texts are being written: its connection was closed."""
+        self._cancelled.set()
 
     async def close(self) -> None:
         await self._resources.aclose()
@@ -465,10 +473,7 @@ class Export:
         }
 
     def _with_texts(self, planned: _PlannedImage, file: _PlannedFile, failures: list[dict[str, str]]) -> Path | None:
-        """A temporary file with the texts, None if they can't be written.
-
-        Raises: ExportBroken; ServiceError or WorkerError, if the export was stopped.
-        """
+        """A temporary file with the texts, None if they can't be written. Raises: ExportBroken."""
         stored = file.stored
         damage = self._blobs.find_damage(stored.sha256, stored.size_bytes)
         if damage is not None:
@@ -478,7 +483,7 @@ class Export:
             return self._write_texts(work, self._cancelled)
         except (ServiceError, WorkerError) as error:
             if self._cancelled.is_set():
-                raise
+                raise ExportBroken(_CLOSED) from error
             log.warning("No texts were written into the exported file %s: %s", stored.sha256, error)
             message = error.message if isinstance(error, ServiceError) else "An unexpected error; see the log."
             failures.append({"file": file.name, "message": message})

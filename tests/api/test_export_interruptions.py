@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import httpx
 import pytest
 from PIL import Image
 
+from imgproc_local.domain.errors import StageCancelled
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job
+from imgproc_local.engine.results import TextsWork
 from imgproc_local.server import Limits
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
@@ -67,7 +70,7 @@ def test_a_client_that_leaves_frees_its_export(fresh: Running, caplog: pytest.Lo
     with begin_export(fresh):
         assert running_exports(fresh) == 1
     assert wait_until(lambda: running_exports(fresh) == 0, WAIT_S)
-    assert "The client has closed the connection" in caplog.text
+    assert "The connection was closed" in caplog.text
     assert len(archive(post(fresh, variants=["optimized"]))) == 5
     large = pictures.encoded(Image.effect_noise((1600, 1200), 90), quality=100)
     for number in range(8):
@@ -101,6 +104,33 @@ def test_a_stop_of_the_service_ends_exports(tmp_path: Path) -> None:
     assert time.monotonic() - began < 5
     with connection:
         assert rest(connection) < 3 * LARGE
+
+
+def test_an_export_that_writes_texts_ends_with_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_writing = threading.Event()
+
+    def write_texts(_: TextsWork, cancelled: threading.Event) -> Path:
+        is_writing.set()
+        cancelled.wait(WAIT_S)
+        raise StageCancelled("It was stopped.")
+
+    with running(tmp_path / "data", limits=Limits(stop_s=0.5)) as service:
+        monkeypatch.setattr(service.services.exporter, "_write_texts", write_texts)
+        add(service, "a")
+        with begin_export(service, write_texts=True):
+            assert is_writing.wait(WAIT_S)
+        assert wait_until(lambda: running_exports(service) == 0, 2), "the client has left"
+        is_writing.clear()
+        connection = begin_export(service, write_texts=True)
+        assert is_writing.wait(WAIT_S)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2, "the service stops"
+    connection.close()
+    assert caplog.text.count("An export was broken off. The connection was closed.") == 2
+    assert "exceeded" not in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 def test_files_of_a_deleted_job_are_removed_after_the_export(fresh: Running) -> None:
