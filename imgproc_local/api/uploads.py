@@ -11,7 +11,6 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -37,9 +36,7 @@ from imgproc_local.api.requests import (
 )
 from imgproc_local.domain.errors import (
     InvalidRequest,
-    NotFound,
     ServiceStopping,
-    StorageFailed,
     UploadTimedOut,
     UploadTooLarge,
 )
@@ -347,8 +344,7 @@ async def _dispatch(request: Request[Any, Any, Any], operation: Operation) -> Re
         )
     status = Status.PENDING if is_new else job.status
     if wait_s is not None:
-        with suppress(StorageFailed, NotFound):  # the job is stored: the client must learn its identifier
-            status = (await services.engine.wait(job.id, wait_s)).status
+        status = (await services.engine.wait(job.id, wait_s, last=job)).status
     message = f"{_DISPATCHED[operation]} dispatched. Poll GET /api/v1/jobs/{job.id} for the result."
     word = wire.STATUS_WORDS[services.config.status_set][status]
     return Response(

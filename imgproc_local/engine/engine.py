@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound
+from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, StorageFailed
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
@@ -266,16 +266,22 @@ class Engine:
         timeout_s: float,
         account_id: str | None = None,
         is_done: Callable[[Job], bool] = lambda job: job.status.final,
+        last: Job | None = None,
     ) -> Job:
         """The job once `is_done`; its last state if it is deleted, the service stops, or `timeout_s` pass before.
 
-        Raises: NotFound.
+        That is also the answer if the database can't be read meanwhile: what the caller has stored stays stored.
+        `last` is the job as the caller knows it; without it, the job must be there. Raises: NotFound, StorageFailed.
         """
-        last = await self._jobs.get(job_id, account_id)
-        with suppress(TimeoutError):
+        last = last or await self._jobs.get(job_id, account_id)
+        try:
             async with asyncio.timeout(timeout_s):
                 async for job in self.follow(job_id, account_id, is_done=is_done):
                     last = job or last
+        except StorageFailed as error:
+            log.error("A wait for a job was ended: %s", error.message)
+        except (TimeoutError, NotFound):  # it is not done yet, or was deleted
+            pass
         return last
 
     async def delete(self, job_id: str, account_id: str) -> None:
@@ -297,7 +303,9 @@ class Engine:
             self._wake_lanes()
         if not timeout_s:
             return job
-        return await self.wait(job_id, timeout_s, is_done=lambda job: not job.text_states[language_code].regenerating)
+        return await self.wait(
+            job_id, timeout_s, is_done=lambda job: not job.text_states[language_code].regenerating, last=job
+        )
 
     async def start(self) -> None:
         """Requeue what an earlier process left running, remove the files it left, then start to claim stages."""

@@ -19,7 +19,8 @@ import httpx
 import pytest
 from PIL import Image
 
-from imgproc_local.domain.errors import StorageFailed
+from imgproc_local.domain.errors import NotFound, StorageFailed
+from imgproc_local.storage.jobs import Jobs
 from tests.support import pictures
 from tests.support.events import END, event_stream
 from tests.support.raw_http import connect, statuses
@@ -476,11 +477,8 @@ def test_converted_is_downloaded_under_its_new_extension(service: Running) -> No
 
 
 def test_prefer_wait_holds_an_answer_until_the_job_is_final_or_its_seconds_are_over(
-    gated: Running, describer: GatedDescriber, monkeypatch: pytest.MonkeyPatch
+    gated: Running, describer: GatedDescriber
 ) -> None:
-    async def fail_to_wait(*_: object, **__: object) -> None:
-        raise StorageFailed("The disk is gone.")
-
     def get(*lines: str) -> httpx.Response:
         return gated.client.get(f"/jobs/{job_id}", headers=[("Prefer", line) for line in lines])
 
@@ -502,9 +500,23 @@ def test_prefer_wait_holds_an_answer_until_the_job_is_final_or_its_seconds_are_o
     assert answer.json()["data"]["status"] == "completed"
     for lines in (["wait=2, respond-async"], ["return=minimal; x=1", 'wait="2"']):
         assert get(*lines).headers["preference-applied"] == "wait=2"
-    monkeypatch.setattr(type(gated.services.engine), "wait", fail_to_wait)
-    answer = gated.client.post("/images/analyze", files=files, headers={"Prefer": "wait=30"})
-    assert answer.status_code == 202, "the job is stored, whatever happens to the wait"
+
+
+@pytest.mark.parametrize("error", [StorageFailed("The disk is gone."), NotFound("It was deleted.")])
+def test_what_was_stored_is_answered_with_202_whatever_happens_to_the_wait(
+    gated: Running, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    async def fail(*_: object) -> None:
+        raise error
+
+    image = gated.process("analyze", pictures.jpeg())["image"]
+    monkeypatch.setattr(Jobs, "get", fail)
+    files, wait = {"image": ("a.jpg", pictures.jpeg())}, {"Prefer": "wait=30"}
+    answer = gated.client.post("/images/analyze", files=files, headers=wait)
+    assert answer.status_code == 202
+    assert answer.json()["data"]["job_id"]
+    regenerate = f"/images/{image['id']}/translations/en/regenerate"
+    assert gated.client.post(regenerate, headers=wait).status_code == 202
 
 
 def test_events_report_every_change_and_end_with_the_final_status(gated: Running, describer: GatedDescriber) -> None:
