@@ -106,11 +106,11 @@ class Updates:
         finally:
             del self._subscriptions[subscription]
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job_id: str, account_id: str) -> None:
         """Tell the subscribers of the job and of its account. Call it after every commit that changes or deletes it."""
         for subscription, wanted in self._subscriptions.items():
-            if wanted in (job.id, job.account_id):
-                subscription.add(job.id)
+            if wanted in (job_id, account_id):
+                subscription.add(job_id)
 
     def reset(self) -> None:
         """Make all subscribers read their jobs again: some were changed without `publish`."""
@@ -208,7 +208,7 @@ class Engine:
                 )
             )
         if is_new:
-            self.updates.publish(job)
+            self.updates.publish(job.id, account_id)
             self._wake_lanes()
         return job, is_new
 
@@ -286,9 +286,9 @@ class Engine:
 
     async def delete(self, job_id: str, account_id: str) -> None:
         """Delete a job and its files; waiting stages never start, running ones are cancelled. Raises: NotFound."""
-        job, files = await self._jobs.delete(job_id, account_id)
+        files = await self._jobs.delete(job_id, account_id)
         self._runner.cancel(job_id)
-        self.updates.publish(job)
+        self.updates.publish(job_id, account_id)
         await self._blobs.remove(files)
 
     async def regenerate(self, job_id: str, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:

@@ -28,7 +28,7 @@ STORAGE_RETRY_S = 1.0
 
 class Runner:
     """Runs the tasks of every lane. `wake` has an event per lane, which is set when there may be a stage to claim;
-    `publish` is called after every commit that changes a job.
+    `publish` is called with the identifiers of a job and its account after every commit that changes the job.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Runner:
         stored_stages: Stages,
         blobs: Blobs,
         direct: DirectStages,
-        publish: Callable[[Job], None],
+        publish: Callable[[str, str], None],
         wake: Mapping[str, asyncio.Event],
     ) -> None:
         self._stored_stages = stored_stages
@@ -105,7 +105,7 @@ class Runner:
             if self._stopping:
                 token.cancel()
             self._running[token] = claimed.job.id
-            self._publish(claimed.job)
+            self._publish(claimed.job.id, claimed.job.account_id)
             await asyncio.shield(asyncio.ensure_future(self._run_claimed(claimed, token, lane, task)))
             if claimed.attempts > 1:
                 wake.set()  # the lane ran this stage alone; now its other tasks may claim again
@@ -170,7 +170,7 @@ class Runner:
                 outcome = error
             else:
                 if changed is not None:
-                    self._publish(changed)
+                    self._publish(changed.id, changed.account_id)
                 return
 
     async def _pause(self, claimed: ClaimedStage, error: StorageFailed) -> None:

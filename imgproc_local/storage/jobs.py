@@ -251,20 +251,19 @@ class Jobs:
             values = {"job_id": job_id, "sha256": sha256, "size": size_bytes}
             return await tx.value("set_thumbnail", values) is not None
 
-    async def delete(self, job_id: str, account_id: str) -> tuple[Job, list[str]]:
-        """Delete the job and release the credits of what has not started. Returns its last state, and the SHA-256 sums
-        of its files.
+    async def delete(self, job_id: str, account_id: str) -> list[str]:
+        """Delete the job, release the credits of what has not started, and return the SHA-256 sums of its files.
 
         Raises:
             NotFound: no such job in this account.
         """
         async with self._database.transaction() as tx:
-            job = await read_job(tx, job_id, account_id)
+            await read_job(tx, job_id, account_id)  # raises if the account has no such job
             for stage in await tx.all("pending_stages_of_job", {"job_id": job_id}):
                 await move_credits(tx, account_id, "release", stage["price"], job_id, stage["paid_as"])
             files = [row["sha256"] for row in await tx.all("files_of_job", {"job_id": job_id})]
             await tx.run("delete_job", {"job_id": job_id})
-        return job, files
+        return files
 
     async def referenced_files(self) -> set[str]:
         async with self._database.reading() as read:

@@ -22,11 +22,13 @@ from imgproc_local.storage.jobs import read_job
 class Translations:
     """Changes of the texts of finished analyze stages. All changes return the job as it is afterwards.
 
-    `request_limit` is the number of requests of one account that may wait. `publish` is called with the job after each
-    commit.
+    `request_limit` is the number of requests of one account that may wait. `publish` is called with the identifiers of
+    the job and its account after each commit.
     """
 
-    def __init__(self, database: Database, request_limit: int, publish: Callable[[Job], None] = lambda _: None) -> None:
+    def __init__(
+        self, database: Database, request_limit: int, publish: Callable[[str, str], None] = lambda *_: None
+    ) -> None:
         self._database = database
         self._request_limit = request_limit
         self._publish = publish
@@ -47,7 +49,7 @@ class Translations:
             source = TextSource.PIXELS if is_unwritten else TextSource.PERSON
             await store_version(tx, text, Translation(language_code, slug or text["seo_filename"], words, source))
             job = await read_job(tx, job_id)
-        self._publish(job)
+        self._publish(job.id, job.account_id)
         return job
 
     async def undo(self, job_id: str, language_code: str) -> Job:
@@ -72,7 +74,7 @@ class Translations:
             await tx.run("save_version", where)
             await tx.run("update_translation", restored)
             job = await read_job(tx, job_id)
-        self._publish(job)
+        self._publish(job.id, job.account_id)
         return job
 
     async def request(self, job_id: str, language_code: str, price: int) -> tuple[Job, bool]:
@@ -100,7 +102,7 @@ class Translations:
             paid_as = await tx.value("insert_regeneration", request)
             await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
             job = await read_job(tx, job_id)
-        self._publish(job)
+        self._publish(job.id, job.account_id)
         return job, True
 
 
