@@ -245,13 +245,11 @@ class Engine:
             job = await self._jobs.get(job_id, account_id)
             yield job
             while not is_done(job):
-                is_changed = await subscription.wait(quiet_s)
-                if subscription.is_closed:
-                    return
-                if not is_changed:
+                if not await subscription.wait(quiet_s):
                     yield None
                     continue
-                subscription.take()
+                if subscription.take() == [] and subscription.is_closed:  # a change just before the stop is yielded
+                    return
                 before = job
                 try:
                     job = await self._jobs.get(job_id, account_id)

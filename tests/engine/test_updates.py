@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StageRecord, StageState, StoredFile
@@ -71,3 +74,14 @@ async def test_a_follower_gets_each_state_once_and_none_is_lost_that_changes_whi
     engine = engine_of(updates, [PENDING, PENDING, RUNNING, DONE], publish_in={1, 2, 3})
     async with asyncio.timeout(WAIT_S):
         assert [job async for job in engine.follow("j")] == [PENDING, RUNNING, DONE]
+
+
+@pytest.mark.parametrize("change", [lambda updates: updates.publish("j", "a"), Updates.reset])
+async def test_a_change_just_before_a_stop_is_still_followed(change: Callable[[Updates], None]) -> None:
+    updates = Updates()
+    following = engine_of(updates, [PENDING, RUNNING], publish_in=set()).follow("j")
+    async with asyncio.timeout(WAIT_S):
+        assert await anext(following) == PENDING
+        change(updates)
+        updates.close()
+        assert [job async for job in following] == [RUNNING]
