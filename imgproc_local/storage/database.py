@@ -40,6 +40,7 @@ DROP INDEX stages_by_client;
 """,
     8: """
 DROP INDEX stages_with_output;
+DROP INDEX IF EXISTS jobs_by_account;
 UPDATE keys SET revoked_at = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE revoked_at IS NULL
     AND id IN (SELECT key_id FROM page_sessions);
 DELETE FROM page_sessions;

@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS jobs (
     thumbnail_sha256     TEXT,
     thumbnail_size       INTEGER
 ) STRICT;
-CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id, original_size);
+CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_project ON jobs (project_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_original ON jobs (original_sha256);
 CREATE INDEX IF NOT EXISTS jobs_by_thumbnail ON jobs (thumbnail_sha256) WHERE thumbnail_sha256 IS NOT NULL;
