@@ -468,7 +468,7 @@ def test_at_least_thirty_languages_and_every_one_can_be_written(service: Running
 
 
 def test_converted_is_downloaded_under_its_new_extension(service: Running) -> None:
-    image = service.process("convert", pictures.jpeg(), "Meer.jpg", format="avif")["image"]
+    image = service.process("convert", pictures.png(), "Meer.png", format="avif")["image"]
     answer = service.client.get(f"/images/{image['id']}/converted")
     assert answer.headers["content-disposition"] == 'attachment; filename="Meer.avif"'
     assert answer.headers["content-type"] == "image/avif"

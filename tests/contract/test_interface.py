@@ -96,6 +96,7 @@ def test_the_balance_and_what_is_affordable(service: Running) -> None:
     assert data(service.client.get("/credits/afford", params={"images": 10})) == expected
     query = {"images": 100, "languages": 10, "format": "avif"}
     assert data(service.client.get("/credits/afford", params=query))["required"] == 1200
+    assert list(service.client.get("/credits/afford").json()["errors"]) == ["images"]
 
 
 @pytest.mark.parametrize(("method", "path"), KEYED)
