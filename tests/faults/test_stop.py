@@ -110,6 +110,8 @@ def test_second_server_on_a_folder_opens_the_page_of_the_first(folder: Path, key
     with serving(folder) as server:
         root = server.wait_ready()
         environment = {"BROWSER": str(browser), "HOME": str(tmp_path)}
+        quiet = command_line("serve", "--port", "0", environment=environment, data_dir=folder)
+        assert (quiet.returncode, f"{root}/api/v1" in quiet.stdout, opened.exists()) == (0, True, False)
         second = command_line("serve", "--browser", environment=environment, data_dir=folder)
         assert second.returncode == 0, second.stderr
         assert str(server.pid) in second.stdout
