@@ -99,7 +99,8 @@ class ModelList:
             problem = self.problem_of(other)
             return ModelStatus(name, problem, problem is None)
         row = _installed(self._models, name, name)
-        if row.problem is None and not selftest.llama_is_installed():
+        # before a stored failure, which would otherwise hide what has to be done first
+        if row.state != "damaged" and not selftest.llama_is_installed():
             return ModelStatus(name, NOT_INSTALLED)
         return ModelStatus(name, row.problem, row.state == "installed")
 

@@ -6,18 +6,21 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 
 from imgproc_local.domain.errors import ModelUnusable, StageCancelled
 from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import selftest
+from imgproc_local.vision.llm.bindings import NOT_INSTALLED
+from imgproc_local.vision.llm.listing import ModelList, ModelStatus
 from imgproc_local.vision.llm.selftest import (
     _problem_of,
     _problem_of_texts,
     known_problem,
     passed_self_test,
+    record_problem,
     require_self_test,
 )
 from imgproc_local.vision.models.model import VisionModel
@@ -112,6 +115,19 @@ def test_a_stored_failure_is_valid_for_an_hour_or_until_a_retry(model: VisionMod
     with patch.object(selftest, "_FAILURE_TTL_S", -1):
         run_self_test(model, PASSES)
     assert known_problem(model) is None
+
+
+def test_the_status_says_that_llama_cpp_is_missing_rather_than_a_stored_failure(
+    models: ModelStore, model: VisionModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = ModelList(models, "", Mock())
+    record_problem(model, "its template is unknown.")
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: True)
+    assert listed.status() == ModelStatus("a", "its template is unknown.")
+    monkeypatch.setattr(selftest, "llama_is_installed", lambda: False)
+    assert listed.status() == ModelStatus("a", NOT_INSTALLED)
+    model.mmproj_path.unlink()
+    assert "mmproj.gguf of the model 'a' can't be read" in (listed.status().problem or "")
 
 
 def test_a_cancelled_wait_ends_the_child(model: VisionModel, tmp_path: Path) -> None:
