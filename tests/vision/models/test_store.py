@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models import store
+from imgproc_local.vision.models.install import ImportOptions, import_
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
-from tests.support.installed import check_folder, install
+from tests.support.gguf_files import write_pair
+from tests.support.installed import check_folder, import_files, install, skip_self_test
 
 
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
@@ -67,6 +70,28 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     check_folder(models, ["first", "second"])
     assert recent.exists(), "an unfinished download can be resumed for a week"
     assert not [path for path in (building, removed, old) if path.exists()]
+
+
+def test_a_kill_during_an_import_installs_nothing(
+    models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(_step: str, done_bytes: int, total_bytes: int) -> None:
+        if done_bytes == total_bytes:
+            raise Killed
+
+    install(models, "a")
+    pair = write_pair(tmp_path / "pair", seed=1)
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process deletes nothing
+        with pytest.raises(Killed):
+            import_(models, pair, ImportOptions(name="b"), skip_self_test, kill)
+    assert models.names() == ["a"]
+    assert len(list(models.folder.glob(".building-*"))) == 1
+    import_files(models, *pair, name="b")
+    check_folder(models, ["a", "b"])
 
 
 def test_a_second_command_waits_for_the_lock_and_then_gives_up(
