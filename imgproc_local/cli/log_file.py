@@ -86,9 +86,11 @@ def log_act(data_dir: Path, act: str, **facts: str | int) -> None:
     """
     if handler := _opened(data_dir, _NO_ROTATION, _AUDIT_FILE):
         audit_log.addHandler(handler)
-        audit(act, **facts, by="command")
-        audit_log.removeHandler(handler)
-        handler.close()
+        try:
+            audit(act, **facts, by="command")
+        finally:
+            audit_log.removeHandler(handler)
+            handler.close()
 
 
 def log_refused_start(data_dir: Path, reason: str) -> Path | None:

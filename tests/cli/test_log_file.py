@@ -67,6 +67,12 @@ def test_keys_and_tokens_are_not_logged_nor_in_tracebacks(tmp_path: Path, log: l
         assert secret not in text
 
 
+def test_an_act_that_can_not_be_logged_leaves_no_open_audit_log(tmp_path: Path) -> None:
+    with mock.patch.object(log_file, "audit", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        log_file.log_act(tmp_path, "key.create")
+    assert not [each for each in log_file.audit_log.handlers if isinstance(each, RotatingFileHandler)]
+
+
 def test_the_log_has_a_bounded_size(tmp_path: Path, log: logging.Logger) -> None:
     log_file.log_to_file(tmp_path, max_bytes=2000)
     log.handlers[-1].filters.clear()  # they limit the number of lines
