@@ -93,7 +93,8 @@ class LlmDescriber:
     ) -> tuple[Translation, ...]:
         """One translation per language, in their order. It blocks the thread of the vision lane.
 
-        Raises: what `check_stop` raises, which is called between longer steps.
+        Raises: what `check_stop` raises. It is called at the start and while the model works, but not while the texts
+        are made from facts, which takes up to half a second.
         """
         check_stop()
         # for all languages, because an alt text of unknown language is used for the first suitable one
