@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from imgproc_local.archive.run import Counts
 
 _HOW_TO_INSTALL = f"This command needs the extra `cluster`. {how_to_install('cluster')}"
+_MAX_SHOWN_FAILURES = 20
+"""How many failed pictures are printed, so that an archive with a million of them does not fill a log."""
 
 
 @click.command("archive")
@@ -88,7 +90,7 @@ def command(
     message = "Ending after the running tasks, if there are any. Press Ctrl+C again to stop at once."
 
     def report(row: Row, counts: Counts) -> None:
-        if row.outcome == "failed":
+        if row.outcome == "failed" and counts.failed <= _MAX_SHOWN_FAILURES:
             progress.print(printable(f"Failed: {row.source}: {row.problems[0].message}"))
         progress.update(_progress_text(counts, time.monotonic() - began_s))
 
@@ -122,6 +124,9 @@ def _print_result(counts: Counts, target: str) -> None:
         f"{counts.done:,} done, {counts.unchanged:,} unchanged since an earlier run, {counts.failed:,} failed,"
         f" {counts.skipped:,} skipped."
     )
+    if counts.failed > _MAX_SHOWN_FAILURES:
+        more = counts.failed - _MAX_SHOWN_FAILURES
+        click.echo(f"{more:,} more failed than are printed here: archive.parquet has the reason of each.", err=True)
     if counts.needing_text:
         click.echo(f"Pictures of this run in need of a text: {counts.needing_text:,}.")
     if counts.processed or counts.unchanged:

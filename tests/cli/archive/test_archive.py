@@ -5,9 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from imgproc_local.archive import run as run_module
+from imgproc_local.archive.picture import Problem, Row
+from imgproc_local.archive.run import Counts
 from tests.cli.conftest import Program
 from tests.support import pictures
 
@@ -52,6 +56,22 @@ def texts(table: Path) -> list[list[str]]:
     """The rows of a table of alt texts, sorted, without the column that has the path of the original."""
     with table.open(encoding="utf-8-sig", newline="") as file:
         return sorted([row[0], *row[2:]] for row in csv.reader(file))
+
+
+def test_only_the_first_failures_of_a_run_are_printed(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_archive(*arguments: Any) -> Counts:
+        on_row, counts = arguments[3], Counts()
+        for number in range(1025):
+            problems = (Problem(None, "It is damaged."),)
+            row = Row(source=f"{number}.jpg", version="", size_bytes=1, options="", outcome="failed", problems=problems)
+            counts.add(row)
+            on_row(row, counts)
+        return counts
+
+    monkeypatch.setattr(run_module, "run_archive", run_archive)
+    *shown, more = program.error("archive", "source", "target", exit_code=1).splitlines()
+    assert shown == [f"Failed: {number}.jpg: It is damaged." for number in range(20)]
+    assert more == "1,005 more failed than are printed here: archive.parquet has the reason of each."
 
 
 @pytest.fixture(scope="module")
