@@ -9,6 +9,7 @@ reached new code are kept in the folder `--corpus`, where a later run begins wit
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import random
 import subprocess
@@ -20,12 +21,23 @@ MAX_INPUT_S = 20
 """Counting the coverage makes the code up to ten times slower; without it, `test_fuzz.py` allows two seconds."""
 
 
+def target_names(*, counted: bool) -> list[str]:
+    """The names of the targets, which are imported for this: with `counted`, so that their coverage is counted."""
+    if counted:
+        import atheris
+
+        with atheris.instrument_imports(include=["imgproc_local", "multipart"]):
+            from tests.fuzz import targets
+    else:
+        from tests.fuzz import targets
+    return list(targets.TARGETS)
+
+
 def fuzz(target: str, options: argparse.Namespace, corpus: Path) -> None:
     """Try inputs on one target. Does not return: libFuzzer ends the process, with its statistics printed."""
     import atheris
 
-    with atheris.instrument_imports(include=["imgproc_local", "multipart"]):
-        from tests.fuzz import targets
+    from tests.fuzz import targets
     from tests.fuzz.mutate import mutated
     from tests.fuzz.seeds import seeds
 
@@ -60,18 +72,25 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, help="default: a temporary folder, removed at the end")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run this input alone")
     options = parser.parse_args()
-    if options.target != "all" and not options.replay:
+    if not options.replay and importlib.util.find_spec("atheris") is None:
+        parser.error("needs atheris, of the dependency group fuzz")
+    fuzzes_one = options.target != "all" and not options.replay
+    names = target_names(counted=fuzzes_one)
+    accepted = names if options.replay else [*names, "all"]
+    if options.target not in accepted:
+        parser.error(f"expected one of {', '.join(accepted)}; received {options.target!r}")
+    if fuzzes_one:
         with tempfile.TemporaryDirectory(prefix="imgproc-local-corpus-") as temporary:
             fuzz(options.target, options, options.corpus or Path(temporary))
-    from tests.fuzz.targets import TARGETS, run  # not before `fuzz` has instrumented what it imports
-
     if options.replay:
+        from tests.fuzz.targets import run
+
         print("accepted" if run(options.target, options.replay.read_bytes()) else "refused")
         return 0
     failed = 0
-    for name in TARGETS:
+    for name in names:
         command = [sys.executable, "-m", "tests.fuzz.campaign", name, "--seed", str(options.seed)]
-        command += ["--seconds", str(options.seconds / len(TARGETS)), "--findings", options.findings]
+        command += ["--seconds", str(options.seconds / len(names)), "--findings", options.findings]
         command += ["--corpus", options.corpus / name] if options.corpus else []
         failed += bool(subprocess.run(command, check=False).returncode)
     return failed

@@ -10,6 +10,14 @@ MAX_BYTES = 256 * 1024
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 INTERESTING = (0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 1023, 4096, 32767, 32768, 65535, 65536)
 LARGE = (0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0xFFFFFFF0, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
+TOKENS = (
+    b"\xff\xdd\0\4\0\1", b"http://ns.adobe.com/xmp/extension/\0", b"ICC_PROFILE\0", b"MPF\0", b"\x1c\2\x50\0\4",
+    b"\x1c\2\x78\xff\xff", b"MM\0*\0\0\0\x08", b"iCCP", b"PLTE", b"tRNS", b"Raw profile type 8bim\0\0", b"VP8L",
+    b"ALPH", b"!\xf9\4\0\1\0\0\0", b"iloc", b"idat", b"co64", b"uuid", b"auxC", b"irot", b"imir", b"grid",
+    b"<!DOCTYPE x>", b"&#0;", b"xml:lang=\"x-default\"", b"xmlns:a=\"b\"", b"<![CDATA[", b"-->", b"?" * 40, b"N 1.5 ",
+    b"a@b.c ", b"1.23456, 2.34567 ", b"S/N AB-1 ", b"\xe3\x81\x82", b"\xef\xbf\xbd", b"filename*=utf-8''a%2fb",
+)  # fmt: skip
+"""Signatures, names of parts and fragments of text that no seed or few seeds have, in all formats."""
 
 
 def mutated(data: bytes, source: random.Random, others: tuple[bytes, ...] = ()) -> bytes:
@@ -46,6 +54,11 @@ def _integer(out: bytearray, source: random.Random, _: tuple[bytes, ...]) -> Non
     out[at : at + size] = (value % (1 << 8 * size)).to_bytes(size, order)
 
 
+def _token(out: bytearray, source: random.Random, _: tuple[bytes, ...]) -> None:
+    token, at = source.choice(TOKENS), _position(out, source)
+    out[at : at + (len(token) if source.random() < 0.5 else 0)] = token
+
+
 def _remove(out: bytearray, source: random.Random, _: tuple[bytes, ...]) -> None:
     at = _position(out, source)
     del out[at : at + source.choice((1, 2, 4, 8, 64, 1024, len(out)))]
@@ -77,7 +90,7 @@ def _part(out: bytearray, source: random.Random, _: tuple[bytes, ...]) -> None:
             return
 
 
-_CHANGES = (_byte, _byte, _byte, _integer, _integer, _integer, _remove, _repeat, _copy, _copy, _copy, _part)
+_CHANGES = (_byte, _byte, _byte, _integer, _integer, _integer, _token, _remove, _repeat, _copy, _copy, _copy, _part)
 
 
 def _correct(out: bytearray) -> None:

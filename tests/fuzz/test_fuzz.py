@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from tests.fuzz import native, targets
+from tests.fuzz import campaign, native, targets
 from tests.fuzz.mutate import mutated
 from tests.fuzz.seeds import seeds
 
@@ -31,6 +32,31 @@ def test_mutated_inputs_are_accepted_or_refused_in_time(target: str) -> None:
         accepted += targets.run(target, data)
         assert time.process_time() - started_s < MAX_INPUT_S
     assert accepted > EXECUTIONS // 20
+
+
+def test_mutations_try_names_of_parts_that_no_seed_has() -> None:
+    tried = b"".join(mutated(bytes(64), random.Random(seed)) for seed in range(2000))
+    names = (b"<!DOCTYPE x>", b"&#0;", b"co64", b"iloc", b'xml:lang="x-default"', b"ICC_PROFILE", b"VP8L")
+    assert [name for name in names if name not in tried] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("all", "needs atheris, of the dependency group fuzz"),
+        ("png --seconds 1", "needs atheris, of the dependency group fuzz"),
+        ("all --replay FILE", "expected one of jpeg, png,"),
+        ("unknown --replay FILE", "received 'unknown'"),
+    ],
+)
+def test_a_campaign_that_can_not_run_says_why(
+    arguments: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["campaign", *arguments.split()])
+    with mock.patch("importlib.util.find_spec", return_value=None), pytest.raises(SystemExit) as ended:
+        campaign.main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def has_sanitizers() -> bool:
