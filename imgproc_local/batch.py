@@ -25,12 +25,12 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.direct import DirectStages, StageResult
+from imgproc_local.engine.direct import Pipeline, StageResult
 from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.system.files import open_own_file
 
 MANIFEST_FILE = ".imgproc-local.manifest.jsonl"
-"""The manifest of `process`, in its output folder. `Record` is one line of it, after `MANIFEST_HEADER`."""
+"""The manifest of `process`, in its output folder. `ManifestLine` is one line of it, after `MANIFEST_HEADER`."""
 MANIFEST_HEADER = b'{"format":"imgproc-local manifest","version":1}'
 _MAX_LINE_BYTES = 256 * 1024
 """The longest record. One with ten translations takes a tenth of this, even in the script that needs the most bytes."""
@@ -126,7 +126,7 @@ class Results(Struct, frozen=True, kw_only=True):
         return any(text.needs_text for text in self.translations)
 
 
-class Record(Results, frozen=True, kw_only=True):
+class ManifestLine(Results, frozen=True, kw_only=True):
     """A line of the manifest of `process`: the results of one picture.
 
     `source` is the picture's path relative to the output folder; `size_bytes`, `modified_ns` and `sha256` are those of
@@ -149,7 +149,7 @@ class Record(Results, frozen=True, kw_only=True):
         return (*(file.path for file in self.files), *self.edited)
 
 
-def stored_records(folder: Path) -> Iterator[Record | None]:
+def stored_records(folder: Path) -> Iterator[ManifestLine | None]:
     """The records of an output folder, in the order of its manifest; None for a line that can't be read.
 
     There are none without a manifest. Memory is bounded by a line. Raises: OSError, also for a manifest of more than
@@ -164,7 +164,7 @@ def stored_records(folder: Path) -> Iterator[Record | None]:
             if line.rstrip() == MANIFEST_HEADER:
                 continue
             try:
-                record = msgspec.json.decode(line, type=Record) if line.endswith(b"\n") else None
+                record = msgspec.json.decode(line, type=ManifestLine) if line.endswith(b"\n") else None
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 record = None
             yield record if record is not None and all(_is_inside(path) for path in record.paths) else None
@@ -202,7 +202,7 @@ class LocalFile(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """What was made of one picture. `errors` are as those of a `Record`."""
+    """What was made of one picture. `errors` are as those of a `ManifestLine`."""
 
     files: tuple[LocalFile, ...] = ()
     texts: tuple[Translation, ...] = ()
@@ -216,7 +216,7 @@ class Made(Struct, frozen=True):
 
 
 def make_results(
-    direct: DirectStages,
+    direct: Pipeline,
     request: BatchRequest,
     name: PurePath,
     original: Path,
@@ -279,7 +279,7 @@ def _optimized_ending(picture: PurePath, result_format: Format) -> str:
 
 
 def _with_texts(
-    direct: DirectStages, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
+    direct: Pipeline, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
 ) -> Path:
     assert file.format is not None
     work = TextsWork(bytes(file.path.absolute()), file.format, tuple(texts), request.overwrite)

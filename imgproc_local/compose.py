@@ -21,7 +21,7 @@ from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
-from imgproc_local.engine.direct import DirectStages, Lanes, Reader
+from imgproc_local.engine.direct import Lanes, Pipeline, Reader
 from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
@@ -118,9 +118,7 @@ def text_reader(config: Config, folder: Path) -> TextReader | None:
 
 
 @contextmanager
-def open_stages(
-    config: Config, folder: Path, *, at_once: int = 0, service: Tinify | None = None
-) -> Iterator[DirectStages]:
+def open_stages(config: Config, folder: Path, *, at_once: int = 0, service: Tinify | None = None) -> Iterator[Pipeline]:
     """The stages without jobs, for pictures outside a data folder. Temporary files are written to `folder`.
 
     With `at_once`, that many stages of the codecs run at the same time, beside one that describes. `service` is the
@@ -140,7 +138,7 @@ def _open_pipeline(
     make_describer: Callable[[], LlmDescriber],
     service: Tinify | None,
     at_once: int,
-) -> Iterator[tuple[DirectStages, Analyzer]]:
+) -> Iterator[tuple[Pipeline, Analyzer]]:
     """The stages, with the folders of their worker processes in `folder`; see `open_stages`."""
     workers = codec_workers(config, folder / WORK_FOLDER, results)
     analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
@@ -150,7 +148,7 @@ def _open_pipeline(
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
     try:
-        yield DirectStages(stages, _stage_options(config), workers, reader, config.stage_timeout_s, lanes), analyzer
+        yield Pipeline(stages, _stage_options(config), workers, reader, config.stage_timeout_s, lanes), analyzer
     finally:
         reader.close()
         if lanes is not None:

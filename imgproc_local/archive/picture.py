@@ -23,7 +23,7 @@ from imgproc_local.domain.filename import archive_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.direct import DirectStages, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.direct import Pipeline, ReadPicture, StageResult, run_stages
 from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 
 Outcome = Literal["done", "failed", "skipped"]
@@ -73,7 +73,7 @@ class Tools(Struct, frozen=True):
 
     request: BatchRequest
     config: Config
-    direct: DirectStages
+    direct: Pipeline
     source: Store
     target: Store
     folder: Path

@@ -12,10 +12,11 @@ import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, Record, archive_target_above, is_folder, stored_records
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, archive_target_above, is_folder, stored_records
 from imgproc_local.cli.output import path_text, printable
 from imgproc_local.codecs.picture.formats import detect, head_of
 from imgproc_local.domain.errors import StageFailed, UnsupportedImage
@@ -23,6 +24,9 @@ from imgproc_local.domain.image import Format
 from imgproc_local.storage.blobs import STORE_FOLDERS
 from imgproc_local.storage.inspection import DATABASE_FILE, WORK_FOLDER
 from imgproc_local.system.files import hash_file
+
+if TYPE_CHECKING:
+    from imgproc_local.batch import ManifestLine
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ class _RejectedFile(Struct, frozen=True):
     reason: str
 
 
-class Picture(Struct, frozen=True):
+class SourceFile(Struct, frozen=True):
     """A file to process. `subfolder` is where its results belong, relative to the output folder."""
 
     path: Path
@@ -60,12 +64,12 @@ class Discovery(Struct, frozen=True):
     results of earlier runs, targets of `archive`, data folders, and other files in folders.
     """
 
-    pictures: list[Picture]
+    pictures: list[SourceFile]
     skipped: list[_RejectedFile]
     failed: list[_RejectedFile]
 
 
-def read_manifest(folder: Path) -> dict[str, Record]:
+def read_manifest(folder: Path) -> dict[str, ManifestLine]:
     """The records of an output folder by source; empty without a manifest. Raises: as `stored_records`."""
     records = list(stored_records(folder))
     if unreadable := records.count(None):
@@ -99,7 +103,7 @@ class _OwnResults:
         for record in records.values():
             self.add(folder, record)
 
-    def add(self, folder: Path, record: Record) -> None:
+    def add(self, folder: Path, record: ManifestLine) -> None:
         """Add the results of one picture."""
         self._source_hashes.add(record.sha256)
         self._edited.update(folder / path for path in record.edited)
@@ -204,7 +208,7 @@ class Finder:
             else:
                 detect(head_of(file), self._accepted)
                 folder = subfolder or PurePosixPath()
-                discovery.pictures.append(Picture(file, folder, status.st_size, status.st_mtime_ns))
+                discovery.pictures.append(SourceFile(file, folder, status.st_size, status.st_mtime_ns))
         except FileNotFoundError:
             discovery.failed.append(_RejectedFile(file, "No such file or folder."))
         except OSError as error:

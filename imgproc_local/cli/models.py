@@ -36,7 +36,7 @@ from imgproc_local.domain.result import TextSource, Translation
 if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.domain.plan import Plan
-    from imgproc_local.engine.direct import DirectStages
+    from imgproc_local.engine.direct import Pipeline
     from imgproc_local.vision.llm.listing import ModelRow
     from imgproc_local.vision.models.model import Manifest, VisionModel
 
@@ -332,7 +332,7 @@ class _DescribedPicture(Struct, frozen=True):
     error: str | None = None
 
 
-def _described(direct: DirectStages, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
+def _described(direct: Pipeline, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
     from imgproc_local.codecs.picture.formats import EVERY_FORMAT
     from imgproc_local.domain.job import StageName
     from imgproc_local.engine.direct import run_stages

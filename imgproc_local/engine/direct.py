@@ -242,8 +242,8 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, thread, max(5, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
-class DirectStages(Struct, frozen=True):
-    """The pipeline, and the worker processes that its stages run in.
+class Pipeline(Struct, frozen=True):
+    """The stages, and the worker processes that they run in.
 
     With `lanes`, several threads may use it, and the stages of a picture run at the same time. Without, one thread at a
     time may use it, and stages run one after the other. After `cancelled` was set, stages fail soon.
@@ -296,7 +296,7 @@ class StageResult(Struct, frozen=True):
 
 
 def run_stages(
-    direct: DirectStages, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
+    direct: Pipeline, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
@@ -313,7 +313,7 @@ def run_stages(
     return [future.result() for future in running]
 
 
-def _result(direct: DirectStages, stage: Stage, work: WorkItem) -> StageResult:
+def _result(direct: Pipeline, stage: Stage, work: WorkItem) -> StageResult:
     token = CancellationToken(direct.timeout_s, direct.cancelled)
     outcome, duration_s = direct.run(stage, work, token)
     if isinstance(outcome, StorageFailed):

@@ -17,7 +17,7 @@ from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, Stor
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
-from imgproc_local.engine.direct import DirectStages
+from imgproc_local.engine.direct import Pipeline
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
@@ -136,7 +136,7 @@ class Engine:
         stored_stages: Stages,
         translations: Translations,
         blobs: Blobs,
-        direct: DirectStages,
+        direct: Pipeline,
         prices: Prices,
         updates: Updates,
     ) -> None:

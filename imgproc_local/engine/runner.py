@@ -15,7 +15,7 @@ from pathlib import Path
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine.direct import CancellationToken, DirectStages, Outcome, error_message
+from imgproc_local.engine.direct import CancellationToken, Outcome, Pipeline, error_message
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
@@ -35,7 +35,7 @@ class Runner:
         self,
         stored_stages: Stages,
         blobs: Blobs,
-        direct: DirectStages,
+        direct: Pipeline,
         publish: Callable[[str, str], None],
         wake: Mapping[str, asyncio.Event],
     ) -> None:

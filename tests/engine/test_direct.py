@@ -24,7 +24,7 @@ from imgproc_local.domain.errors import (
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.direct import DirectStages, Lanes, Reader, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.direct import Lanes, Pipeline, Reader, ReadPicture, StageResult, run_stages
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import WorkerError
 
@@ -39,7 +39,7 @@ class Recorder:
         self.lanes = Lanes({CODECS_LANE: 4}, PIXELS)
         stages = tuple(Stage(name, CODECS_LANE, self._run) for name in (StageName.OPTIMIZE, StageName.CONVERT))
         workers: Any = None
-        self.direct = DirectStages(stages, Options(target_score=75), workers, workers, 30, self.lanes)
+        self.direct = Pipeline(stages, Options(target_score=75), workers, workers, 30, self.lanes)
         self.lasts_s = 0.05
         self._running: list[int] = []
         self.at_once = self.pixels_at_once = 0

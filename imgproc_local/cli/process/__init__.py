@@ -35,8 +35,8 @@ from imgproc_local.domain.result import Translation
 from imgproc_local.system.files import write_atomically
 
 if TYPE_CHECKING:
-    from imgproc_local.batch import Record
-    from imgproc_local.cli.discovery import Discovery, Picture
+    from imgproc_local.batch import ManifestLine
+    from imgproc_local.cli.discovery import Discovery, SourceFile
     from imgproc_local.cli.process.results_folder import Outcome
 
 _MAX_SKIPPED_LISTED = 20
@@ -163,7 +163,7 @@ def command(
 # ---- what is printed
 
 
-def _print_plan(pending: Sequence[Picture], unchanged: Sequence[Outcome], discovery: Discovery) -> None:
+def _print_plan(pending: Sequence[SourceFile], unchanged: Sequence[Outcome], discovery: Discovery) -> None:
     """Print for people what would be processed."""
     for picture in pending:
         click.echo(f"Would process: {printable(path_text(picture.path))}")
@@ -177,7 +177,9 @@ def _print_plan(pending: Sequence[Picture], unchanged: Sequence[Outcome], discov
 # ---- for programs ----
 
 
-def _print_json(outcomes: Sequence[Outcome], discovery: Discovery, out: Path, pending: Sequence[Picture] = ()) -> None:
+def _print_json(
+    outcomes: Sequence[Outcome], discovery: Discovery, out: Path, pending: Sequence[SourceFile] = ()
+) -> None:
     """Print an entry per file: pictures that would be processed, outcomes, files that failed in the search, skipped
     files. Of the outcomes, pictures that need a text come first.
     """
@@ -197,7 +199,7 @@ def _status(outcome: Outcome) -> str:
 
 
 def _entry(
-    picture: Path, status: str, errors: Sequence[tuple[str | None, str]], out: Path, record: Record | None = None
+    picture: Path, status: str, errors: Sequence[tuple[str | None, str]], out: Path, record: ManifestLine | None = None
 ) -> dict[str, Any]:
     """The API's fields of an image, with the paths of the original and of the written files.
 
@@ -299,7 +301,7 @@ def _print_table(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> N
         click.echo(f"{_picture_count(needing)} listed first, in need of an alt text from you: {why}")
 
 
-def _totals(new: Sequence[Record], converted_to: str, out: Path) -> Iterator[str]:
+def _totals(new: Sequence[ManifestLine], converted_to: str, out: Path) -> Iterator[str]:
     """How many pictures were described or written by this run, and what that saves."""
     written = [record for record in new if record.files]
     optimized = [record for record in new if record.optimized]
@@ -361,7 +363,7 @@ def _label(text: Translation) -> str:
     return f"{text.language_code} ({'needs text' if text.needs_text else text.source.value})"
 
 
-def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
+def _row(picture: Path, record: ManifestLine) -> tuple[str, str, str, str, str, str]:
     # the path of the first file, or the name for it if none was written
     names = [*(file.path for file in record.files), *(text.seo_filename for text in record.translations), "-"]
     return (
@@ -374,13 +376,13 @@ def _row(picture: Path, record: Record) -> tuple[str, str, str, str, str, str]:
     )
 
 
-def _sizes(records: Sequence[Record]) -> tuple[int, int]:
+def _sizes(records: Sequence[ManifestLine]) -> tuple[int, int]:
     """The bytes of the originals, and of their optimized files."""
     optimized = (record.optimized.size_bytes for record in records if record.optimized is not None)
     return sum(record.size_bytes for record in records), sum(optimized)
 
 
-def _percentage(optimized: Sequence[Record]) -> int:
+def _percentage(optimized: Sequence[ManifestLine]) -> int:
     return compression_percentage(*_sizes(optimized))
 
 

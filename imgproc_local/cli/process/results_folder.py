@@ -1,7 +1,7 @@
 """The output folder of `process`: results, the manifest that says what they were made from, and a lock.
 
 No file of the user is overwritten, and none is partly written: a result is first written under a hidden temporary name
-and fsynced (`stage`). Later it gets its name in one step, which fails if the name is taken.
+and fsynced (`hidden_copy`). Later it gets its name in one step, which fails if the name is taken.
 
 The manifest has one JSON document per line, the record of one picture. A record is appended and fsynced before its
 files get their names, so that every file that a run has named has a record; a picture whose record names a missing file
@@ -33,11 +33,11 @@ from imgproc_local.batch import (
     Kind,
     LocalFile,
     Made,
-    Record,
+    ManifestLine,
     ResultFile,
     fallback_name,
 )
-from imgproc_local.cli.discovery import Picture, read_manifest
+from imgproc_local.cli.discovery import SourceFile, read_manifest
 from imgproc_local.cli.output import Refused, path_text, printable
 from imgproc_local.domain.filename import archive_name, is_archive_name, numbered
 from imgproc_local.domain.result import Translation
@@ -66,12 +66,12 @@ class Outcome(Struct, frozen=True):
 
     `record` is what this run stored in the manifest or, for an unchanged picture, found there; None if neither. `new`
     is the record without the files that an earlier run made; None if this run made nothing. `errors` are as those of a
-    `Record`.
+    `ManifestLine`.
     """
 
     picture: Path
-    record: Record | None = None
-    new: Record | None = None
+    record: ManifestLine | None = None
+    new: ManifestLine | None = None
     errors: tuple[tuple[str | None, str], ...] = ()
 
     @property
@@ -104,7 +104,7 @@ def source_key(picture: Path, out: Path) -> str:
     return encodable_text(relative.as_posix())
 
 
-def is_unchanged(picture: Picture, record: Record, out: Path, options_hash: str) -> bool:
+def is_unchanged(picture: SourceFile, record: ManifestLine, out: Path, options_hash: str) -> bool:
     """Whether the results of `record` in the output folder are what a run with these options makes of the picture."""
     is_same = record.options == options_hash and record.size_bytes == picture.size_bytes
     if not is_same or record.errors or not _have_content(out, record.files):
@@ -166,7 +166,7 @@ class ResultsFolder:
         finally:
             self._manifest = self._opened_manifest()
 
-    def _append(self, record: Record) -> None:
+    def _append(self, record: ManifestLine) -> None:
         """Append a record to the manifest and sync it to the disk. Raises: OSError.
 
         A text that a person has to write is stored empty: its placeholder is only for the output of this run.
@@ -181,7 +181,7 @@ class ResultsFolder:
 
     # ---- results ----
 
-    def publish(self, picture: Picture, sha256: str, made: Made) -> Outcome:
+    def publish(self, picture: SourceFile, sha256: str, made: Made) -> Outcome:
         """Choose the names of results, store their record, then rename the files. Blocks. Raises: OSError.
 
         `made` has staged files, and texts whose names are not unique yet; `sha256` is that of the picture. Earlier
@@ -198,7 +198,7 @@ class ResultsFolder:
             self._append(record)
             return structs.replace(outcome, record=record)
         kept = self._kept(same, made)
-        record = Record(
+        record = ManifestLine(
             source=source,
             size_bytes=picture.size_bytes,
             modified_ns=picture.modified_ns,
@@ -216,20 +216,22 @@ class ResultsFolder:
             outcome = structs.replace(outcome, new=structs.replace(record, **dict.fromkeys(kept)))
         return structs.replace(outcome, record=record)
 
-    def _kept(self, same: Record | None, made: Made) -> dict[Kind, ResultFile]:
+    def _kept(self, same: ManifestLine | None, made: Made) -> dict[Kind, ResultFile]:
         """The results of an earlier run on the same content that remain, by kind. The user may have edited them."""
         earlier = () if same is None else same.by_kind.items()
         kept = {kind: file for kind, file in earlier if kind not in made.replaced}
         return {kind: file for kind, file in kept.items() if _have_content(self.path, [file])}
 
-    def _make_way(self, earlier: Record, kept: dict[Kind, ResultFile]) -> tuple[str, ...]:
+    def _make_way(self, earlier: ManifestLine, kept: dict[Kind, ResultFile]) -> tuple[str, ...]:
         """Delete the results of an earlier run that are not kept, and return the paths of those that were edited."""
         replaced = [file for file in earlier.files if file not in kept.values()]
         _remove_unedited(self.path, replaced)
         self._taken.difference_update(_names_of(earlier))
         return existing(self.path, (*earlier.edited, *(file.path for file in replaced)))
 
-    def _stored_under_free_name(self, picture: Picture, made: Made, record: Record, same: Record | None) -> Record:
+    def _stored_under_free_name(
+        self, picture: SourceFile, made: Made, record: ManifestLine, same: ManifestLine | None
+    ) -> ManifestLine:
         """Store the record with the files and texts under the first name that is free, and rename the files."""
         language, base = self._base_of_files(picture, made, same)
         for name in self._free_names(base, language, _FILES):
@@ -249,7 +251,7 @@ class ResultsFolder:
                 return named
         raise AssertionError("there is always another number")
 
-    def _base_of_files(self, picture: Picture, made: Made, same: Record | None) -> tuple[str, str]:
+    def _base_of_files(self, picture: SourceFile, made: Made, same: ManifestLine | None) -> tuple[str, str]:
         """The name of the files before numbers are added, after the language of the text that it is from."""
         # without texts of this run, because analyze failed or was not asked for, those of an earlier run name the files
         if not made.texts and same is not None and same.translations:
@@ -260,10 +262,10 @@ class ResultsFolder:
             return made.texts[0].language_code, self._base_name(picture, made.texts[0].seo_filename)
         return _FILES, self._base_name(picture, fallback_name(picture.path, self.request.languages[0]))
 
-    def _base_name(self, picture: Picture, name: str) -> str:
+    def _base_name(self, picture: SourceFile, name: str) -> str:
         return archive_name(name, picture.key) if self.request.archive_names else name
 
-    def _named_texts(self, picture: Picture, made: Made, name_of_files: str) -> tuple[Translation, ...]:
+    def _named_texts(self, picture: SourceFile, made: Made, name_of_files: str) -> tuple[Translation, ...]:
         """The texts with unique names; that of the first one is the name of the files."""
         named: list[Translation] = []
         for text in made.texts:
@@ -279,7 +281,7 @@ class ResultsFolder:
                 yield name
 
 
-def _names_of(record: Record) -> Iterator[tuple[str, str]]:
+def _names_of(record: ManifestLine) -> Iterator[tuple[str, str]]:
     """The names of the texts and files of a picture, each after its language."""
     yield from ((text.language_code, text.seo_filename) for text in record.translations)
     yield from ((_FILES, PurePosixPath(path).stem) for path in record.paths)
@@ -288,7 +290,7 @@ def _names_of(record: Record) -> Iterator[tuple[str, str]]:
 # ---- files below the output folder `out` ----
 
 
-def stage(out: Path, file: LocalFile) -> LocalFile:
+def hidden_copy(out: Path, file: LocalFile) -> LocalFile:
     """A result copied to the folder, under a temporary name. Raises: OSError; then no file is left behind."""
     part = out / f"{PART_PREFIX}{secrets.token_hex(8)}{PART_SUFFIX}"
     try:

@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct, structs
 
-from imgproc_local.batch import BatchRequest, Made, Record, make_results
-from imgproc_local.cli.discovery import Finder, Picture, read_manifest
+from imgproc_local.batch import BatchRequest, Made, ManifestLine, make_results
+from imgproc_local.cli.discovery import Finder, SourceFile, read_manifest
 from imgproc_local.cli.output import (
     EXIT_INTERRUPTED,
     EXIT_PROBLEM,
@@ -38,16 +38,16 @@ from imgproc_local.cli.process.results_folder import (
     PART_SUFFIX,
     Outcome,
     ResultsFolder,
+    hidden_copy,
     is_unchanged,
     source_key,
-    stage,
 )
 from imgproc_local.codecs.picture.formats import head_of, max_local_bytes
 from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.direct import DirectStages, ReadPicture, run_stages
+from imgproc_local.engine.direct import Pipeline, ReadPicture, run_stages
 from imgproc_local.system.files import hash_file, is_disk_full
 
 log = logging.getLogger(__name__)
@@ -88,12 +88,12 @@ class Run:
         self.stop_reason: str | None = None
         self.has_unstopped_threads = False
 
-    def plan(self) -> tuple[list[Picture], list[Outcome]]:
+    def plan(self) -> tuple[list[SourceFile], list[Outcome]]:
         """The pictures to process, and the outcomes of those that are unchanged. Raises: as `read_manifest`."""
         return self._divide(read_manifest(self._out))
 
-    def _divide(self, records: dict[str, Record]) -> tuple[list[Picture], list[Outcome]]:
-        pending: list[Picture] = []
+    def _divide(self, records: dict[str, ManifestLine]) -> tuple[list[SourceFile], list[Outcome]]:
+        pending: list[SourceFile] = []
         unchanged: list[Outcome] = []
         for picture in self.discovery.pictures:
             record = records.get(source_key(picture.path, self._out))
@@ -141,8 +141,8 @@ class Run:
     def _watch(self, batch: _Batch) -> None:
         """Process the pictures that are there, and those that are added or change, until the run is interrupted."""
         outcomes: dict[Path, Outcome] = {}
-        before: set[Picture] = set()
-        failed: set[Picture] = set()
+        before: set[SourceFile] = set()
+        failed: set[SourceFile] = set()
 
         def report(outcome: Outcome) -> None:
             outcomes[outcome.picture] = outcome
@@ -160,7 +160,7 @@ class Run:
             pending, unchanged = self._divide(batch.folder.records)
             outcomes = {outcome.picture: outcome for outcome in unchanged} | outcomes
             self.outcomes = list(outcomes.values())
-            # a file that has another size or time than in the search before is another `Picture`
+            # a file that has another size or time than in the search before is another `SourceFile`
             ready = [picture for picture in pending if picture in before and picture not in failed]
             before = set(pending)
             scan_s = time.monotonic() - began_s
@@ -193,7 +193,7 @@ class _Finished(Struct, frozen=True):
     `sha256` is empty if the picture could not be read.
     """
 
-    picture: Picture
+    picture: SourceFile
     sha256: str
     made: Made
 
@@ -201,7 +201,7 @@ class _Finished(Struct, frozen=True):
 class _Batch:
     """Processes pictures into `folder`; `_open_batch` makes one."""
 
-    def __init__(self, config: Config, folder: ResultsFolder, direct: DirectStages, temporary: Path, at_once: int):
+    def __init__(self, config: Config, folder: ResultsFolder, direct: Pipeline, temporary: Path, at_once: int):
         """`temporary` is for files of stages; `at_once` is how many pictures may be in progress."""
         self.folder = folder
         self.progress = RunProgress(sys.stderr)
@@ -220,7 +220,7 @@ class _Batch:
         """Whether Ctrl+C was pressed."""
         return self.stop.is_set()
 
-    def run(self, pictures: Sequence[Picture], on_outcome: Callable[[Outcome], None]) -> None:
+    def run(self, pictures: Sequence[SourceFile], on_outcome: Callable[[Outcome], None]) -> None:
         """Process `pictures`, after Ctrl+C only those in progress. `on_outcome` is called in their order.
 
         Raises: StorageFailed, if the disk is full or can't be written. Then the results that have no name yet are
@@ -255,7 +255,7 @@ class _Batch:
 
     # ---- one picture, on a thread of its own ----
 
-    def _processed(self, picture: Picture) -> _Finished:
+    def _processed(self, picture: SourceFile) -> _Finished:
         """Run the stages of a picture, and copy the results to temporary files in the output folder.
 
         Raises: StorageFailed.
@@ -276,7 +276,7 @@ class _Batch:
                 return _failed(picture, "It was removed while it was processed.")
             raise _write_problem(error) from error
 
-    def _read(self, picture: Picture) -> ReadPicture:
+    def _read(self, picture: SourceFile) -> ReadPicture:
         """What the picture says. Raises: ServiceError, OSError."""
         maximum = max_local_bytes(head_of(picture.path), self._config.max_upload_bytes)
         if picture.size_bytes > maximum:
@@ -288,7 +288,7 @@ class _Batch:
             log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), read.info.pages)
         return read
 
-    def _made(self, picture: Picture, read: ReadPicture) -> Made:
+    def _made(self, picture: SourceFile, read: ReadPicture) -> Made:
         """The staged results of the picture. Raises: StorageFailed, OSError."""
         request, original = self.folder.request, picture.path.absolute()
         results = [
@@ -298,7 +298,7 @@ class _Batch:
         ]
         with TemporaryDirectory(dir=self._temporary) as folder:
             made = make_results(self._direct, request, picture.path, original, read.info.format, results, Path(folder))
-            return structs.replace(made, files=tuple(stage(self.folder.path, file) for file in made.files))
+            return structs.replace(made, files=tuple(hidden_copy(self.folder.path, file) for file in made.files))
 
     # ---- in the order of the pictures ----
 
@@ -343,7 +343,7 @@ def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[_Batch]:
             yield batch
 
 
-def _failed(picture: Picture, reason: str) -> _Finished:
+def _failed(picture: SourceFile, reason: str) -> _Finished:
     return _Finished(picture, "", Made(errors=((None, reason),)))
 
 

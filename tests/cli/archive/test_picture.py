@@ -21,7 +21,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.direct import DirectStages
+from imgproc_local.engine.direct import Pipeline
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from tests.support import pictures
@@ -51,7 +51,7 @@ class Bench:
         self.tools = Tools(
             REQUEST,
             load({"data_dir": folder / "data", "max_pixels": 10_000, "max_upload_bytes": 100_000}).config,
-            DirectStages(stages, Options(85.0), cast("Workers", None), reader_here(10_000), 60),
+            Pipeline(stages, Options(85.0), cast("Workers", None), reader_here(10_000), 60),
             LocalStore(self.source),
             LocalStore(self.target),
             folder,

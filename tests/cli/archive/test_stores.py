@@ -13,7 +13,7 @@ pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
 from imgproc_local.archive.stores import LocalStore, ObjectStore, Store
-from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, Record, ResultFile
+from imgproc_local.batch import MANIFEST_FILE, STATE_FOLDER, ManifestLine, ResultFile
 from tests.cli.conftest import Program
 from tests.support import pictures
 
@@ -37,7 +37,7 @@ def write_manifest(folder: Path, *results: str) -> None:
     lines = [b'{"x":' + b"[" * 120_000 + b"]" * 120_000 + b"}"]
     for name in results:
         made = {"optimized": ResultFile(name, "1" * 64, 7), "edited": ("edited.jpg",)}
-        record = Record(source=name, size_bytes=7, modified_ns=0, sha256="0" * 64, options="", **made)
+        record = ManifestLine(source=name, size_bytes=7, modified_ns=0, sha256="0" * 64, options="", **made)
         lines.append(msgspec.json.encode(record))
     (folder / MANIFEST_FILE).write_bytes(b"\n".join([*lines, b'{"source": "cut off']))
 

@@ -216,7 +216,7 @@ def test_a_full_output_disk_ends_the_run(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(run, "stage", full)
+    monkeypatch.setattr(run, "hidden_copy", full)
     result = program.in_process("process", folder, "--out", tmp_path / "out")
     assert (result.exit_code, type(result.exception)) == (1, SystemExit)
     assert "The disk of the output folder is full." in result.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER, Record, ResultFile
+from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER, ManifestLine, ResultFile
 from imgproc_local.cli.process.results_folder import LOCK_FILE
 from imgproc_local.system.files import hash_file
 from tests.cli.conftest import Program
@@ -46,7 +46,7 @@ def test_links_in_the_output_folder_do_not_lead_out_of_it(
     else:  # the manifest names a file behind a link as a result
         file = home / Path(attack).relative_to("l")
         result = ResultFile(attack, hash_file(file), file.stat().st_size)
-        record = Record(source="../a.jpg", size_bytes=1, modified_ns=1, sha256="", options="", optimized=result)
+        record = ManifestLine(source="../a.jpg", size_bytes=1, modified_ns=1, sha256="", options="", optimized=result)
         (out / MANIFEST_FILE).write_bytes(b"\n".join([MANIFEST_HEADER, msgspec.json.encode(record), b""]))
     refused = program.error("process", received, "--out", out, *FLAGS, exit_code=1)
     assert "leads out of the folder" in refused

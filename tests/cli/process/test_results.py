@@ -9,10 +9,16 @@ import msgspec
 import pytest
 
 from imgproc_local import batch
-from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, Record, ResultFile
+from imgproc_local.batch import MANIFEST_FILE, BatchRequest, LocalFile, ManifestLine, ResultFile
 from imgproc_local.cli.discovery import read_manifest
 from imgproc_local.cli.process import results_folder
-from imgproc_local.cli.process.results_folder import ResultsFolder, _delete_leftovers, _rename_all, existing, stage
+from imgproc_local.cli.process.results_folder import (
+    ResultsFolder,
+    _delete_leftovers,
+    _rename_all,
+    existing,
+    hidden_copy,
+)
 
 
 @pytest.mark.parametrize("has_hard_links", [True, False])
@@ -23,7 +29,7 @@ def test_an_existing_file_is_not_changed_and_a_failure_leaves_none(
     out.mkdir()
 
     def staged() -> list[LocalFile]:
-        return [stage(out, LocalFile("converted", tmp_path / "made", ending)) for ending in (".jpg", ".webp")]
+        return [hidden_copy(out, LocalFile("converted", tmp_path / "made", ending)) for ending in (".jpg", ".webp")]
 
     def refuse(*_: object) -> None:
         raise OSError(errno.EPERM, "refused")
@@ -52,7 +58,7 @@ def test_a_manifest_names_no_file_outside_its_folder_and_is_read_up_to_a_size(
 ) -> None:
     paths = ["deeper/a-dog.jpg", "../mine.txt", "deeper/../../mine.txt", "/mine.txt", "a\0b"]
     fields = {"size_bytes": 1, "modified_ns": 1, "sha256": "", "options": ""}
-    records = [Record(source=path, optimized=ResultFile(path, "", 1), **fields) for path in paths]
+    records = [ManifestLine(source=path, optimized=ResultFile(path, "", 1), **fields) for path in paths]
     content = b"\n".join([*map(msgspec.json.encode, records), b'{"source":"\xff"}', b""])
     (tmp_path / MANIFEST_FILE).write_bytes(content)
     assert list(read_manifest(tmp_path)) == paths[:1]
