@@ -196,7 +196,7 @@ def _cleaned_frame(data: Data, chunk: _Chunk) -> bytes:
     """The payload of an ANMF chunk, without the unknown chunks in it."""
     inner = [part for part in chunks(data, chunk.payload + 16, chunk.end) if part.kind in _PICTURE_DATA]
     parts = [_chunk(part.kind, data[part.payload : part.end]) for part in inner]
-    return b"".join([data[chunk.payload : chunk.payload + 16], *parts])
+    return b"".join([data[chunk.payload : min(chunk.payload + 16, chunk.end)], *parts])
 
 
 def with_merged_frames_restored(data: bytes, delays_ms: Sequence[int], *, has_alpha: bool) -> bytes:

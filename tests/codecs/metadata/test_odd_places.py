@@ -166,6 +166,13 @@ def test_unknown_chunks_in_the_frames_of_a_webp_are_removed(tmp_path: Path) -> N
     assert optimized(tmp_path, source) == plain
 
 
+def test_a_frame_of_a_webp_that_is_cut_short_gets_no_bytes_from_behind_it() -> None:
+    still = pictures.saved(pictures.photo(), "WEBP", quality=80)
+    body = still[12:] + webp_container._chunk(b"ANMF", b"") + webp_container._chunk(b"EXIF", b"SECRET" * 9)
+    cleaned = webp_container.with_blocks(b"RIFF" + struct.pack("<I", len(body) + 4) + b"WEBP" + body, Blocks())
+    assert b"SECRET" not in cleaned
+
+
 def test_private_bytes_in_gif_extensions_are_removed(tmp_path: Path) -> None:
     plain = optimized_twice(tmp_path, pictures.animated("GIF", [100, 200, 300], loop=2))
     unknown = b"\x21\x99\x06SECRET\0"
