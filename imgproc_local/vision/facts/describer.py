@@ -41,7 +41,7 @@ from imgproc_local.vision.text.language import (
 )
 
 _PREFERRED_QUOTE_CHARS = 100
-"""A quotation is shortened to this length if whole sentences can be omitted."""
+"""A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
 _UNSET_CLOCK_DATES = frozenset(("1904-01-01", "1970-01-01", "1980-01-01", "2000-01-01"))
 """The dates at which the clocks of cameras start. A picture has one of them if the clock was never set."""
 
@@ -113,34 +113,42 @@ def _describe_in_language(
 def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
     """What a sentence in `language` may mention: quotations, keywords and names, none of them translated.
 
-    An alt text is quoted, or else a title or a caption. One in a script that readers of `language` don't know is quoted
-    only if nothing else is known, and so are keywords in another language.
+    Titles and captions in a script that `language` does not use, and keywords in another language, are mentioned only
+    if nothing else is known. An alt text is always quoted.
     """
     # events in the requested language first
     events = tuple(entry.text for entry in sorted(texts.events, key=lambda entry: entry.language != language)[:1])
-    titles_and_captions = [*texts.titles, *texts.captions]
-    readable = [entry for entry in titles_and_captions if is_readable(entry.text, language)]
-    quote = _first_text([*texts.alt_texts, *readable])
+    has_names = bool(events or texts.persons or texts.places)
+    quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
     leading_keywords = () if quote else _keywords_in(texts, language)
     labelled_keywords: Sequence[str] = ()
     if not leading_keywords and (not quote or quote in [entry.text for entry in texts.titles]):
         # keywords add information to a title, but hardly to an alt text or a caption
-        labelled_keywords = _keywords_in(texts, language) or _keywords_in(texts, None)
-    if not (events or texts.persons or texts.places or quote or leading_keywords or labelled_keywords):
-        quote = _first_text(titles_and_captions)
+        matching = _keywords_in(texts, language) or _keywords_in(texts, None)
+        known = quote.casefold()
+        labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
+    if not (has_names or quote or leading_keywords or labelled_keywords):
+        quote = _first_text([*texts.titles, *texts.captions])
         labelled_keywords = () if quote else _keywords_of_any_language(texts)
     # the first keyword begins the sentence; the others keep their case
     leading_keywords = tuple(
         word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
     )
+    max_chars = _PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
     return Mentions(
-        quote=shorten(quote, _PREFERRED_QUOTE_CHARS, MAX_QUOTE_CHARS).rstrip(".。 "),
+        quote=shorten(quote, _PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
         verbatim=(*leading_keywords, *events),
         persons=texts.persons,
         places=texts.places,
         keywords=", ".join(labelled_keywords),
         capture_month=capture_month,
     )
+
+
+def _readable(texts: Sequence[LocalizedText], language: str) -> list[LocalizedText]:
+    """The texts that readers of `language` can read, those of unknown language first, because they may be names."""
+    matching = [entry for entry in texts if is_readable(entry.text, language)]
+    return sorted(matching, key=lambda entry: entry.language is not None)
 
 
 def _first_text(texts: Sequence[LocalizedText]) -> str:
@@ -186,7 +194,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
 def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
     """Append the words of `addition`, unless `words` has them already or would have more than `MAX_SLUG_WORDS`."""
     added = _slug_words_of(addition, language, text_language)
-    if len(words) + len(added) <= MAX_SLUG_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
+    if added and len(words) + len(added) <= MAX_SLUG_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
         words += added
 
 
@@ -203,6 +211,7 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     if hints.text_in_picture.is_image_of_text:
         yield LocalizedText(hints.text_in_picture.text, detect_language(hints.text_in_picture.text))
     yield LocalizedText(" ".join(texts.filename), None)
+    yield from (entry for entry in texts.captions if entry.language is None)
     yield from (*texts.alt_texts, *texts.titles, *texts.captions)
     yield LocalizedText(" ".join(_keywords_of_any_language(texts)), None)
 
@@ -286,6 +295,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
     headlines, titles = _localized(embedded.headline, camera), _localized(embedded.title, camera)
     extended = _localized(embedded.extended_description, camera)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
+    places = [human_text(place) for place in location if place]
     return PictureTexts(
         alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
         model_alt_texts=_localized(embedded.model_alt_text),
@@ -294,8 +304,10 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         captions=captions + extended,
         keywords=_localized(embedded.keywords),
         events=_localized(embedded.event),
-        persons=tuple(dict.fromkeys(filter(None, map(human_text, embedded.persons[:_MAX_ENTRIES])))),
-        places=tuple(dict.fromkeys(filter(None, map(human_text, filter(None, location))))),
+        persons=tuple(
+            dict.fromkeys(name for person in embedded.persons[:_MAX_ENTRIES] if (name := human_text(person)))
+        ),
+        places=tuple(dict.fromkeys(place for place in places if place)),
         filename=filename_words(filename),
     )
 
@@ -326,10 +338,11 @@ def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequ
 
 
 def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
-    """The first of `languages` that has the script of most letters of `text`; None if none has it."""
+    """The first of `languages` that has the script of most letters of `text`; the first of all if none has it."""
     counts = letters_by_script(text)
     script = max(counts, key=lambda name: counts[name])
-    return next((code for code in languages if script in scripts_of(code)), None)
+    matching = (code for code in languages if script in scripts_of(code))
+    return next(matching, languages[0] if languages else None)
 
 
 def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> tuple[LocalizedText, ...]:
@@ -353,6 +366,6 @@ def _language_of_tag(tag: str | None) -> str | None:
     if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
         return None
     primary, *others = tag.lower().replace("_", "-").split("-")
-    if primary == "zh" and _TRADITIONAL_CHINESE.intersection(others):
+    if primary == "zh" and _TRADITIONAL_CHINESE.intersection(others) and "hans" not in others:
         return "zh-hant"
     return _LANGUAGE_ALIASES.get(primary, primary)
