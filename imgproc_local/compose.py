@@ -5,7 +5,6 @@ connections are in one place.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from imgproc_local.vision.models.model import AnyModel, VisionModel
     from imgproc_local.vision.models.store import ModelStore
     from imgproc_local.vision.models.tasks import ModelTasks
-
-log = logging.getLogger(__name__)
 
 
 class Store(Struct, frozen=True):

@@ -7,7 +7,6 @@ scheduler is lost, the run ends; the same command continues it.
 from __future__ import annotations
 
 import itertools
-import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -30,8 +29,6 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, ServiceError
 from imgproc_local.domain.job import StageName
 from imgproc_local.engine.direct import StageResult
-
-log = logging.getLogger(__name__)
 
 _IN_FLIGHT_PER_THREAD = 3
 """One task that runs, and others that the scheduler sends at once when it has ended. A stop waits for all of them."""

@@ -212,7 +212,7 @@ _OPTIONS = (
     ),
     click.option(
         "--only",
-        type=click.Choice(tuple(StageName), case_sensitive=False),
+        type=click.Choice([stage.value for stage in StageName], case_sensitive=False),
         multiple=True,
         help="Do only this: analyze (names and texts), optimize or convert. Can be repeated.",
     ),

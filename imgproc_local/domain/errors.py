@@ -177,7 +177,7 @@ class TooManyStreams(ServiceError):
 
 
 class ExportIncomplete(ServiceError):
-    """Texts or files of an export are missing: those that the request does not allow to be."""
+    """An export lacks texts or files, and the request does not allow it to."""
 
     def __init__(self, needs_text: Sequence[NeededText], missing: Sequence[MissingFile]) -> None:
         self.needs_text, self.missing = needs_text, missing

@@ -33,8 +33,9 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
     Operation.CONVERT: (Format.JPEG, Format.PNG),
     Operation.PROCESS: (Format.JPEG, Format.PNG, Format.GIF, Format.WEBP),
 }
-"""The formats of uploads that each operation accepts. The published interface has it so that `process` also converts a
-GIF and a WebP, which `convert` alone refuses."""
+"""The formats of uploads that each operation accepts. By the published interface, `process` also converts a GIF and a
+WebP, which `convert` alone refuses.
+"""
 
 ACCEPTED_LOCALLY = {operation: (*formats, *READ_ONLY_FORMATS) for operation, formats in ACCEPTED_FORMATS.items()}
 """The formats of pictures from the command line and the local page."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -86,7 +88,9 @@ class Program:
 
     def check(self, name: str, **settings: object) -> dict[str, Any]:
         """The check of `doctor` with this name; one of any state, so the command may fail."""
-        found = json.loads(self.in_process("doctor", "--json", **settings).stdout)["checks"]
+        result = self.in_process("doctor", "--json", **settings)
+        found = json.loads(result.stdout)["checks"]
+        assert result.exit_code == any(check["state"] == "problem" for check in found), result.output
         return next(check for check in found if check["name"] == name)
 
     def models(self, **settings: object) -> dict[str, dict[str, Any]]:
@@ -111,3 +115,11 @@ def use_link(link: str, browser: httpx.Client | None = None, **headers: str) -> 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "it ended before it could be interrupted"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

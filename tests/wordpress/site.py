@@ -326,7 +326,10 @@ def main() -> None:
     if lacking := missing():
         raise SystemExit(f"not installed: {', '.join(lacking)}; see the first lines of this file")
     with installed() as site, contextlib.suppress(KeyboardInterrupt):
-        print(f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it")
+        print(
+            f"{site.url}/wp-admin/  {USER} / {PASSWORD}\nfiles and logs: {site.base}\nCtrl+C ends and removes it",
+            flush=True,
+        )
         signal.pause()
 
 

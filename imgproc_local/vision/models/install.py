@@ -105,7 +105,7 @@ def pull_to(folder: Path, name: str, progress: Progress) -> None:
     entry = None if name == OCR else catalogue_entry(name)
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        files = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+        files = {path.name.removesuffix(".part") for path in folder.iterdir() if not path.name.startswith(".")}
     if entry is not None and (foreign := files - {MANIFEST_FILE, *entry.files()}):
         raise ModelUnusable(f"{folder} is not empty: it contains {min(foreign)}. Name a new or empty folder.")
     _download(entry, folder, progress)

@@ -6,9 +6,6 @@ import errno
 import io
 import json
 import os
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -223,14 +220,6 @@ def test_a_full_output_disk_ends_the_run(
     assert "0 of 4 pictures are done" in result.stderr
     assert "4 failed" not in result.stdout
     assert names(tmp_path / "out") == []
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert process.poll() is None, "it ended before it could be interrupted"
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_the_outside_compression_service_is_used_if_it_is_set(program: Program, folder: Path, tmp_path: Path) -> None:

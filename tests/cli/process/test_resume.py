@@ -19,8 +19,8 @@ from PIL.ExifTags import GPS, IFD, Base
 from imgproc_local.batch import MANIFEST_FILE, MANIFEST_HEADER
 from imgproc_local.cli.process.results_folder import LOCK_FILE
 from imgproc_local.system.files import try_lock
-from tests.cli.conftest import Program
-from tests.cli.process.test_process import names, wait_for
+from tests.cli.conftest import Program, wait_for
+from tests.cli.process.test_process import names
 from tests.support import pictures
 
 

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from imgproc_local.cli.discovery import read_manifest
-from tests.cli.conftest import Program
-from tests.cli.process.test_process import names, wait_for
+from tests.cli.conftest import Program, wait_for
+from tests.cli.process.test_process import names
 from tests.codecs.pictures import jpeg_with_metadata
 from tests.support import pictures
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,11 +14,10 @@ import pytest
 
 from imgproc_local.domain.errors import DataFolderBusy, ModelUnusable, StorageFailed
 from imgproc_local.vision.models import store
-from imgproc_local.vision.models.install import ImportOptions, import_
 from imgproc_local.vision.models.model import ChatFormat
 from imgproc_local.vision.models.store import ModelStore
 from tests.support.gguf_files import write_pair
-from tests.support.installed import check_folder, import_files, install, skip_self_test
+from tests.support.installed import check_folder, import_files, install
 
 
 def test_the_setting_overrides_the_selection_and_the_name_none_selects_no_model(models: ModelStore) -> None:
@@ -72,22 +72,29 @@ def test_the_next_command_deletes_what_a_killed_one_left(models: ModelStore) -> 
     assert not [path for path in (building, removed, old) if path.exists()]
 
 
-def test_a_kill_during_an_import_installs_nothing(
-    models: ModelStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Killed(BaseException):
-        pass
+KILLED_WHILE_COPYING = """
+import os, signal, sys
+from pathlib import Path
+from tests.support.installed import skip_self_test
+from imgproc_local.vision.models.install import ImportOptions, import_
+from imgproc_local.vision.models.store import ModelStore
 
-    def kill(_step: str, done_bytes: int, total_bytes: int) -> None:
-        if done_bytes == total_bytes:
-            raise Killed
+def kill(what, done, total):
+    if done == total:
+        os.kill(os.getpid(), signal.SIGKILL)
 
+models = ModelStore(Path(sys.argv[1]))
+import_(models, [Path(path) for path in sys.argv[2:]], ImportOptions(name="b"), skip_self_test, kill)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs SIGKILL")
+def test_a_kill_during_an_import_installs_nothing(models: ModelStore, tmp_path: Path) -> None:
     install(models, "a")
     pair = write_pair(tmp_path / "pair", seed=1)
-    with monkeypatch.context() as killed:
-        killed.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process deletes nothing
-        with pytest.raises(Killed):
-            import_(models, pair, ImportOptions(name="b"), skip_self_test, kill)
+    command = [sys.executable, "-c", KILLED_WHILE_COPYING, models.folder, *pair]
+    ended = subprocess.run(command, cwd=Path(__file__).parents[3], timeout=60, check=False)
+    assert ended.returncode == -9
     assert models.names() == ["a"]
     assert len(list(models.folder.glob(".building-*"))) == 1
     import_files(models, *pair, name="b")
