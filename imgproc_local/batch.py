@@ -25,7 +25,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.direct import Pipeline, StageResult
+from imgproc_local.engine.pipeline import Pipeline, StageResult
 from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.system.files import open_own_file
 
@@ -216,7 +216,7 @@ class Made(Struct, frozen=True):
 
 
 def make_results(
-    direct: Pipeline,
+    pipeline: Pipeline,
     request: BatchRequest,
     name: PurePath,
     original: Path,
@@ -236,7 +236,7 @@ def make_results(
     if request.write_metadata and texts:
         for number, file in enumerate(files):
             try:
-                files[number] = structs.replace(file, path=_with_texts(direct, request, file, texts, folder))
+                files[number] = structs.replace(file, path=_with_texts(pipeline, request, file, texts, folder))
             except StorageFailed:
                 raise
             except ServiceError as error:
@@ -279,11 +279,11 @@ def _optimized_ending(picture: PurePath, result_format: Format) -> str:
 
 
 def _with_texts(
-    direct: Pipeline, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
+    pipeline: Pipeline, request: BatchRequest, file: LocalFile, texts: Sequence[Translation], folder: Path
 ) -> Path:
     assert file.format is not None
     work = TextsWork(bytes(file.path.absolute()), file.format, tuple(texts), request.overwrite)
-    written = write_texts(direct.workers, direct.timeout_s, work, direct.cancelled)
+    written = write_texts(pipeline.workers, pipeline.timeout_s, work, pipeline.cancelled)
     return written.rename(folder / f"{file.kind}-with-texts")
 
 

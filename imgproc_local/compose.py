@@ -20,9 +20,9 @@ from imgproc_local.config import ENV_PREFIX, NO_LOOPBACK_MODELS, Config, refuse_
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StorageFailed
 from imgproc_local.domain.plan import target_score
 from imgproc_local.engine.analyze import Analyzer, TextReader
-from imgproc_local.engine.direct import Lanes, Pipeline, Reader
 from imgproc_local.engine.engine import Engine, Updates
 from imgproc_local.engine.exports import Exporter
+from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader
 from imgproc_local.engine.results import convert_stage, optimize_stage, write_texts
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options
 from imgproc_local.engine.thumbnails import Thumbnails
@@ -123,8 +123,8 @@ def open_stages(config: Config, folder: Path, *, at_once: int = 0, service: Tini
     """
     results = folder / "results"
     results.mkdir(parents=True, exist_ok=True)
-    with _open_pipeline(config, folder, results, lambda: describer(config), service, at_once) as (direct, _):
-        yield direct
+    with _open_pipeline(config, folder, results, lambda: describer(config), service, at_once) as (pipeline, _):
+        yield pipeline
 
 
 @contextmanager
@@ -319,7 +319,7 @@ async def open_services(
         async with open_store(config, clock, create=True) as store:
             jobs = Jobs(store.database, config.queue_limit)
             blobs = Blobs(config.data_dir, jobs.is_referenced)
-            pipeline = _open_pipeline(
+            opening = _open_pipeline(
                 config,
                 config.data_dir,
                 blobs.incoming_folder,
@@ -327,14 +327,16 @@ async def open_services(
                 service,
                 config.codec_threads or core_count(),
             )
-            with pipeline as (direct, analyzer):
+            with opening as (pipeline, analyzer):
                 updates = Updates()
                 translations = Translations(store.database, config.queue_limit, updates.publish)
-                engine = Engine(jobs, Stages(store.database), translations, blobs, direct, config.stage_prices, updates)
+                engine = Engine(
+                    jobs, Stages(store.database), translations, blobs, pipeline, config.stage_prices, updates
+                )
                 await engine.start()
                 models = _model_tasks(config, analyzer.unload_model)
-                thumbnails = Thumbnails(direct.workers, blobs, jobs)
-                exporter = Exporter(jobs, blobs, partial(write_texts, direct.workers, config.stage_timeout_s))
+                thumbnails = Thumbnails(pipeline.workers, blobs, jobs)
+                exporter = Exporter(jobs, blobs, partial(write_texts, pipeline.workers, config.stage_timeout_s))
                 upkeep = asyncio.create_task(
                     run_upkeep(Retention(store.database), blobs, max_age(config), clock, updates.reset)
                 )

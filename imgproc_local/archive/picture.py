@@ -23,7 +23,7 @@ from imgproc_local.domain.filename import archive_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.direct import Pipeline, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.pipeline import Pipeline, ReadPicture, StageResult, run_stages
 from imgproc_local.system.files import encodable_text, hash_file, is_disk_full
 
 Outcome = Literal["done", "failed", "skipped"]
@@ -73,7 +73,7 @@ class Tools(Struct, frozen=True):
 
     request: BatchRequest
     config: Config
-    direct: Pipeline
+    pipeline: Pipeline
     source: Store
     target: Store
     folder: Path
@@ -156,7 +156,7 @@ def _fetched(tools: Tools, picture: SourceObject) -> Iterator[tuple[Path, str, R
             message = f"It can't be read: {str(error.strerror or error).rstrip('.')}."
             raise _Failed(message) from error
         try:
-            read = tools.direct.reader.read(staged, accepted)
+            read = tools.pipeline.reader.read(staged, accepted)
         except UnsupportedImage as error:
             raise _Failed(error.message, "skipped") from None
         except (BadImage, StageTimedOut) as error:
@@ -169,7 +169,7 @@ def _run_stages(
 ) -> list[StageResult]:
     name = PurePosixPath(picture.key).name
     plans = tools.request.plans
-    return [result for plan in plans for result in run_stages(tools.direct, plan, staged, name, read, wanted)]
+    return [result for plan in plans for result in run_stages(tools.pipeline, plan, staged, name, read, wanted)]
 
 
 # ---- writing ----
@@ -185,7 +185,7 @@ def _write(
     """
     key, earlier, request = pending.picture.key, pending.earlier, tools.request
     made = make_results(
-        tools.direct, request, PurePosixPath(row.source), staged, picture_format, results, staged.parent
+        tools.pipeline, request, PurePosixPath(row.source), staged, picture_format, results, staged.parent
     )
     row = structs.replace(row, removed=made.removed, problems=tuple(Problem(*error) for error in made.errors))
     if row.problems:

@@ -28,7 +28,7 @@ from imgproc_local.batch import STATE_FOLDER, BatchRequest, archive_target_above
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import InvalidRequest, ServiceError
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.direct import StageResult
+from imgproc_local.engine.pipeline import StageResult
 
 _IN_FLIGHT_PER_THREAD = 3
 """One task that runs, and others that the scheduler sends at once when it has ended. A stop waits for all of them."""

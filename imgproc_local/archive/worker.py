@@ -21,7 +21,7 @@ from imgproc_local.config import Config, load
 from imgproc_local.domain.errors import SettingInvalid
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES
-from imgproc_local.engine.direct import StageResult
+from imgproc_local.engine.pipeline import StageResult
 from imgproc_local.vision.models.store import NO_MODEL
 
 _SHARED_SETTINGS = (
@@ -124,8 +124,8 @@ def _tools(spec: RunSpec) -> Tools:
         temporary = tempfile.TemporaryDirectory(prefix="imgproc-archive-", dir=get_worker().local_directory)
         folder = Path(opening.enter_context(temporary))
         config = load(spec.settings if spec.model else {**spec.settings, "model": NO_MODEL}).config
-        direct = opening.enter_context(open_stages(config, folder))
+        pipeline = opening.enter_context(open_stages(config, folder))
         source, target = open_store(spec.source), open_store(spec.target)
-        _Current.tools = Tools(spec.request, config, direct, source, target, folder)
+        _Current.tools = Tools(spec.request, config, pipeline, source, target, folder)
         _Current.spec, _Current.opened = spec, opening.pop_all()
     return _Current.tools

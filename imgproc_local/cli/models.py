@@ -36,7 +36,7 @@ from imgproc_local.domain.result import TextSource, Translation
 if TYPE_CHECKING:
     from imgproc_local.config import Config
     from imgproc_local.domain.plan import Plan
-    from imgproc_local.engine.direct import Pipeline
+    from imgproc_local.engine.pipeline import Pipeline
     from imgproc_local.vision.llm.listing import ModelRow
     from imgproc_local.vision.models.model import Manifest, VisionModel
 
@@ -288,7 +288,7 @@ def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], a
     from imgproc_local.cli.discovery import Finder
     from imgproc_local.compose import load_model, model_store, open_stages
     from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Operation, Plan
-    from imgproc_local.engine.direct import CancellationToken
+    from imgproc_local.engine.pipeline import CancellationToken
 
     config = structs.replace(config, model=name)
     model = model_store(config).any_model(name)
@@ -304,10 +304,10 @@ def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], a
             load_model(config, model, CancellationToken(math.inf, stop).check, retry_test=True).close()
         click.echo(f"{name} describes {len(pictures)} pictures in {', '.join(languages)} …", err=True)
         with open_stages(config, Path(temporary)) as stages:
-            direct = structs.replace(stages, timeout_s=math.inf, cancelled=stop)
+            pipeline = structs.replace(stages, timeout_s=math.inf, cancelled=stop)
             for picture in pictures:
                 if not stop.is_set():
-                    described.append(_described(direct, plan, picture.path, folder))
+                    described.append(_described(pipeline, plan, picture.path, folder))
                 if not stop.is_set() and not as_json:
                     _show(described[-1])
     if stop.is_set():
@@ -332,15 +332,15 @@ class _DescribedPicture(Struct, frozen=True):
     error: str | None = None
 
 
-def _described(direct: Pipeline, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
+def _described(pipeline: Pipeline, plan: Plan, path: Path, folder: Path) -> _DescribedPicture:
     from imgproc_local.codecs.picture.formats import EVERY_FORMAT
     from imgproc_local.domain.job import StageName
-    from imgproc_local.engine.direct import run_stages
+    from imgproc_local.engine.pipeline import run_stages
 
     name = str(path.relative_to(folder))
     try:
-        read = direct.reader.read(path, EVERY_FORMAT)
-        (result,) = run_stages(direct, plan, path, path.name, read, (StageName.ANALYZE,))
+        read = pipeline.reader.read(path, EVERY_FORMAT)
+        (result,) = run_stages(pipeline, plan, path, path.name, read, (StageName.ANALYZE,))
     except (BadImage, StageTimedOut, OSError) as error:
         return _DescribedPicture(name, 0.0, error=(error.strerror if isinstance(error, OSError) else error.message))
     if result.output is None:

@@ -17,7 +17,7 @@ from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, Stor
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
-from imgproc_local.engine.direct import Pipeline
+from imgproc_local.engine.pipeline import Pipeline
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
 from imgproc_local.storage.jobs import Jobs, Submission
@@ -128,7 +128,7 @@ class Updates:
 
 
 class Engine:
-    """Runs the stages of `direct` on the jobs of one data folder."""
+    """Runs the stages of `pipeline` on the jobs of one data folder."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Engine:
         stored_stages: Stages,
         translations: Translations,
         blobs: Blobs,
-        direct: Pipeline,
+        pipeline: Pipeline,
         prices: Prices,
         updates: Updates,
     ) -> None:
@@ -144,12 +144,12 @@ class Engine:
         self._stored_stages = stored_stages
         self._translations = translations
         self._blobs = blobs
-        self._lanes = {stage.name: stage.lane for stage in direct.stages}
+        self._lanes = {stage.name: stage.lane for stage in pipeline.stages}
         self._prices = prices
-        self._reader = direct.reader
+        self._reader = pipeline.reader
         self.updates = updates
         self._wake = {lane: asyncio.Event() for lane in self._lanes.values()}
-        self._runner = Runner(stored_stages, blobs, direct, updates.publish, self._wake)
+        self._runner = Runner(stored_stages, blobs, pipeline, updates.publish, self._wake)
 
     async def accept(
         self,

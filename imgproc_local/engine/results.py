@@ -27,7 +27,7 @@ from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, StageF
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.result import Translation
-from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.pipeline import CancellationToken
 from imgproc_local.engine.stage import CODECS_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEMORY_WITHOUT_PIXELS, Workers, memory_limit_bytes
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from imgproc_local.domain.errors import NotFound, NoWorker, StageCancelled, StageFailed, StorageFailed
 from imgproc_local.domain.job import Job, StoredFile
-from imgproc_local.engine.direct import CancellationToken, Outcome, Pipeline, error_message
+from imgproc_local.engine.pipeline import CancellationToken, Outcome, Pipeline, error_message
 from imgproc_local.engine.stage import Output, WorkItem
 from imgproc_local.storage.blobs import Blobs, WorkerFile
 from imgproc_local.storage.stages import ClaimedStage, Stages
@@ -35,13 +35,13 @@ class Runner:
         self,
         stored_stages: Stages,
         blobs: Blobs,
-        direct: Pipeline,
+        pipeline: Pipeline,
         publish: Callable[[str, str], None],
         wake: Mapping[str, asyncio.Event],
     ) -> None:
         self._stored_stages = stored_stages
         self._blobs = blobs
-        self._direct = direct
+        self._pipeline = pipeline
         self._publish = publish
         self._wake = wake
         self._tasks: list[asyncio.Task[None]] = []
@@ -53,8 +53,8 @@ class Runner:
         self.has_unstopped_threads = False
 
     def start(self) -> None:
-        assert self._direct.lanes is not None
-        for lane, count in self._direct.lanes.at_once.items():
+        assert self._pipeline.lanes is not None
+        for lane, count in self._pipeline.lanes.at_once.items():
             names = [f"{lane}-{number}" for number in range(count)]
             self._tasks += [asyncio.create_task(self._run_lane(lane, name), name=name) for name in names]
 
@@ -101,7 +101,7 @@ class Runner:
                 self._without_worker.pop(task, None)
                 await wake.wait()
                 continue
-            token = CancellationToken(self._direct.timeout_s)
+            token = CancellationToken(self._pipeline.timeout_s)
             if self._stopping:
                 token.cancel()
             self._running[token] = claimed.job.id
@@ -112,10 +112,10 @@ class Runner:
 
     async def _run_claimed(self, claimed: ClaimedStage, token: CancellationToken, lane: str, task: str) -> None:
         """Run one stage and record its outcome."""
-        assert self._direct.lanes is not None
+        assert self._pipeline.lanes is not None
         outcome: Outcome
         try:
-            threads = self._direct.lanes.threads[lane]
+            threads = self._pipeline.lanes.threads[lane]
             running = asyncio.get_running_loop().run_in_executor(threads, self._run_stage, claimed, token)
             outcome, _ = await running
         except Exception as error:
@@ -140,9 +140,9 @@ class Runner:
             raise StageFailed(f"The uploaded file is {damage} in the data folder. Send the picture again.")
         file = os.fsencode(self._blobs.path(original.sha256))
         name = claimed.job.original_filename
-        work = WorkItem(file, claimed.info, claimed.plan, name, self._direct.options, claimed.record)
-        stage = next(stage for stage in self._direct.stages if stage.name == claimed.stage)
-        return self._direct.run(stage, work, token)
+        work = WorkItem(file, claimed.info, claimed.plan, name, self._pipeline.options, claimed.record)
+        stage = next(stage for stage in self._pipeline.stages if stage.name == claimed.stage)
+        return self._pipeline.run(stage, work, token)
 
     # ---- recording ----
 

@@ -46,7 +46,7 @@ class WorkItem(Struct, frozen=True):
     """The input of a stage for one picture. `path` is the original file, which no stage changes.
 
     The path is given as bytes, because the name of a folder need not be text. `record` is what `read_file`
-    in `direct.py` read; without it, a stage reads the file again.
+    in `pipeline.py` read; without it, a stage reads the file again.
     """
 
     path: bytes

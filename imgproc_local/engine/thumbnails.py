@@ -20,7 +20,7 @@ from imgproc_local.domain.errors import (
 )
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job
-from imgproc_local.engine.direct import OnDemand
+from imgproc_local.engine.pipeline import OnDemand
 from imgproc_local.engine.workers import Workers, memory_limit_bytes
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.jobs import Jobs

@@ -391,7 +391,7 @@ def run_worker(folder_name: str, parent_pid: int) -> None:
     # libvips writes large temporary pictures into TMPDIR; on Windows, Python reads TEMP
     os.environ.update(TMPDIR=str(folder), TEMP=str(folder), TMP=str(folder))
     tempfile.tempdir = str(folder)
-    for module in ("codecs.files", "engine.direct", "engine.analyze"):
+    for module in ("codecs.files", "engine.pipeline", "engine.analyze"):
         importlib.import_module(f"imgproc_local.{module}")  # most requests need them
     collector = _Collector()
     for missing in sandbox.restrict_to(folder):

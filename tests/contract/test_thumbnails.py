@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from imgproc_local.engine import thumbnails
-from imgproc_local.engine.direct import OnDemand
+from imgproc_local.engine.pipeline import OnDemand
 from imgproc_local.engine.thumbnails import ThumbnailSource
 from tests.support import pictures, worker_functions
 from tests.support.service import GatedDescriber, Running

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from imgproc_local.domain.errors import CheckStop, ExternalServiceFailed, SettingInvalid, StageCancelled
-from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.pipeline import CancellationToken
 from imgproc_local.remote import _COOLDOWN_S, Tinify, check_url
 from tests.remote import tinify_server as server
 from tests.remote.tinify_server import AUTHORIZATION, KEY, Behaviour, TinifyServer

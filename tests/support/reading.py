@@ -13,7 +13,7 @@ from imgproc_local.codecs.picture.source import Picture, read_picture
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, KeepLocation
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.engine.direct import Reader
+from imgproc_local.engine.pipeline import Reader
 
 MAX_PIXELS = 10**10
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.direct import CancellationToken
+from imgproc_local.engine.pipeline import CancellationToken
 from imgproc_local.engine.stage import Options, Output, WorkItem
 from imgproc_local.engine.workers import Workers, memory_limit_bytes
 from imgproc_local.system.piped_child import program

@@ -47,7 +47,7 @@ from imgproc_local.compose import compression_service, core_count, open_stages
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed, UploadTooLarge
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.direct import Pipeline, ReadPicture, run_stages
+from imgproc_local.engine.pipeline import Pipeline, ReadPicture, run_stages
 from imgproc_local.system.files import hash_file, is_disk_full
 
 log = logging.getLogger(__name__)
@@ -201,13 +201,13 @@ class _Finished(Struct, frozen=True):
 class _Batch:
     """Processes pictures into `folder`; `_open_batch` makes one."""
 
-    def __init__(self, config: Config, folder: ResultsFolder, direct: Pipeline, temporary: Path, at_once: int):
+    def __init__(self, config: Config, folder: ResultsFolder, pipeline: Pipeline, temporary: Path, at_once: int):
         """`temporary` is for files of stages; `at_once` is how many pictures may be in progress."""
         self.folder = folder
         self.progress = RunProgress(sys.stderr)
         self.stop = threading.Event()
         self._config = config
-        self._direct = direct
+        self._pipeline = pipeline
         self._temporary = temporary
         self._at_once = at_once
         self._threads = ThreadPoolExecutor(at_once, "imgproc-picture")
@@ -249,7 +249,7 @@ class _Batch:
 
     def cancel(self) -> bool:
         """Cancel what runs and what waits. Returns whether a thread did not stop within `_STOP_GRACE_S`."""
-        self._direct.cancelled.set()
+        self._pipeline.cancelled.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         return bool(wait(self._waiting, _STOP_GRACE_S).not_done)
 
@@ -283,7 +283,7 @@ class _Batch:
             raise UploadTooLarge(
                 f"Expected at most {maximum:,} bytes (setting max_upload_bytes), but the file has more."
             )
-        read = self._direct.reader.read(picture.path, self.folder.request.accepted)
+        read = self._pipeline.reader.read(picture.path, self.folder.request.accepted)
         if read.info.pages > 1:
             log.warning("%s: only the first of its %d pages is processed.", path_text(picture.path), read.info.pages)
         return read
@@ -294,10 +294,12 @@ class _Batch:
         results = [
             result
             for plan in request.plans
-            for result in run_stages(self._direct, plan, original, picture.path.name, read, tuple(StageName))
+            for result in run_stages(self._pipeline, plan, original, picture.path.name, read, tuple(StageName))
         ]
         with TemporaryDirectory(dir=self._temporary) as folder:
-            made = make_results(self._direct, request, picture.path, original, read.info.format, results, Path(folder))
+            made = make_results(
+                self._pipeline, request, picture.path, original, read.info.format, results, Path(folder)
+            )
             return structs.replace(made, files=tuple(hidden_copy(self.folder.path, file) for file in made.files))
 
     # ---- in the order of the pictures ----
@@ -335,9 +337,9 @@ def _open_batch(config: Config, folder: ResultsFolder) -> Iterator[_Batch]:
     with (
         # in the output folder, where the next run deletes it after a kill; a thread that did not stop may still write
         TemporaryDirectory(PART_SUFFIX, PART_PREFIX, out, ignore_cleanup_errors=True) as temporary,
-        open_stages(config, Path(temporary), at_once=at_once, service=service) as direct,
+        open_stages(config, Path(temporary), at_once=at_once, service=service) as pipeline,
     ):
-        batch = _Batch(config, folder, direct, Path(temporary), at_once + _PICTURES_BESIDE)
+        batch = _Batch(config, folder, pipeline, Path(temporary), at_once + _PICTURES_BESIDE)
         message = "Finishing the pictures in progress. Press Ctrl+C again to stop at once."
         with batch.progress.shown(), interruptible(batch.stop, message):
             yield batch

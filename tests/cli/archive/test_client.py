@@ -26,7 +26,7 @@ from imgproc_local.archive.worker import RunSpec, describe
 from imgproc_local.batch import BatchRequest
 from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.job import StageName
-from imgproc_local.engine.direct import StageResult
+from imgproc_local.engine.pipeline import StageResult
 from imgproc_local.engine.stage import Output
 
 PICTURES = [PendingPicture(SourceObject(f"{number:02}.jpg", 1, "1")) for number in range(20)]

@@ -21,7 +21,7 @@ from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.engine.direct import Pipeline
+from imgproc_local.engine.pipeline import Pipeline
 from imgproc_local.engine.stage import CODECS_LANE, VISION_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import Workers
 from tests.support import pictures

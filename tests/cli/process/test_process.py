@@ -15,7 +15,7 @@ from PIL import Image
 
 from imgproc_local.cli.process import run
 from imgproc_local.domain.image import Format
-from imgproc_local.engine import direct as direct_stages
+from imgproc_local.engine import pipeline as pipeline_module
 from tests.cli.conftest import Program
 from tests.faults.server_process import serving
 from tests.remote.tinify_server import tinify_server
@@ -129,10 +129,10 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
 ) -> None:
     """Broken pictures, named files that are no pictures or do not exist, and one that is removed meanwhile."""
 
-    def run_stages(direct: Any, plan: Any, file: Path, *rest: Any) -> Any:
+    def run_stages(pipeline: Any, plan: Any, file: Path, *rest: Any) -> Any:
         if file.name == "old harbour.png":
             file.unlink()
-        return direct_stages.run_stages(direct, plan, file, *rest)
+        return pipeline_module.run_stages(pipeline, plan, file, *rest)
 
     monkeypatch.setattr(run, "run_stages", run_stages)
     missing = folder / "red bicylce.JPG"

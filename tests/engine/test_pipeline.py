@@ -24,7 +24,7 @@ from imgproc_local.domain.errors import (
 from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.engine.direct import Lanes, Pipeline, Reader, ReadPicture, StageResult, run_stages
+from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, StageResult, run_stages
 from imgproc_local.engine.stage import CODECS_LANE, Options, Output, Stage, WorkItem
 from imgproc_local.engine.workers import WorkerError
 
@@ -39,7 +39,7 @@ class Recorder:
         self.lanes = Lanes({CODECS_LANE: 4}, PIXELS)
         stages = tuple(Stage(name, CODECS_LANE, self._run) for name in (StageName.OPTIMIZE, StageName.CONVERT))
         workers: Any = None
-        self.direct = Pipeline(stages, Options(target_score=75), workers, workers, 30, self.lanes)
+        self.pipeline = Pipeline(stages, Options(target_score=75), workers, workers, 30, self.lanes)
         self.lasts_s = 0.05
         self._running: list[int] = []
         self.at_once = self.pixels_at_once = 0
@@ -47,7 +47,7 @@ class Recorder:
 
     def run(self, picture: Path, width_px: int) -> list[StageResult]:
         read = ReadPicture(ImageInfo(Format.JPEG, width_px, 1), b"")
-        return run_stages(self.direct, Plan(Operation.PROCESS), picture, "a.jpg", read, tuple(StageName))
+        return run_stages(self.pipeline, Plan(Operation.PROCESS), picture, "a.jpg", read, tuple(StageName))
 
     def _run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         with self._lock:

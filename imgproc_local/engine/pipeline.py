@@ -296,7 +296,7 @@ class StageResult(Struct, frozen=True):
 
 
 def run_stages(
-    direct: Pipeline, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
+    pipeline: Pipeline, plan: Plan, file: Path, name: str, picture: ReadPicture, wanted: Container[StageName]
 ) -> list[StageResult]:
     """The results of the `wanted` stages of `plan` for a picture that was called `name`, in the order of the pipeline.
 
@@ -305,17 +305,17 @@ def run_stages(
     """
     file.stat()
     original = original_name(name, default=f"image.{picture.info.format.value}")
-    work = WorkItem(os.fsencode(file), picture.info, plan, original, direct.options, picture.record)
-    stages = [stage for stage in direct.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
-    if direct.lanes is None:
-        return [_result(direct, stage, work) for stage in stages]
-    running = [direct.lanes.threads[stage.lane].submit(_result, direct, stage, work) for stage in stages]
+    work = WorkItem(os.fsencode(file), picture.info, plan, original, pipeline.options, picture.record)
+    stages = [stage for stage in pipeline.stages if stage.name in STAGES[plan.operation] and stage.name in wanted]
+    if pipeline.lanes is None:
+        return [_result(pipeline, stage, work) for stage in stages]
+    running = [pipeline.lanes.threads[stage.lane].submit(_result, pipeline, stage, work) for stage in stages]
     return [future.result() for future in running]
 
 
-def _result(direct: Pipeline, stage: Stage, work: WorkItem) -> StageResult:
-    token = CancellationToken(direct.timeout_s, direct.cancelled)
-    outcome, duration_s = direct.run(stage, work, token)
+def _result(pipeline: Pipeline, stage: Stage, work: WorkItem) -> StageResult:
+    token = CancellationToken(pipeline.timeout_s, pipeline.cancelled)
+    outcome, duration_s = pipeline.run(stage, work, token)
     if isinstance(outcome, StorageFailed):
         raise outcome
     if isinstance(outcome, Output):
