@@ -17,7 +17,7 @@ from imgproc_local.domain.privacy import Removed
 _APP0, _APP1, _APP2, _APP13, _APP14, _APP15 = 0xE0, 0xE1, 0xE2, 0xED, 0xEE, 0xEF
 _EOI, _SOS, _COM, _DQT = 0xD9, 0xDA, 0xFE, 0xDB
 _FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, 0xDB, 0xDD}
+_PICTURE_MARKERS = _FRAME_MARKERS | {0xC4, 0xCC, _SOS, _DQT, 0xDD}
 """The segments that a decoder needs: headers of frames and scans, tables, restart interval. Source: ITU-T T.81, B.1."""
 
 EXIF, _XMP = b"Exif\0\0", b"http://ns.adobe.com/xap/1.0/\0"
@@ -234,7 +234,7 @@ def _segment_bytes(marker: int, payload: bytes) -> bytes:
 def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; frame headers, tables and scans are copied bit for bit.
 
-    Metadata segments between scans and everything after EOI are removed: previews, the gain map, appended videos.
+    Segments that no decoder needs, and everything after EOI, are removed: previews, the gain map, appended videos.
     """
     out = [b"\xff\xd8"]
     picture: list[bytes] = []
@@ -260,8 +260,9 @@ def _kept(marker: int, payload: bytes) -> bytes | None:
 
 def dropped(data: Data) -> Iterator[Removed | None]:
     """The kinds of private data in what `with_blocks` does not keep, apart from the blocks and the gain map."""
-    seen = set()
+    seen, scan = set(), 0
     for segment in segments(data):
+        scan = segment.end
         payload = data[segment.payload : segment.end]
         name = next((each for each in _BLOCKS.get(segment.marker, ()) if payload.startswith(each)), None)
         is_second = name in (EXIF, _XMP) and name in seen
@@ -277,6 +278,8 @@ def dropped(data: Data) -> Iterator[Removed | None]:
         else:
             yield Removed.OTHER if name is None or is_second else None
     end, own = _picture_end(data), gain_map(data) or b""
+    if len(_scans(data, scan)) > 1:  # something between the scans is left out
+        yield Removed.OTHER
     start = data.find(own, end)
     if start > end:
         yield Removed.THUMBNAIL
@@ -285,11 +288,11 @@ def dropped(data: Data) -> Iterator[Removed | None]:
 
 
 def _scans(data: Data, start: int) -> list[bytes]:
-    """The picture data up to EOI, without metadata segments between its scans and the fill bytes before them."""
+    """The picture data up to EOI, without segments that no decoder needs and the fill bytes before them."""
     found = []
     segment_end = start
     for at, stop in _between_scans(data, start):
-        if _APP0 <= data[at + 1] <= _APP15 or data[at + 1] == _COM:
+        if data[at + 1] not in _PICTURE_MARKERS and data[at + 1] != _EOI:
             end = at
             while end > segment_end and data[end - 1] == 0xFF:  # would make a marker of the byte after the segment
                 end -= 1

@@ -53,10 +53,11 @@ def frames(data: bytes) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("marker", [0xF0, 0x50, 0xC8, 0xDC])
 def test_segments_of_a_jpeg_that_no_decoder_needs_are_removed(marker: int) -> None:
-    plain = pictures.saved(pictures.photo(64, 48), "JPEG", quality=60)
-    hidden = plain[:2] + pictures.segment(marker, b"SECRET") + plain[2:]
-    assert jpeg_container.with_blocks(hidden, Blocks()) == jpeg_container.with_blocks(plain, Blocks())
-    assert list(jpeg_container.dropped(hidden)) != list(jpeg_container.dropped(plain))
+    plain = pictures.saved(pictures.photo(64, 48), "JPEG", quality=60, progressive=True)
+    for at in (2, plain.rfind(b"\xff\xda")):
+        hidden = plain[:at] + pictures.segment(marker, b"SECRET") + plain[at:]
+        assert jpeg_container.with_blocks(hidden, Blocks()) == jpeg_container.with_blocks(plain, Blocks())
+        assert list(jpeg_container.dropped(hidden)) != list(jpeg_container.dropped(plain))
 
 
 def test_segments_between_the_scans_of_a_jpeg_are_removed(tmp_path: Path) -> None:
