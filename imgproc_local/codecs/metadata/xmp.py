@@ -1,8 +1,8 @@
 """Parses and writes XMP packets.
 
 Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, has a DOCTYPE,
-without which no entities can be expanded, or declares a namespace of over 500 characters. Elements that are nested
-deeper than `MAX_XMP_DEPTH` are skipped.
+without which no entities can be expanded, or declares a namespace of 200 characters or more, or of others than ASCII.
+Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
 Source: ISO 16684-1.
 """
 
@@ -48,6 +48,9 @@ _PREFIXES = {
     "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "pdf": "{http://ns.adobe.com/pdf/1.3/}",
     "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
     "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}",
+    "xmpDM": "{http://ns.adobe.com/xmp/1.0/DynamicMedia/}",
+    "GCamera": "{http://ns.google.com/photos/1.0/camera/}", "GDepth": "{http://ns.google.com/photos/1.0/depthmap/}",
+    "MicrosoftPhoto": "{http://ns.microsoft.com/photo/1.0/}",
 }  # fmt: skip
 for _prefix, _namespace in _PREFIXES.items():
     ET.register_namespace(_prefix, _namespace[1:-1])
@@ -75,8 +78,12 @@ MAX_XMP_DEPTH = 256
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
-_LONG_NAMESPACE = re.compile(r"""\sxmlns(?::[^\s=]*)?\s*=\s*(?:"[^"]{500}|'[^']{500})""")
-"""A parser copies the namespace into the name of each element, so that long ones take memory without bound."""
+_LONG_NAMESPACE = re.compile(
+    r"""\sxmlns(?::[^\s=]*)?\s*=\s*(?:"(?:[^"]{200}|[^"]{0,199}[^"\0-\x7f])|'(?:[^']{200}|[^']{0,199}[^'\0-\x7f]))"""
+)
+"""A parser copies the namespace into each name, other characters than ASCII with four bytes. The longest in use has
+about 60 characters.
+"""
 
 _ABOUT = {RDF + "about", "about"}
 
@@ -112,8 +119,8 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
 def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) -> bytes | None:
     """The packet with these properties in place of those of the same names; without one, a new packet.
 
-    Other properties remain as they are, whatever their names; comments, indentation and padding are left out. None if
-    the packet can't be parsed, or exceeds the bounds.
+    Other properties keep their values, under the usual prefixes; comments, indentation and padding are left out. None
+    if the packet can't be parsed, or exceeds the bounds.
     """
     if packet is None or not properties:
         return packet if packet is not None else write([*properties.values()])
@@ -313,12 +320,12 @@ def _description(elements: Iterable[ET.Element], about: str) -> ET.Element:
 def _serialized(root: ET.Element) -> bytes:
     """The element as a packet, with all namespaces declared in it, without indentation.
 
-    A JPEG's packet may have 64 KB, of which indentation can take a quarter.
+    A JPEG's packet may have 64 KB, of which indentation, white space with a line break, can take a quarter.
     """
     for element in root.iter():
-        if len(element) and element.text and element.text.isspace():
+        if len(element) and element.text and "\n" in element.text and element.text.isspace():
             element.text = None
-        if element.tail and element.tail.isspace():
+        if element.tail and "\n" in element.tail and element.tail.isspace():
             element.tail = None
     text = without_invalid_characters(ET.tostring(root, encoding="unicode"))
     # parsers read a carriage return in a text as a new line; those in attributes are escaped
