@@ -60,7 +60,7 @@ _CLOSE = Tolerance(1.35, 1.35)
 _DRAFT_LIMITS = Limits(Tolerance(2.0, 2.0), max_trials=3)
 """For drafts on the sample. More precision is wasted: the slow encoder scores differently."""
 
-_FINAL_LIMITS = Limits(_CLOSE, max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
+FINAL_LIMITS = Limits(_CLOSE, max_trials=3, acceptable=Tolerance(1.75, 1.75), max_extra_trials=3)
 """For the last trials."""
 
 
@@ -183,8 +183,8 @@ class EncoderProfile(Struct, frozen=True):
     """How a format is encoded and decoded, and how precisely its quality is searched.
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. It is None
-    where `encode` itself is fast. `decode_draft` replaces `decode` for drafts. `without_noise_shaping` replaces
-    `encode` where noise shaping removes the detail of whole areas.
+    where `encode` is used for the sample, too. `decode_draft` replaces `decode` for drafts. `without_noise_shaping`
+    replaces `encode` where noise shaping removes the detail of whole areas.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
@@ -195,7 +195,7 @@ class EncoderProfile(Struct, frozen=True):
     without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
     decode_draft: Callable[[bytes], pyvips.Image] | None = None
     draft_limits: Limits = _DRAFT_LIMITS
-    final_limits: Limits = _FINAL_LIMITS
+    final_limits: Limits = FINAL_LIMITS
 
 
 class _Estimate(Struct, frozen=True):
@@ -289,7 +289,7 @@ def refine(
     target: float,
     start: int,
     predicted: Mapping[int, float] | None = None,
-    limits: Limits = _FINAL_LIMITS,
+    limits: Limits = FINAL_LIMITS,
 ) -> SearchResult:
     """Of a few trials, the first at the estimated quality `start`, the one whose score is nearest to the target."""
     aim = target + _AIM_MARGIN
