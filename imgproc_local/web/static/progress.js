@@ -7,13 +7,14 @@ const GAP_MS = 10 * 60_000; // uploads that are further apart belong to differen
 export const isOpen = ({ state }) => state === "waiting" || state === "running";
 
 /**
- * Measures the current run. It begins when there is work again after a pause, with the first picture that is not finished. A run
- * that was going on when the page was loaded begins with the first of its uploads.
+ * Measures the current run. It begins when there is work again after a pause, be it files that are still to be sent: with the
+ * first picture that is not finished, or the next to come. A run that was going on when the page was loaded begins with the first
+ * of its uploads.
  */
 export class Progress {
-  #first = null; // the identifier of the first picture of the run
-  #open = 0; // how many pictures were not finished at the last measurement,
-  #finished = 0; // and how many were
+  #before = null; // the identifier of the picture before the first of the run, "" if there is none
+  #left = 0; // how many pictures were not finished at the last measurement, or not sent,
+  #finished = 0; // and how many were finished
   #finishedBefore = 0; // of these, those that were when the run began
   #beganAt = 0;
 
@@ -23,30 +24,32 @@ export class Progress {
    */
   measure(pictures, unsent) {
     const open = pictures.filter(isOpen);
-    const isNew = open.length > 0 && this.#open === 0;
-    if (isNew) this.#begin(pictures, open);
-    const run = this.#first === null ? [] : pictures.filter(({ id }) => id >= this.#first);
+    const left = open.length + unsent;
+    const isNew = left > 0 && this.#left === 0;
+    if (isNew) this.#begin(pictures);
+    const run = this.#before === null ? [] : pictures.filter(({ id }) => id > this.#before);
     const finished = run.length - open.length;
     if (isNew) this.#finishedBefore = finished;
-    this.#open = open.length;
+    this.#left = left;
     this.#finished = finished;
     return {
       total: run.length + unsent,
       finished,
-      open: open.length + unsent,
+      open: left,
       failed: run.filter(({ state }) => state === "failed").length,
       ...savings(run),
-      secondsLeft: open.length === 0 ? null : this.#secondsLeft(open.length + unsent),
+      secondsLeft: open.length === 0 ? null : this.#secondsLeft(left),
     };
   }
 
-  #begin(pictures, open) {
+  #begin(pictures) {
     const sorted = [...pictures].sort((a, b) => (a.id < b.id ? -1 : 1));
-    let first = sorted.indexOf(open.reduce((a, b) => (a.id < b.id ? a : b)));
-    if (this.#first === null) {
+    let first = sorted.findIndex(isOpen);
+    if (first === -1) first = sorted.length;
+    else if (this.#before === null) {
       while (first > 0 && sorted[first].createdAt - sorted[first - 1].createdAt < GAP_MS) first -= 1;
     }
-    this.#first = sorted[first].id;
+    this.#before = sorted[first - 1]?.id ?? "";
     this.#beganAt = performance.now();
   }
 

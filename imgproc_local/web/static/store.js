@@ -247,7 +247,7 @@ function arrange() {
   const known = projectsOf(all);
   if (known.map(({ id }) => id).join() !== projects.value.map(({ id }) => id).join()) projects.set(known);
   // a run that was going on when the page was loaded is known only when the whole list was read
-  totals.set(progress.measure(arrangement.value.loaded ? all : [], unsent.value));
+  if (arrangement.value.loaded) totals.set(progress.measure(all, unsent.value));
   clearTimeout(estimateTimer);
   // the estimate of the time left changes without events too
   if (totals.value.open > 0) estimateTimer = setTimeout(arrangeSoon, 1000);
