@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import TextState, Translation
+from imgproc_local.domain.result import RoleSuggestion, TextState, Translation
 
 
 class StageName(StrEnum):
@@ -92,7 +92,8 @@ class Job(Struct, frozen=True):
     """A job with what was requested, its stages and results. Times are RFC 3339 in UTC.
 
     `info` describes the upload. `max_width_px` and `max_height_px` limit the size of results; None is no limit.
-    `thumbnail` is None until it was asked for. `text_states` has an entry for the language of each translation.
+    `thumbnail` is None until it was asked for. `text_states` has an entry for the language of each translation. `role`
+    is one of `domain.plan.Role`. `suggestion` is None until the picture is analyzed.
     """
 
     id: str
@@ -112,6 +113,8 @@ class Job(Struct, frozen=True):
     thumbnail: StoredFile | None = None
     translations: tuple[Translation, ...] = ()
     text_states: Mapping[str, TextState] = {}
+    role: str = "informative"
+    suggestion: RoleSuggestion | None = None
 
     @property
     def status(self) -> Status:

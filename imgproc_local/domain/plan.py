@@ -20,6 +20,19 @@ class Operation(StrEnum):
     PROCESS = "process"
 
 
+class Role(StrEnum):
+    """What a picture is for, on the page that shows it. Source: W3C WAI, "An alt Decision Tree".
+
+    The alt text of an `INFORMATIVE` picture describes it, that of a `DECORATIVE` one is empty, and that of a `LINK` or
+    `BUTTON` says where it leads or what it does.
+    """
+
+    INFORMATIVE = "informative"
+    DECORATIVE = "decorative"
+    LINK = "link"
+    BUTTON = "button"
+
+
 STAGES: dict[Operation, tuple[StageName, ...]] = {
     Operation.ANALYZE: (StageName.ANALYZE,),
     Operation.OPTIMIZE: (StageName.OPTIMIZE,),
@@ -62,7 +75,8 @@ class Plan(Struct, frozen=True):
     created if the account has none of that name. `context` is what the client says about the page that the picture is
     for, at most `MAX_CONTEXT_CHARS`; it is deleted when the texts have been written.
 
-    Results are scaled down to fit inside `max_width_px` and `max_height_px`; None is no limit.
+    Results are scaled down to fit inside `max_width_px` and `max_height_px`; None is no limit. `role` is what the
+    picture is for on that page.
     """
 
     operation: Operation
@@ -73,6 +87,7 @@ class Plan(Struct, frozen=True):
     context: str = ""
     max_width_px: int | None = None
     max_height_px: int | None = None
+    role: Role = Role.INFORMATIVE
 
 
 class Prices(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The texts that describe a picture."""
+"""The texts that describe a picture, and what its alt text is for."""
 
 from __future__ import annotations
 
@@ -22,21 +22,38 @@ class TextSource(StrEnum):
     PERSON = "person"
 
 
+class NeedsTextReason(StrEnum):
+    """Why a person has to write an alt text. Source: api/README.md, "Results".
+
+    `NOTHING_KNOWN`: the text states only kind and date. `OTHER_LANGUAGE`: its content words are not in its language.
+    `PLACE_OR_DATE_ONLY`: nothing is known but where or when. `UNREAD_TEXT`: the picture shows text that was not read.
+    """
+
+    NOTHING_KNOWN = "nothing_known"
+    OTHER_LANGUAGE = "other_language"
+    PLACE_OR_DATE_ONLY = "place_or_date_only"
+    UNREAD_TEXT = "unread_text"
+
+
 class Translation(Struct, frozen=True):
-    """A file name and an alt text in one language. `seo_filename` is a slug (`domain.filename`), without extension."""
+    """A file name and an alt text in one language. `seo_filename` is a slug (`domain.filename`), without extension.
+
+    `needs_text_reason` is None if the alt text can be published. `long_description` is one paragraph, "" if there is
+    none. `model` is the name of the vision model that wrote the texts, "" for other sources.
+    """
 
     language_code: str
     seo_filename: str
     seo_alt_text: str
     source: TextSource
+    needs_text_reason: NeedsTextReason | None = None
+    long_description: str = ""
+    model: str = ""
 
     @property
     def needs_text(self) -> bool:
-        """Whether a person has to write the alt text, because `seo_alt_text` says nothing about the content.
-
-        Such a text is shown as a placeholder only.
-        """
-        return self.source is TextSource.PIXELS
+        """Whether a person has to write the alt text. It is shown as a placeholder only, and never published."""
+        return self.needs_text_reason is not None
 
     @property
     def belongs_in_files(self) -> bool:
@@ -56,3 +73,20 @@ class TextState(Struct, frozen=True):
     can_redo: bool = False
     regenerating: bool = False
     error: str | None = None
+
+
+class SuggestedRole(StrEnum):
+    """What a picture seems to be, for a person who chooses its role. Source: W3C WAI, "An alt Decision Tree"."""
+
+    INFORMATIVE = "informative"
+    DECORATIVE = "decorative"
+    TEXT = "text"
+    CHART = "chart"
+    LOGO = "logo"
+
+
+class RoleSuggestion(Struct, frozen=True):
+    """A suggested role, and the reason for people, in English."""
+
+    role: SuggestedRole
+    reason: str

@@ -187,7 +187,9 @@ class Runner:
             return await self._stored_stages.record_failed(claimed, message)
         if outcome.path is None:
             file = claimed.job.original if outcome.keeps_original else None
-            return await self._stored_stages.record_done(claimed, file, outcome.texts, outcome.removed)
+            return await self._stored_stages.record_done(
+                claimed, file, outcome.texts, outcome.removed, outcome.suggestion
+            )
         with suppress(NotFound):
             async with self._blobs.stored(WorkerFile(Path(outcome.path))) as blob:
                 file = StoredFile(blob.sha256, blob.size_bytes, outcome.format or claimed.info.format)

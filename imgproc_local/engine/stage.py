@@ -19,7 +19,7 @@ from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, Kee
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import RoleSuggestion, Translation
 
 if TYPE_CHECKING:
     from imgproc_local.codecs.picture.source import Picture
@@ -86,10 +86,12 @@ class Output(Struct, frozen=True):
 
     A function in a worker process returns the file as `data`; the caller of the worker receives it as a temporary file
     at `path`. `keeps_original` says that the original itself is the result, because nothing smaller was found.
-    `removed` are the kinds of private data that the original holds and the result does not, sorted.
+    `removed` are the kinds of private data that the original holds and the result does not, sorted. `suggestion` is the
+    role that the picture seems to have.
     """
 
     texts: tuple[Translation, ...] = ()
+    suggestion: RoleSuggestion | None = None
     data: bytes | None = None
     path: str | None = None
     format: Format | None = None

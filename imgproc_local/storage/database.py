@@ -29,7 +29,7 @@ Row = sqlite3.Row
 Parameters = Mapping[str, Any]
 Clock = Callable[[], datetime]
 
-SCHEMA = 9
+SCHEMA = 10
 """The `user_version` of a database with the schema of this program."""
 STEPS = {
     7: """
@@ -44,6 +44,19 @@ DROP INDEX IF EXISTS jobs_by_account;
 UPDATE keys SET revoked_at = strftime('%Y-%m-%dT%H:%M:%fZ') WHERE revoked_at IS NULL
     AND id IN (SELECT key_id FROM page_sessions);
 DELETE FROM page_sessions;
+""",
+    9: """
+ALTER TABLE jobs ADD COLUMN role TEXT NOT NULL DEFAULT 'informative';
+ALTER TABLE jobs ADD COLUMN suggestion TEXT;
+ALTER TABLE translations ADD COLUMN needs_text_reason TEXT;
+ALTER TABLE translations ADD COLUMN long_description TEXT NOT NULL DEFAULT '';
+ALTER TABLE translations ADD COLUMN model TEXT NOT NULL DEFAULT '';
+ALTER TABLE translation_versions ADD COLUMN needs_text_reason TEXT;
+ALTER TABLE translation_versions ADD COLUMN long_description TEXT NOT NULL DEFAULT '';
+ALTER TABLE translation_versions ADD COLUMN model TEXT NOT NULL DEFAULT '';
+UPDATE translations SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
+UPDATE translation_versions SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
+DROP INDEX IF EXISTS translations_needing_text;
 """,
 }
 """What `schema.sql`, which is run afterwards, can't change in a database of each schema; 7 is that of version 0.1.0.

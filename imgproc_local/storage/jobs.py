@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from imgproc_local.domain.errors import IdempotencyConflict, NotFound, QueueFull
 from imgproc_local.domain.image import ImageInfo
 from imgproc_local.domain.job import Job, Project, StageName, Status
-from imgproc_local.domain.plan import Plan
+from imgproc_local.domain.plan import Plan, Role
 from imgproc_local.storage.accounts import move_credits, project_of_plan, require_credits, require_project
 from imgproc_local.storage.blobs import Blobs
 from imgproc_local.storage.database import Database, Transaction, new_id, rfc3339
@@ -48,12 +48,14 @@ class Submission(Struct, frozen=True):
     def fingerprint(self) -> str:
         """Equal for two requests with the same body. It is stored, so it holds a hash of the context, not its words.
 
-        Size limits that were not sent are left out, as in fingerprints of earlier versions.
+        Size limits and a role that were not sent are left out, as in fingerprints of earlier versions.
         """
         plan = msgspec.to_builtins(self.plan)
         for name in ("max_width_px", "max_height_px"):
             if plan[name] is None:
                 del plan[name]
+        if plan["role"] == Role.INFORMATIVE:
+            del plan["role"]
         context = plan.pop("context")
         body = [plan, self.original_filename, self.sha256]
         if context and self.idempotency_key is not None:

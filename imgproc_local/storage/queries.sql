@@ -78,10 +78,11 @@ ORDER BY id DESC LIMIT 1;
 -- name: insert_job
 INSERT INTO jobs (
     id, image_id, account_id, project_id, operation, languages, convert_to, original_filename,
-    original_sha256, original_size, info, created_at, idempotency_key, fingerprint, max_width_px, max_height_px
+    original_sha256, original_size, info, created_at, idempotency_key, fingerprint, max_width_px, max_height_px, role
 ) VALUES (
     :id, :image_id, :account_id, :project_id, :operation, :languages, :format, :original_filename,
-    :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint, :max_width_px, :max_height_px
+    :original_sha256, :original_size, :info, :at, :idempotency_key, :fingerprint, :max_width_px, :max_height_px,
+    :role
 );
 
 -- name: insert_context
@@ -115,7 +116,7 @@ SELECT json_object(
     'translations', (
         SELECT json_group_array(json_object(
             'language_code', language_code, 'seo_filename', seo_filename, 'seo_alt_text', seo_alt_text,
-            'source', source))
+            'source', source, 'needs_text_reason', needs_text_reason, 'long_description', long_description, 'model', model))
         FROM (SELECT * FROM translations WHERE job_id = jobs.id ORDER BY position)),
     'text_states', (
         SELECT json_group_object(texts.language_code, json_object(
@@ -132,7 +133,7 @@ SELECT json_object(
         FROM translations AS texts LEFT JOIN regenerations AS requests USING (job_id, language_code)
         WHERE texts.job_id = jobs.id),
     'project_name', (SELECT name FROM projects WHERE projects.id = jobs.project_id), 'languages', json(languages),
-    'info', json(info), 'max_width_px', max_width_px, 'max_height_px', max_height_px,
+    'info', json(info), 'max_width_px', max_width_px, 'max_height_px', max_height_px, 'role', role, 'suggestion', json(suggestion),
     'thumbnail', json(iif(thumbnail_sha256 IS NULL, NULL, json_object(
         'sha256', thumbnail_sha256, 'size_bytes', thumbnail_size, 'format', 'webp')))) AS job
 FROM jobs
@@ -150,10 +151,10 @@ SELECT id FROM jobs WHERE image_id = :image_id AND account_id = :account_id;
 jobs.id < :before_id
     AND (:project_id IS NULL OR +jobs.project_id = :project_id)
     AND (NOT :needs_text OR EXISTS (
-        SELECT 1 FROM translations WHERE translations.job_id = jobs.id AND source = 'pixels'))
+        SELECT 1 FROM translations WHERE translations.job_id = jobs.id AND needs_text_reason IS NOT NULL))
     AND (:language_missing IS NULL OR NOT EXISTS (
         SELECT 1 FROM translations
-        WHERE translations.job_id = jobs.id AND language_code = :language_missing AND source <> 'pixels'))
+        WHERE translations.job_id = jobs.id AND language_code = :language_missing AND needs_text_reason IS NULL))
     AND (NOT :larger_than_optimized OR (
         SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'convert') >= (
         SELECT output_size FROM stages WHERE stages.job_id = jobs.id AND name = 'optimize'))
@@ -179,7 +180,7 @@ ORDER BY job_id DESC LIMIT :limit;
 
 -- name: list_jobs_needing_text
 SELECT DISTINCT job_id AS id FROM translations AS listed CROSS JOIN jobs ON jobs.id = job_id
-WHERE listed.account_id = :account_id AND source = 'pixels' AND job_id < :before_id AND {list_filters}
+WHERE listed.account_id = :account_id AND needs_text_reason IS NOT NULL AND job_id < :before_id AND {list_filters}
 ORDER BY job_id DESC LIMIT :limit;
 
 -- name: count_jobs_of_account
@@ -230,7 +231,7 @@ WHERE id = (
 RETURNING 'text' AS kind, id, job_id, account_id, 'analyze' AS name, attempts, language_code;
 
 -- name: plan_of_job
-SELECT convert_to, coalesce((SELECT context FROM contexts WHERE job_id = jobs.id), '') AS context,
+SELECT convert_to, role, coalesce((SELECT context FROM contexts WHERE job_id = jobs.id), '') AS context,
     (SELECT record FROM records WHERE job_id = jobs.id) AS record
 FROM jobs WHERE id = :job_id;
 
@@ -263,6 +264,9 @@ UPDATE regenerations SET state = 'pending', attempts = attempts - :not_counted W
 SELECT 'stage' AS kind, id, attempts FROM stages WHERE state = 'running'
 UNION ALL SELECT 'text', id, attempts FROM regenerations WHERE state = 'running';
 
+-- name: set_suggestion
+UPDATE jobs SET suggestion = :suggestion WHERE id = :job_id;
+
 -- name: set_thumbnail
 UPDATE jobs SET thumbnail_sha256 = :sha256, thumbnail_size = :size
 WHERE id = :job_id AND original_removed_at IS NULL RETURNING id;
@@ -286,10 +290,11 @@ WHERE project_id = :project_id AND language_code = :language_code AND seo_filena
 
 -- name: insert_translation
 INSERT INTO translations (
-    job_id, account_id, project_id, language_code, position, seo_filename, slug_base, slug_number, seo_alt_text, source
+    job_id, account_id, project_id, language_code, position, seo_filename, slug_base, slug_number, seo_alt_text, source,
+    needs_text_reason, long_description, model
 ) VALUES (
     :job_id, :account_id, :project_id, :language_code, :position, :seo_filename, :slug_base, :slug_number,
-    :seo_alt_text, :source
+    :seo_alt_text, :source, :needs_text_reason, :long_description, :model
 );
 
 -- ---- versions of texts ----
@@ -304,8 +309,10 @@ WHERE job_id = :job_id AND language_code = :language_code AND version = :version
 -- name: save_version
 -- The one in force, before another takes its place.
 INSERT OR REPLACE INTO translation_versions (
-    job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source)
-SELECT job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source
+    job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source, needs_text_reason,
+    long_description, model)
+SELECT job_id, language_code, version, seo_filename, slug_base, slug_number, seo_alt_text, source, needs_text_reason,
+    long_description, model
 FROM translations WHERE job_id = :job_id AND language_code = :language_code;
 
 -- name: limit_versions
@@ -315,7 +322,8 @@ WHERE job_id = :job_id AND language_code = :language_code AND (version < :oldest
 -- name: update_translation
 UPDATE translations
 SET version = :version, seo_filename = :seo_filename, slug_base = :slug_base, slug_number = :slug_number,
-    seo_alt_text = :seo_alt_text, source = :source
+    seo_alt_text = :seo_alt_text, source = :source, needs_text_reason = :needs_text_reason,
+    long_description = :long_description, model = :model
 WHERE job_id = :job_id AND language_code = :language_code;
 
 -- ---- requests to write a text anew ----

@@ -64,7 +64,9 @@ CREATE TABLE IF NOT EXISTS jobs (
     max_width_px         INTEGER,
     max_height_px        INTEGER,
     thumbnail_sha256     TEXT,
-    thumbnail_size       INTEGER
+    thumbnail_size       INTEGER,
+    role                 TEXT NOT NULL DEFAULT 'informative',
+    suggestion           TEXT -- JSON of domain.result.RoleSuggestion
 ) STRICT;
 CREATE INDEX IF NOT EXISTS jobs_by_account ON jobs (account_id, id);
 CREATE INDEX IF NOT EXISTS jobs_by_project ON jobs (project_id, id);
@@ -148,7 +150,7 @@ CREATE TABLE IF NOT EXISTS contexts (
 ) STRICT;
 
 -- The texts in force. slug_base and slug_number are the two halves of seo_filename: the next number is found without a
--- scan. The source 'pixels' needs a person's words. account_id is that of the job.
+-- scan. A text with a reason needs a person's words. account_id is that of the job.
 CREATE TABLE IF NOT EXISTS translations (
     job_id         TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     account_id     TEXT NOT NULL,
@@ -161,11 +163,15 @@ CREATE TABLE IF NOT EXISTS translations (
     seo_alt_text   TEXT NOT NULL,
     source         TEXT NOT NULL CHECK (source IN ('vision', 'embedded', 'facts', 'pixels', 'person')),
     version        INTEGER NOT NULL DEFAULT 1,
+    needs_text_reason TEXT,
+    long_description  TEXT NOT NULL DEFAULT '',
+    model          TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (job_id, language_code),
     UNIQUE (project_id, language_code, seo_filename)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS translations_by_base ON translations (project_id, language_code, slug_base, slug_number);
-CREATE INDEX IF NOT EXISTS translations_needing_text ON translations (account_id, job_id) WHERE source = 'pixels';
+CREATE INDEX IF NOT EXISTS translations_needing_text ON translations (account_id, job_id)
+    WHERE needs_text_reason IS NOT NULL;
 
 -- The versions of a text that another one has replaced, so that a change can be undone and repeated. A version that was
 -- restored may have a row too.
@@ -178,6 +184,9 @@ CREATE TABLE IF NOT EXISTS translation_versions (
     slug_number    INTEGER NOT NULL,
     seo_alt_text   TEXT NOT NULL,
     source         TEXT NOT NULL,
+    needs_text_reason TEXT,
+    long_description  TEXT NOT NULL DEFAULT '',
+    model          TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (job_id, language_code, version)
 ) STRICT, WITHOUT ROWID;
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StoredFile
-from imgproc_local.domain.plan import Operation, Plan
+from imgproc_local.domain.plan import Operation, Plan, Role
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import RoleSuggestion, Translation
 from imgproc_local.storage.accounts import move_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
@@ -94,6 +94,7 @@ class Stages:
                 context=requested["context"],
                 max_width_px=job.max_width_px,
                 max_height_px=job.max_height_px,
+                role=Role(requested["role"]),
             ),
             record=requested["record"],
         )
@@ -104,10 +105,12 @@ class Stages:
         file: StoredFile | None,
         texts: Sequence[Translation],
         removed: Sequence[Removed] = (),
+        suggestion: RoleSuggestion | None = None,
     ) -> Job | None:
         """Store the result of a stage: a file that the blobs already hold, texts, or both.
 
-        `removed` are the kinds of private data that the upload holds and the result does not.
+        `removed` are the kinds of private data that the upload holds and the result does not; `suggestion` is the role
+        that the picture seems to have.
         None where the job has been deleted; the result is not stored then.
         """
         result = {
@@ -126,6 +129,9 @@ class Stages:
             else:
                 for position, text in enumerate(texts):
                     await insert_translation(tx, claimed.job, position, text)
+            if suggestion is not None:
+                stored = {"job_id": claimed.job.id, "suggestion": msgspec.json.encode(suggestion).decode()}
+                await tx.run("set_suggestion", stored)
             if claimed.stage is StageName.ANALYZE:
                 await tx.run("delete_context", {"job_id": claimed.job.id})
             await tx.run("delete_record_of_settled", {"job_id": claimed.job.id})

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+from msgspec.structs import replace
+
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
 from imgproc_local.domain.filename import numbered
 from imgproc_local.domain.job import Job
@@ -37,17 +40,21 @@ class Translations:
         """Store words of a person as a new version, in place of all versions after the one in force.
 
         None leaves the alt text or the file name as it is. A file name that another picture has is numbered. The source
-        becomes `person`; if only the file name is changed, an alt text that a person has to write remains `pixels`.
+        becomes `person`, unless only the file name is changed and a person still has to write the alt text.
 
         Raises:
             NotFound: the job has no text in this language.
         """
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
-            words = text["seo_alt_text"] if alt_text is None else alt_text
-            is_unwritten = alt_text is None and text["source"] == TextSource.PIXELS
-            source = TextSource.PIXELS if is_unwritten else TextSource.PERSON
-            await store_version(tx, text, Translation(language_code, slug or text["seo_filename"], words, source))
+            new = stored_translation(text)
+            if slug is not None:
+                new = replace(new, seo_filename=slug)
+            if alt_text is not None:
+                new = replace(new, seo_alt_text=alt_text)
+            if alt_text is not None or not new.needs_text:
+                new = replace(new, source=TextSource.PERSON, needs_text_reason=None, model="")
+            await store_version(tx, text, new)
             job = await read_job(tx, job_id)
         self._publish(job.id, job.account_id)
         return job
@@ -116,8 +123,7 @@ async def insert_translation(tx: Transaction, job: Job, position: int, translati
             **await _free_name(tx, where, translation.seo_filename),
             "account_id": job.account_id,
             "position": position,
-            "seo_alt_text": translation.seo_alt_text,
-            "source": translation.source.value,
+            **_words(translation),
         },
     )
 
@@ -133,19 +139,26 @@ async def read_text(tx: Transaction, job_id: str, language_code: str) -> Row:
 async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
     """Make `new` the version in force, after `text`; nothing if its words and source are the same."""
     name = await _name_for(tx, text, new.seo_filename)
-    if (name["seo_filename"], new.seo_alt_text, new.source) == (
-        text["seo_filename"],
-        text["seo_alt_text"],
-        text["source"],
-    ):
+    if replace(new, seo_filename=str(name["seo_filename"])) == stored_translation(text):
         return
     where = {"job_id": text["job_id"], "language_code": text["language_code"]}
     version = text["version"] + 1
     await tx.run("save_version", where)
     # at most 50 versions of a text are stored
     await tx.run("limit_versions", {**where, "oldest": version - 49, "in_force": version})
-    words = {"seo_alt_text": new.seo_alt_text, "source": new.source.value}
-    await tx.run("update_translation", {**where, **name, **words, "version": version})
+    await tx.run("update_translation", {**where, **name, **_words(new), "version": version})
+
+
+def stored_translation(text: Row) -> Translation:
+    """The text of a row of `translations`."""
+    return msgspec.convert({name: text[name] for name in Translation.__struct_fields__}, Translation)
+
+
+def _words(translation: Translation) -> dict[str, str | None]:
+    """The columns of a text besides its language and its file name."""
+    columns: dict[str, str | None] = msgspec.to_builtins(translation)
+    del columns["language_code"], columns["seo_filename"]
+    return columns
 
 
 _Name = dict[str, str | int]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.support import pictures
 from tests.support.service import Running, running
 
@@ -38,9 +38,11 @@ class NumberedDescriber:
 
     def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
         self.described += 1
-        source = TextSource.PIXELS if self.described % 4 == 0 else TextSource.VISION
+        needs_text = self.described % 4 == 0
+        source = TextSource.PIXELS if needs_text else TextSource.VISION
+        reason = NeedsTextReason.NOTHING_KNOWN if needs_text else None
         return tuple(
-            Translation(code, f"picture-{self.described}-{code}", f"Text {self.described} in {code}.", source)
+            Translation(code, f"picture-{self.described}-{code}", f"Text {self.described} in {code}.", source, reason)
             for code in languages
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.codecs.pictures import jpeg_with_metadata
 from tests.support import pictures
 from tests.support.service import GatedDescriber, Running, running
@@ -114,7 +114,13 @@ def test_a_text_that_a_describer_marks_as_pixels_is_stored_as_such(tmp_path: Pat
         def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
             sources = [TextSource.VISION, TextSource.PIXELS, TextSource.EMBEDDED]
             return tuple(
-                Translation(code, self.slug, f"Text in {code}.", source)
+                Translation(
+                    code,
+                    self.slug,
+                    f"Text in {code}.",
+                    source,
+                    NeedsTextReason.NOTHING_KNOWN if source is TextSource.PIXELS else None,
+                )
                 for code, source in zip(languages, sources, strict=True)
             )
 

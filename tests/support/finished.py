@@ -11,7 +11,7 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.storage.blobs import Blob
 from imgproc_local.storage.jobs import Submission
 from imgproc_local.storage.stages import Stages
@@ -26,7 +26,8 @@ class Result(Struct, frozen=True):
 
 
 def text(language_code: str, name: str, alt: str = "", source: TextSource = TextSource.EMBEDDED) -> Translation:
-    return Translation(language_code, name, alt or f"Text in {language_code}.", source)
+    reason = NeedsTextReason.NOTHING_KNOWN if source is TextSource.PIXELS else None
+    return Translation(language_code, name, alt or f"Text in {language_code}.", source, reason)
 
 
 async def add_job(

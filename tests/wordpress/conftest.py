@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.support.service import Running, running
 from tests.wordpress import site as sites
 from tests.wordpress.admin import Admin, Uploader
@@ -47,8 +47,10 @@ class SiteDescriber:
             check_stop()
         name = hints.original_filename.rpartition(".")[0]
         self.contexts[name] = hints.context
-        source = TextSource.PIXELS if "plain" in name else TextSource.VISION
-        return tuple(Translation(code, f"a-{name.lower()}", f"{name} in {code}", source) for code in languages)
+        needs_text = "plain" in name
+        source = TextSource.PIXELS if needs_text else TextSource.VISION
+        reason = NeedsTextReason.NOTHING_KNOWN if needs_text else None
+        return tuple(Translation(code, f"a-{name.lower()}", f"{name} in {code}", source, reason) for code in languages)
 
     def close(self) -> None:
         pass

@@ -20,7 +20,7 @@ from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_sl
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.languages import (
     MAX_QUOTE_CHARS,
@@ -107,7 +107,8 @@ def _describe_in_language(
         source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
         # a text that a person wrote about the picture is preferred to the text in it
         alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)
-    return Translation(language, _file_name(language, hints, texts, month), alt, source)
+    reason = NeedsTextReason.NOTHING_KNOWN if source is TextSource.PIXELS else None
+    return Translation(language, _file_name(language, hints, texts, month), alt, source, reason)
 
 
 def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
