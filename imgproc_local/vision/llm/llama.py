@@ -213,6 +213,13 @@ class Llama:
             first, *others = [
                 mtmd.mtmd_input_chunks_get(chunks, index) for index in range(mtmd.mtmd_input_chunks_size(chunks))
             ]
+            # llama.cpp aborts the process for a token that the vocabulary lacks
+            if any(token < 0 for chunk in others for token in self._text_tokens(chunk)):
+                raise ModelUnusable(
+                    f"{self.model.name} does not see what is in pictures: its vision encoder (mmproj) was made for"
+                    " another text model, whose vocabulary has tokens that this one lacks. Install both files from the"
+                    " same repository, or choose another model."
+                )
             position = self._prefill_instructions(first)
             for chunk in others:
                 position = self._prefill_chunk(chunk, position, _PICTURE)
@@ -224,8 +231,7 @@ class Llama:
         """
         llama = self._llama
         memory = llama.llama_get_memory(self._context)
-        count = ctypes.c_size_t()
-        tokens = self.mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))[: count.value]
+        tokens = self._text_tokens(chunk)
         self._prefix_end = 0
         if tokens == self._instructions:
             llama.llama_memory_seq_rm(memory, _PICTURE, -1, -1)
@@ -383,6 +389,12 @@ class Llama:
                     return scaled
             scaled = _scaled_down(scaled)
         return image
+
+    def _text_tokens(self, chunk: Any) -> list[int]:
+        """The tokens of a chunk of text, none of a tile of the picture. One that the vocabulary lacks is negative."""
+        count = ctypes.c_size_t()
+        tokens = self.mtmd.mtmd_input_chunk_get_tokens_text(chunk, ctypes.byref(count))
+        return list(tokens[: count.value]) if tokens else []
 
     def _image_tokens(self, chunks: Any) -> int:
         """The number of tokens of all tiles of the picture."""

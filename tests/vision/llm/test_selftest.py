@@ -15,6 +15,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.listing import ModelList, ModelStatus
+from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.selftest import (
     _problem_of,
     _problem_of_texts,
@@ -176,6 +177,13 @@ def test_a_working_model_passes_and_a_blind_one_is_found(monkeypatch: pytest.Mon
     problem = _problem_of(tiny.tiny_model()) or ""
     assert problem.startswith("it does not see what is in the pictures: expected one text about a blue circle")
     assert "vision encoder (mmproj) was made for another text model" in problem
+
+
+def test_a_vision_encoder_whose_tokens_the_text_model_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of SmolVLM with SmolLM2: llama.cpp aborts the process for the token -1."""
+    monkeypatch.setattr(Llama, "_text_tokens", lambda self, chunk: [-1])
+    problem = _problem_of(tiny.tiny_model()) or ""
+    assert "does not see what is in pictures: its vision encoder (mmproj) was made for another text model" in problem
 
 
 CIRCLE, SQUARE = "A blue circle on white.", "A red square on white."
