@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.export import MissingFile, NeededText
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Job, Project, StageState, Status
 from imgproc_local.domain.languages import Language
-from imgproc_local.domain.plan import Affordability
+from imgproc_local.domain.plan import Affordability, Role
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import TextState, Translation
+from imgproc_local.domain.result import NeedsTextReason, SuggestedRole, TextState, Translation
 
 T = TypeVar("T")
 StatusSet = Literal["A", "B"]
@@ -49,6 +49,9 @@ _StatusWord = Annotated[str, Meta(extra_json_schema={"enum": [status.value for s
 _LanguageCode = Annotated[str, Meta(min_length=2, max_length=2, examples=["en"])]
 Count = Annotated[int, Meta(ge=0)]
 _StageWord = Literal["analyze", "optimize", "convert"]
+_Reason = Annotated[str, Meta(extra_json_schema={"enum": list(NeedsTextReason)})]
+_Role = Annotated[str, Meta(extra_json_schema={"enum": list(Role)})]
+_SuggestedRole = Annotated[str, Meta(extra_json_schema={"enum": list(SuggestedRole)})]
 
 
 class LanguagesBody(Struct, frozen=True):
@@ -65,15 +68,17 @@ class DispatchBody(Struct, frozen=True):
     data: Dispatch
 
 
-class TranslationBody(Struct, frozen=True):
+class TranslationBody(Struct, frozen=True, kw_only=True):
     language_code: _LanguageCode
     seo_filename: Annotated[str, Meta(max_length=80)]
     seo_alt_text: Annotated[str, Meta(max_length=MAX_ALT_CHARS)]
     source: Literal["vision", "embedded", "facts", "pixels", "person"]
     needs_text: bool
+    needs_text_reason: _Reason | None
+    long_description: str | UnsetType = UNSET
 
 
-class EditedTranslation(TranslationBody, frozen=True):
+class EditedTranslation(TranslationBody, frozen=True, kw_only=True):
     can_undo: bool
     can_redo: bool
     regenerating: bool
@@ -114,6 +119,7 @@ class DetailsBody(Struct, frozen=True):
     optimized_format: str | None
     max_width_px: int | None
     max_height_px: int | None
+    role: _Role
     texts: dict[str, TextState]
 
 
@@ -127,6 +133,8 @@ class ImageBody(Struct, frozen=True):
     converted_size: int | None
     compression_percentage: int | None
     translations: list[TranslationBody]
+    suggested_role: _SuggestedRole | None
+    suggested_role_reason: str | None
     removed: list[Annotated[str, Meta(extra_json_schema={"enum": sorted(Removed)})]] | UnsetType = UNSET
     details: DetailsBody | UnsetType = UNSET
 
@@ -251,6 +259,7 @@ def _details(job: Job) -> DetailsBody:
         optimized_format=job.optimized.format if job.optimized else None,
         max_width_px=job.max_width_px,
         max_height_px=job.max_height_px,
+        role=job.role,
         texts=dict(job.text_states),
     )
 
@@ -258,6 +267,9 @@ def _details(job: Job) -> DetailsBody:
 def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = ()) -> JobData:
     word = STATUS_WORDS[status_set][job.status]
     original_size = job.original.size_bytes
+    texts = [as_body(translation, TranslationBody) for translation in job.translations]
+    if "details" not in include:
+        texts = [replace(text, long_description=UNSET) for text in texts]
     optimized_size = job.optimized.size_bytes if job.optimized else None
     errors = [
         StageErrorBody(stage.name.value, stage.error or "")
@@ -275,7 +287,9 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
         compression_percentage=(
             None if optimized_size is None else compression_percentage(original_size, optimized_size)
         ),
-        translations=[as_body(translation, TranslationBody) for translation in job.translations],
+        translations=texts,
+        suggested_role=job.suggestion.role if job.suggestion else None,
+        suggested_role_reason=job.suggestion.reason if job.suggestion else None,
         removed=list(job.removed) if "removed" in include else UNSET,
         details=_details(job) if "details" in include else UNSET,
     )

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from imgproc_local.domain.result import NeedsTextReason, RoleSuggestion, SuggestedRole, TextSource, Translation
 from imgproc_local.storage.jobs import MaxAge, Retention
-from tests.support import pictures
+from tests.support import finished, pictures
 from tests.support.events import END, event_stream
 from tests.support.service import GatedDescriber, Running, running
 
@@ -20,7 +21,7 @@ UPLOAD = pictures.jpeg()
 ULID = "01arz3ndektsv4rrffq69g5fav"
 DETAILS = {
     *("created_at", "project", "operation", "languages", "width_px", "height_px", "format"),
-    *("pages", "optimized_format", "max_width_px", "max_height_px", "texts"),
+    *("pages", "optimized_format", "max_width_px", "max_height_px", "role", "texts"),
 }
 
 
@@ -55,6 +56,25 @@ def test_optional_parts_of_a_job_are_sent_only_on_request(service: Running, jobs
     assert details["texts"]["de"] == {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
     page = service.client.get("/jobs", params={"include": "details", "limit": 500}).json()["data"]
     assert all(job["image"]["details"].keys() == DETAILS and "removed" not in job["image"] for job in page)
+
+
+def test_reasons_and_the_suggested_role_are_sent_and_long_descriptions_on_request(tmp_path: Path) -> None:
+    texts = [
+        Translation("en", "a-chart", "A chart.", TextSource.VISION, long_description="Sales rose each year."),
+        Translation("de", "ein-bild", "„A chart.“", TextSource.FACTS, NeedsTextReason.OTHER_LANGUAGE),
+    ]
+    suggestion = RoleSuggestion(SuggestedRole.CHART, "It has axes.")
+    with running(tmp_path) as service:
+        stored = service.run(finished.add_job(service.services, UPLOAD, texts=texts, suggestion=suggestion))
+        image = service.job(stored.id)["image"]
+        assert (image["suggested_role"], image["suggested_role_reason"]) == ("chart", "It has axes.")
+        reasons = [(text["needs_text"], text["needs_text_reason"]) for text in image["translations"]]
+        assert reasons == [(False, None), (True, "other_language")]
+        assert not any("long_description" in text for text in image["translations"])
+        (listed,) = service.client.get("/jobs", params={"include": "details"}).json()["data"]
+        described = [text["long_description"] for text in listed["image"]["translations"]]
+        assert described == ["Sales rose each year.", ""]
+        assert listed["image"]["details"]["role"] == "informative"
 
 
 @pytest.mark.parametrize(

@@ -130,8 +130,9 @@ def test_an_edited_text_is_of_a_person(shared: Running) -> None:
         "seo_alt_text": "Brücke über die Donau.",
         "source": "person",
         "needs_text": False,
+        "needs_text_reason": None,
     }
-    assert text == {**words, **STATE, "can_undo": True}
+    assert text == {**words, **STATE, "can_undo": True, "long_description": ""}
     assert unicodedata.is_normalized("NFC", text["seo_alt_text"])
     assert picture.stored("de") == words
     assert picture.stored("en")["source"] == "facts"

@@ -16,13 +16,19 @@ UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
 
 IMAGE_FIELDS = {
     *("id", "status", "original_filename", "original_size", "optimized_size", "converted_format", "converted_size"),
-    *("compression_percentage", "translations"),
+    *("compression_percentage", "translations", "suggested_role", "suggested_role_reason"),
+}
+TRANSLATION_FIELDS = {
+    *("language_code", "seo_filename", "seo_alt_text"),
+    *("source", "needs_text", "needs_text_reason"),
 }
 RESULTS = {
     "analyze": {"translations"},
     "optimize": {"optimized_size", "compression_percentage"},
     "convert": {"converted_format", "converted_size"},
-    "process": IMAGE_FIELDS - {"id", "status", "original_filename", "original_size"},
+    "process": {
+        *("optimized_size", "converted_format", "converted_size", "compression_percentage", "translations"),
+    },
 }
 KEYED = [
     *(("POST", f"/images/{operation}") for operation in RESULTS),
@@ -83,7 +89,7 @@ def test_every_operation_is_dispatched_polled_and_has_its_results(service: Runni
 
 def test_a_translation_has_its_fields_and_its_language_is_english_by_default(service: Running) -> None:
     (translation,) = service.process("analyze", pictures.jpeg())["image"]["translations"]
-    assert set(translation) == {"language_code", "seo_filename", "seo_alt_text", "source", "needs_text"}
+    assert set(translation) == TRANSLATION_FIELDS
     assert translation["language_code"] == "en"
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", translation["seo_filename"])
     assert translation["seo_alt_text"]

@@ -11,7 +11,7 @@ from imgproc_local.compose import Services
 from imgproc_local.domain.image import Format, ImageInfo
 from imgproc_local.domain.job import Job, StageName, StoredFile
 from imgproc_local.domain.plan import Operation, Plan
-from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, RoleSuggestion, TextSource, Translation
 from imgproc_local.storage.blobs import Blob
 from imgproc_local.storage.jobs import Submission
 from imgproc_local.storage.stages import Stages
@@ -39,6 +39,7 @@ async def add_job(
     optimized: Result | None = None,
     converted: Result | None = None,
     texts: Sequence[Translation] = (),
+    suggestion: RoleSuggestion | None = None,
     languages: Sequence[str] = (),
     project: str = "API Uploads",
     account: str = "default",
@@ -82,7 +83,7 @@ async def add_job(
             async with _stored(services, result.data) as blob:
                 await stages.record_done(claimed, StoredFile(blob.sha256, blob.size_bytes, result.format), ())
         else:
-            await stages.record_done(claimed, None, texts)
+            await stages.record_done(claimed, None, texts, suggestion=suggestion)
     return await services.jobs.get(job.id)
 
 

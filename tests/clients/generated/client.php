@@ -79,7 +79,7 @@ $listed = $jobs->listJobs(needs_text: 'true', limit: 1, include: 'details');
 check($listed->getData()[0]->getImage()->getDetails()->getOperation() === 'process' && $listed->getNextCursor() === null);
 $edit = (new TranslationEdit())->setSeoAltText('A lighthouse by the sea.');
 $edited = (new TranslationsApi(...arguments(getenv('API_KEY'))))->editTranslation($imageId, 'en', $edit)->getData();
-check($edited->getSource() === EditedTranslation::SOURCE_PERSON);
+check($edited->getSource() === EditedTranslation::SOURCE_PERSON && $edited->getNeedsTextReason() === null);
 $exports = new ExportsApi(...arguments(getenv('API_KEY')));
 $incomplete = fn() => $exports->export((new ExportFields())->setImages([$imageId]));
 check(refusal(409, ExportIncompleteBody::class, $incomplete)->getNeedsText()[0]->getLanguages() === ['de']);

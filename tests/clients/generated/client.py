@@ -73,11 +73,13 @@ for download, name in ((optimized, "optimized.jpg"), (converted, "converted.webp
 listed = list_jobs.sync(client=client, needs_text=ListJobsNeedsText.TRUE, limit=1, include="details")
 assert isinstance(listed, JobsBody), listed
 assert listed.next_cursor is None
+assert listed.data[0].image.translations[0].long_description == ""
 edited = edit_translation.sync(
     image.id, "en", client=client, body=TranslationEdit(seo_alt_text="A lighthouse by the sea.")
 )
 assert isinstance(edited, EditedTranslationBody), edited
 assert edited.data.source is EditedTranslationSource.PERSON
+assert edited.data.needs_text_reason is None
 refused = export.sync(client=client, body=ExportFields(images=[image.id]))
 assert isinstance(refused, ExportIncompleteBody), refused
 assert refused.needs_text[0].languages == ["de"]

@@ -56,6 +56,7 @@ for (const [path, name] of [["optimized", "optimized.jpg"], ["converted", "conve
 const listed = await client.GET("/jobs", { params: { query: { needs_text: "true", limit: 1, include: "details" } } });
 assert(listed.data);
 assert.equal(listed.data.data[0]?.image.details?.operation, "process");
+assert.equal(listed.data.data[0]?.image.translations[0]?.long_description, "");
 assert.equal(listed.data.next_cursor, null);
 
 const body: Schemas["TranslationEdit"] = { seo_alt_text: "A lighthouse by the sea." };
@@ -64,7 +65,7 @@ const edited = await client.PATCH("/images/{id}/translations/{lang}", {
     body,
 });
 assert(edited.data);
-assert.equal(edited.data.data.source, "person");
+assert.deepEqual([edited.data.data.source, edited.data.data.needs_text_reason], ["person", null]);
 
 const preview = await client.POST("/exports", { body: { images: [job.image.id], dry_run: true } });
 assert(preview.data && "data" in preview.data);
