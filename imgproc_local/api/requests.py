@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from imgproc_local.compose import Services
 from imgproc_local.domain.errors import InvalidRequest, RateLimited, Unauthenticated
-from imgproc_local.domain.plan import CONVERT_TARGETS, MAX_CONTEXT_CHARS, MAX_SIDE_PX, Operation
+from imgproc_local.domain.plan import CONVERT_TARGETS, MAX_CONTEXT_CHARS, MAX_SIDE_PX, Operation, Role
 from imgproc_local.storage.accounts import ApiKey
 
 T = TypeVar("T")
@@ -190,13 +190,19 @@ TEXT_FIELDS = {
             " deleted when the texts have been written or have failed (local addition)",
             {"type": "string", "maxLength": MAX_CONTEXT_CHARS},
         ),
+        words(
+            "role",
+            "what the picture is for on its page. Default: informative. link and button need a context that says where"
+            " the link leads or what the button does (local addition)",
+            Role,
+        ),
         integer("max_width_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
         integer("max_height_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
     )
 }
 """The fields of uploads besides the image and `languages`."""
 FIELDS_OF = {
-    Operation.ANALYZE: ("languages", "project_id", "project_name", "context"),
+    Operation.ANALYZE: ("languages", "project_id", "project_name", "context", "role"),
     Operation.OPTIMIZE: ("project_id", "project_name", "max_width_px", "max_height_px"),
     Operation.CONVERT: ("format", "project_id", "project_name", "max_width_px", "max_height_px"),
     Operation.PROCESS: ("languages", *TEXT_FIELDS),

@@ -59,7 +59,7 @@ async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[Ed
     wait_s = read_wait_s(request.headers)
     services, job, text = await _find(request)
     is_local = authenticated_key(request).for_page
-    job = await services.engine.regenerate(job.id, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
+    job = await services.engine.regenerate(job, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
     return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
 
 

@@ -52,6 +52,7 @@ from imgproc_local.domain.plan import (
     TIFF_SIZE_FACTOR,
     Operation,
     Plan,
+    Role,
 )
 from imgproc_local.storage.blobs import Incoming
 
@@ -265,6 +266,11 @@ def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[s
     read["format"] = Format(read.get("format") or Format.WEBP)
     read["project_name"] = read["project_name"] or DEFAULT_PROJECT_NAME
     read["context"] = read.get("context") or ""
+    read["role"] = Role(read.get("role") or Role.INFORMATIVE)
+    if read["role"] in (Role.LINK, Role.BUTTON) and not (read["context"] or "context" in parameters.errors):
+        aim = "where the link leads" if read["role"] is Role.LINK else "what the button does"
+        problem = f"context must say {aim}, because the alt text of a {read['role']} says that; received none."
+        parameters.errors["context"] = [problem]
     if form.filename is None:
         received = f"one with the name {shown(form.other_files[0])}" if form.other_files else "none"
         parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]

@@ -594,6 +594,7 @@ def test_idempotency_key_answers_with_the_same_job_for_24_hours(timed: Running, 
     for key, operation, fields in (
         ("sizes", "optimize", [{}, {}, {"max_width_px": 40}, {"max_height_px": 40}]),
         ("contexts", "analyze", [{"context": "one"}, {"context": "one"}, {"context": "two"}, {"context": ""}]),
+        ("roles", "analyze", [{}, {"role": "informative"}, {"role": "decorative"}, {"role": "DECORATIVE"}]),
     ):
         assert [dispatch(key, operation, **each).status_code for each in fields] == [202, 202, 409, 409]
     clock.now_s += 24 * 3600 - 1

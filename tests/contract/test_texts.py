@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,21 @@ class ListeningDescriber(GatedDescriber):
     def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
         self.contexts.append(hints.context)
         return super().describe(image, languages, hints, check_stop)
+
+
+ROLES = "informative, decorative, link, button"
+REFUSED_ROLES = [
+    ({"role": "figure"}, {"role": [f"role must be one of {ROLES}; received 'figure'."]}),
+    ({"role": "link"}, {"context": ["context must say where the link leads, because {says}; received none."]}),
+    (
+        {"role": "Button", "context": " "},
+        {"context": ["context must say what the button does, because {says}; received none."]},
+    ),
+    (
+        {"role": "link", "context": "x" * 501},
+        {"context": [f"context must be at most 500 characters; received '{'x' * 39}…' (501 characters)."]},
+    ),
+]
 
 
 @pytest.fixture
@@ -107,6 +123,40 @@ def test_a_context_is_told_to_the_describer_also_after_a_restart(tmp_path: Path,
         assert service.final(job_id)["status"] == "completed"
         service.process("analyze", pictures.jpeg())
     assert again.contexts == [CONTEXT, ""]
+
+
+# ---- role ----
+
+
+@pytest.mark.parametrize(("form", "errors"), REFUSED_ROLES)
+def test_a_role_that_can_not_be_met_is_refused(
+    service: Running, form: dict[str, str], errors: dict[str, list[str]]
+) -> None:
+    says = f"the alt text of a {form['role'].lower()} says that"
+    expected = {field: [problem.replace("{says}", says) for problem in problems] for field, problems in errors.items()}
+    for operation in ("analyze", "process"):
+        answer = service.upload(operation, PICTURE, **form)
+        assert (answer.status_code, answer.json().get("errors")) == (422, expected)
+    # optimize and convert have no such field
+    assert service.upload("optimize", PICTURE, **form).status_code == 202
+
+
+def test_a_role_is_stored_and_a_decorative_picture_is_analyzed_for_nothing(tmp_path: Path) -> None:
+    forms: list[dict[str, str]] = [{}, {"role": "decorative"}, {"role": "link", "context": "Page of the zoo"}]
+    with running(tmp_path, GatedDescriber, prices="5,3,2", first_balance=1000) as service:
+        balances = [1000]
+        for form in forms:
+            job_id = service.process("process", PICTURE, languages="de,en", **form)["job_id"]
+            image = service.client.get(f"/jobs/{job_id}?include=details").json()["data"]["image"]
+            assert image["details"]["role"] == form.get("role", "informative")
+            balances.append(service.client.get("/credits/balance").json()["data"]["balance"])
+            anew = service.client.post(
+                f"/images/{image['id']}/translations/de/regenerate", headers={"Prefer": "wait=20"}
+            )
+            assert anew.status_code == 202
+            balances.append(service.client.get("/credits/balance").json()["data"]["balance"])
+    costs = [before - after for before, after in pairwise(balances)]
+    assert costs == [15, 5, 5, 0, 15, 5]
 
 
 def test_a_text_that_a_describer_marks_as_pixels_is_stored_as_such(tmp_path: Path) -> None:
