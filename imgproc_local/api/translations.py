@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from litestar import Request, Response
 from msgspec import UNSET
@@ -13,24 +13,29 @@ from imgproc_local.api.openapi import PREFER, patch, post
 from imgproc_local.api.requests import authenticated_key, preference_applied, read_json, read_wait_s
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
 from imgproc_local.compose import Services
-from imgproc_local.domain.alt_text import alt_text_error, normalized_alt_text
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS, alt_text_error, normalized_alt_text
 from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NoSuchVersion, NotFound, OriginalRemoved
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
+from imgproc_local.storage.translations import Edit
+from imgproc_local.vision.facts.describer import slug_of_alt_text
 
 _TAG = "translations"
 PATH = f"{IMAGE}/translations/{{language_code:str}}"
-_EXPECTED = "a JSON object with seo_alt_text (text), seo_filename (text), or both"
+_EXPECTED = (
+    "a JSON object with one or more of seo_alt_text (text), seo_filename (text), long_description (text) and decorative"
+    " (true)"
+)
 
 
 @patch(PATH, _TAG, EditedTranslationBody, body=TranslationEdit)
 async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
-    """Edit an alt text or file name by hand (local addition)."""
+    """Edit an alt text, a file name or a long description by hand (local addition)."""
     services, job, text = await _find(request)
     requested = await read_json(request, TranslationEdit, _EXPECTED)
-    alt_text, slug = await asyncio.to_thread(_read_edit, requested, text)
-    return _body(await services.translations.edit(job.id, text.language_code, alt_text=alt_text, slug=slug), text)
+    edit = await asyncio.to_thread(_read_edit, requested, text)
+    return _body(await services.translations.edit(job.id, text.language_code, edit), text)
 
 
 @post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
@@ -74,16 +79,20 @@ async def _find(request: Request[Any, Any, Any]) -> tuple[Services, Job, Transla
     raise NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
 
 
-def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[str | None, str | None]:
-    """The alt text and the file name as they are stored; None for what was not sent. Raises: InvalidRequest."""
-    alt_text = slug = None
+def _read_edit(requested: TranslationEdit, current: Translation) -> Edit:
+    """The words as they are stored. Raises: InvalidRequest."""
     errors: dict[str, list[str]] = {}
-    if requested.seo_alt_text is not UNSET:
-        alt_text = normalized_alt_text(requested.seo_alt_text)
-        # a text from the picture's metadata may break the rules for edits; sending it unchanged accepts it
-        is_accepted = bool(alt_text) and requested.seo_alt_text == current.seo_alt_text
-        if not is_accepted and (error := alt_text_error(alt_text)):
-            errors["seo_alt_text"] = [error]
+    alt_text = _read_text(requested, current, "seo_alt_text", MAX_ALT_CHARS, errors)
+    long_description = _read_text(requested, current, "long_description", MAX_LONG_CHARS, errors)
+    slug = new_slug = None
+    if requested.decorative is True:
+        if alt_text:
+            errors["decorative"] = ["decorative can't be true beside words in seo_alt_text."]
+        alt_text = ""
+    elif alt_text == "":
+        errors["seo_alt_text"] = [f"{alt_text_error('')} For a decorative picture, send decorative: true."]
+    elif alt_text:
+        new_slug = slug_of_alt_text(alt_text, current.language_code)
     if requested.seo_filename is not UNSET:
         slug = requested.seo_filename
         if slug != current.seo_filename:  # a stored name with its number may have one word more than a slug
@@ -93,11 +102,30 @@ def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[str | 
             errors["seo_filename"] = [
                 f"seo_filename must have words that can be written in Latin letters; received {received}."
             ]
-    if alt_text is None and slug is None:
-        errors["body"] = [f"Expected {_EXPECTED}; received neither."]
+    edit = Edit(alt_text, slug, long_description, new_slug)
+    if edit == Edit():
+        errors["body"] = [f"Expected {_EXPECTED}; received none."]
     if errors:
         raise InvalidRequest(errors)
-    return alt_text, slug
+    return edit
+
+
+def _read_text(
+    requested: TranslationEdit,
+    current: Translation,
+    field: Literal["seo_alt_text", "long_description"],
+    max_chars: int,
+    errors: dict[str, list[str]],
+) -> str | None:
+    """The text of a field as it is stored, "" included; None if it was not sent. A problem is added to `errors`."""
+    received = getattr(requested, field)
+    if received is UNSET:
+        return None
+    text = normalized_alt_text(received)
+    # a text from the picture's metadata may break the rules for edits; sending it unchanged accepts it
+    if text and received != getattr(current, field) and (error := alt_text_error(text, field, max_chars)):
+        errors[field] = [error]
+    return text
 
 
 def _without_extension(name: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import asdict, replace
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS
 from imgproc_local.domain.export import MissingFile, NeededText
 from imgproc_local.domain.image import compression_percentage
 from imgproc_local.domain.job import Job, Project, StageState, Status
@@ -100,6 +100,13 @@ class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
         str | UnsetType,
         Meta(description="stored as ASCII words joined by hyphens", extra_json_schema={"minLength": 1}),
     ] = UNSET
+    long_description: Annotated[
+        str | UnsetType,
+        Meta(
+            description="one paragraph of plain text; empty for none", extra_json_schema={"maxLength": MAX_LONG_CHARS}
+        ),
+    ] = UNSET
+    decorative: Annotated[bool | UnsetType, Meta(description="true if the alt text shall be empty")] = UNSET
 
 
 class ProjectNameBody(Struct, frozen=True):

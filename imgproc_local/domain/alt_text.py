@@ -14,6 +14,8 @@ MAX_ALT_CHARS = 250
 """The maximum length of every alt text."""
 PREFERRED_ALT_CHARS = 125
 """The length to which longer alt texts are shortened, if omitting whole sentences or details is enough."""
+MAX_LONG_CHARS = 2000
+"""The maximum length of a long description: that of a caption of IIM. IPTC's ExtDescrAccessibility has none."""
 
 TAG = r"</?([a-z][\w:-]{0,30}+)[^<>]*(?:>|[\s/][^\s<>=/]+\s*=[^<>]*)"
 """A tag of HTML, in either case, also one that is not closed but has an attribute: a browser closes it at the next `>`
@@ -29,17 +31,17 @@ def normalized_alt_text(text: str) -> str:
     return unicodedata.normalize("NFC", text).strip()
 
 
-def alt_text_error(text: str) -> str | None:
-    """The error message for a normalized text that can't be an alt text; None if it can."""
-    if not 1 <= len(text) <= MAX_ALT_CHARS:
-        return f"seo_alt_text must have 1 to {MAX_ALT_CHARS} characters; received {len(text)}."
+def alt_text_error(text: str, field: str = "seo_alt_text", max_chars: int = MAX_ALT_CHARS) -> str | None:
+    """The error message for a normalized text that can't be an alt text, or a long description; None if it can."""
+    if not 1 <= len(text) <= max_chars:
+        return f"{field} must have 1 to {max_chars} characters; received {len(text)}."
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs", "Co", "Cn") or _NOT_TEXT.match(character):
-            return f"seo_alt_text must be one line of text without control characters; received U+{ord(character):04X}."
+            return f"{field} must be one line of text without control characters; received U+{ord(character):04X}."
     if not any(character.isalnum() or unicodedata.category(character)[0] == "S" for character in text):
-        return f"seo_alt_text must have letters, digits or symbols; received {text[:40]!r}."
+        return f"{field} must have letters, digits or symbols; received {text[:40]!r}."
     if markup := _MARKUP.search(text):
-        return f"seo_alt_text must be plain text without HTML; received {markup[0][:40]!r}."
+        return f"{field} must be plain text without HTML; received {markup[0][:40]!r}."
     return None
 
 

@@ -306,6 +306,12 @@ SELECT * FROM translations WHERE job_id = :job_id AND language_code = :language_
 SELECT * FROM translation_versions
 WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
 
+-- name: named_by_person
+-- Whether an earlier version has the same alt text under another name.
+SELECT 1 FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND version < :version AND seo_alt_text = :seo_alt_text
+    AND slug_base <> :slug_base;
+
 -- name: save_version
 -- The one in force, before another takes its place.
 INSERT OR REPLACE INTO translation_versions (

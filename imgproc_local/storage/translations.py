@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
@@ -20,6 +21,19 @@ from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
+
+
+class Edit(Struct, frozen=True):
+    """Words of a person. None leaves the alt text, the file name or the long description as it is.
+
+    An `alt_text` of "" says that the picture is decorative. `new_slug` is the file name that follows from `alt_text`;
+    it replaces the name of a text that needed words, unless a person wrote that name.
+    """
+
+    alt_text: str | None = None
+    slug: str | None = None
+    long_description: str | None = None
+    new_slug: str | None = None
 
 
 class Translations:
@@ -36,23 +50,28 @@ class Translations:
         self._request_limit = request_limit
         self._publish = publish
 
-    async def edit(self, job_id: str, language_code: str, *, alt_text: str | None, slug: str | None) -> Job:
+    async def edit(self, job_id: str, language_code: str, edit: Edit) -> Job:
         """Store words of a person as a new version, in place of all versions after the one in force.
 
-        None leaves the alt text or the file name as it is. A file name that another picture has is numbered. The source
-        becomes `person`, unless only the file name is changed and a person still has to write the alt text.
+        A file name that another picture has is numbered. The source becomes `person`, unless the alt text is not
+        changed and either a person still has to write it or the file name is not changed either.
 
         Raises:
             NotFound: the job has no text in this language.
         """
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
-            new = stored_translation(text)
-            if slug is not None:
-                new = replace(new, seo_filename=slug)
-            if alt_text is not None:
-                new = replace(new, seo_alt_text=alt_text)
-            if alt_text is not None or not new.needs_text:
+            old = stored_translation(text)
+            slug = edit.slug
+            if slug is None and old.needs_text and edit.alt_text != old.seo_alt_text and not await _is_named(tx, text):
+                slug = edit.new_slug
+            new = replace(
+                old,
+                seo_filename=slug or old.seo_filename,
+                seo_alt_text=old.seo_alt_text if edit.alt_text is None else edit.alt_text,
+                long_description=old.long_description if edit.long_description is None else edit.long_description,
+            )
+            if edit.alt_text is not None or (edit.slug is not None and not old.needs_text):
                 new = replace(new, source=TextSource.PERSON, needs_text_reason=None, model="")
             await store_version(tx, text, new)
             job = await read_job(tx, job_id)
@@ -152,6 +171,11 @@ async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
 def stored_translation(text: Row) -> Translation:
     """The text of a row of `translations`."""
     return msgspec.convert({name: text[name] for name in Translation.__struct_fields__}, Translation)
+
+
+async def _is_named(tx: Transaction, text: Row) -> bool:
+    """Whether a person wrote the file name of `text`: it was changed without the alt text."""
+    return await tx.value("named_by_person", dict(text)) is not None
 
 
 def _words(translation: Translation) -> dict[str, str | None]:

@@ -18,12 +18,13 @@ import httpx
 import pytest
 
 from imgproc_local.domain.errors import StageFailed
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.storage.jobs import MaxAge, Retention
-from tests.support import pictures
+from tests.support import finished, pictures
 from tests.support.service import GatedDescriber, Running, running
 from tests.support.worker_pool import wait_until
 
+PICTURE = pictures.jpeg()
 WAIT_S = 60
 UNKNOWN = "01arz3ndektsv4rrffq69g5fav"
 STATE = {"can_undo": False, "can_redo": False, "regenerating": False, "error": None}
@@ -146,12 +147,84 @@ def test_a_text_that_says_nothing_needs_words_and_credits(tmp_path: Path, pixel_
         assert (picture.stored()["seo_alt_text"] != "", picture.stored()["needs_text"]) == (pixel_texts, True)
         named = picture.edit(seo_filename="two boats.JPG")
         assert (named["seo_filename"], named["source"], named["needs_text"]) == ("two-boats", "pixels", True)
-        assert not picture.edit(seo_alt_text="Two boats.")["needs_text"]
+        assert not picture.edit(seo_alt_text="Two red boats.")["needs_text"]
+        assert picture.stored()["seo_filename"] == "two-boats", "a person wrote it"
         assert data(picture.post("undo"))["needs_text"]
         refused = picture.post("regenerate")
         assert refused.status_code == 402
         asked = {name: refused.json()[name] for name in ("required", "balance", "shortfall")}
         assert asked == {"required": 3, "balance": 2, "shortfall": 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "language", "edits", "name"),
+    [
+        ("nothing_known", "en", [{"seo_alt_text": "The lighthouse at the end of a pier."}], "lighthouse-end-pier"),
+        ("other_language", "de", [{"seo_alt_text": "Der Leuchtturm über dem Meer."}], "leuchtturm-meer"),
+        ("place_or_date_only", "es", [{"seo_alt_text": "El puente viejo de Ronda."}], "puente-viejo-ronda"),
+        ("unread_text", "en", [{"seo_alt_text": "A pier.", "seo_filename": "Old pier"}], "old-pier"),
+        ("nothing_known", "en", [{"long_description": "A pier at noon."}, {"seo_alt_text": "A pier."}], "pier"),
+        (
+            "nothing_known",
+            "en",
+            [{"seo_filename": "Mine"}, {"long_description": "A pier at noon."}, {"seo_alt_text": "A pier."}],
+            "mine",
+        ),
+        ("nothing_known", "en", [{"seo_alt_text": "🚀"}], "machine-made"),
+        ("nothing_known", "en", [{"seo_alt_text": "Photograph."}], "machine-made"),
+        ("nothing_known", "en", [{"decorative": True}], "machine-made"),
+        (None, "en", [{"seo_alt_text": "A pier."}], "machine-made"),
+    ],
+)
+def test_the_file_name_follows_the_words_that_a_text_needed(
+    shared: Running, reason: str | None, language: str, edits: list[dict[str, Any]], name: str
+) -> None:
+    source = TextSource.PIXELS if reason else TextSource.VISION
+    needed = NeedsTextReason(reason) if reason else None
+    text = Translation(language, "machine-made", "Photograph.", source, needed)
+    job = shared.run(finished.add_job(shared.services, PICTURE, texts=[text], project=f"p{time.monotonic_ns()}"))
+    path = f"/images/{job.image_id}/translations/{language}"
+    for edit in edits:
+        stored = data(shared.client.patch(path, json=edit))
+    assert (stored["seo_filename"], stored["source"], stored["needs_text_reason"]) == (name, "person", None)
+    for _ in edits:
+        stored = data(shared.client.post(f"{path}/undo"))
+    assert (stored["seo_filename"], stored["needs_text_reason"]) == ("machine-made", reason)
+
+
+# ---- long descriptions, decorative pictures ----
+
+
+def test_a_long_description_is_edited_and_restored_without_the_alt_text(shared: Running) -> None:
+    picture = Picture(shared)
+    before = picture.stored()
+    edited = picture.edit(long_description=f"  Sales rose.{' ' * 8}{'x' * 1980}\n")
+    assert len(edited["long_description"]) == 1999
+    assert picture.stored() == before, "it is sent on request only"
+    assert picture.edit(long_description="")["long_description"] == ""
+    assert len(data(picture.post("undo"))["long_description"]) == 1999
+    assert picture.edit(seo_alt_text="A chart.")["long_description"] == edited["long_description"]
+    for words, expected in (("x" * 2001, "1 to 2000"), ("One.\nTwo.", "U+000A"), ("<p>One.</p>", "<p>"), ("…", "…")):
+        answer = picture.patch(long_description=words)
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["long_description"])
+        assert expected in answer.json()["message"]
+
+
+def test_only_a_person_who_says_so_leaves_an_alt_text_empty(shared: Running) -> None:
+    picture = Picture(shared)
+    for edit in ({"decorative": True}, {"decorative": True, "seo_alt_text": " "}):
+        text = picture.edit(**edit)
+        assert (text["seo_alt_text"], text["source"], text["needs_text"]) == ("", "person", False)
+        assert data(picture.post("undo"))["seo_alt_text"] == "Text in en."
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"seo_alt_text": ""}, "seo_alt_text"),
+        ({"decorative": False, "seo_alt_text": " "}, "seo_alt_text"),
+        ({"decorative": True, "seo_alt_text": "A boat."}, "decorative"),
+        ({"decorative": False}, "body"),
+    ]
+    for edit, field in refused:
+        assert list(picture.patch(**edit).json()["errors"]) == [field]
+    assert picture.stored()["source"] == "facts"
 
 
 ALT = {

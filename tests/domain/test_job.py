@@ -63,7 +63,9 @@ async def test_the_query_list_jobs_derives_the_same_status(tmp_path: Path) -> No
                     )
                 expected[job_id] = derive_status(stages)
                 await tx._connection.execute_fetchall(
-                    "INSERT INTO translations VALUES (?, 'a', 'p', 'en', 0, ?, 'n', 1, 'Text.', 'pixels', 1)",
+                    "INSERT INTO translations (job_id, account_id, project_id, language_code, position, seo_filename,"
+                    " slug_base, slug_number, seo_alt_text, source, needs_text_reason)"
+                    " VALUES (?, 'a', 'p', 'en', 0, ?, 'n', 1, 'Text.', 'pixels', 'nothing_known')",
                     (job_id, f"n-{number}"),
                 )
         jobs = Jobs(database, 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.errors import NoSuchVersion, QueueFull
-from imgproc_local.storage.translations import Translations
+from imgproc_local.storage.translations import Edit, Translations
 from tests.storage.conftest import LANGUAGES, Store
 
 
 async def test_the_last_fifty_versions_are_stored(store: Store) -> None:
     job, translations = await store.analyzed(), Translations(store.database, 4)
     for number in range(55):
-        await translations.edit(job.id, "de", alt_text=f"Text {number}.", slug=None)
+        await translations.edit(job.id, "de", Edit(f"Text {number}."))
     for _ in range(49):
         job = await translations.undo(job.id, "de")
     assert job.translations[0].seo_alt_text == "Text 5."

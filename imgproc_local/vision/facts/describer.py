@@ -192,6 +192,11 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
     return make_slug(" ".join(words), language) or FALLBACK_STEM
 
 
+def slug_of_alt_text(alt_text: str, language: str) -> str:
+    """The slug for the file name that follows an alt text in `language`; "" if none of its words can be romanised."""
+    return make_slug(" ".join(_content_words(LocalizedText(alt_text, language), language)), language)
+
+
 def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
     """Append the words of `addition`, unless `words` has them already or would have more than `MAX_SLUG_WORDS`."""
     added = _slug_words_of(addition, language, text_language)
