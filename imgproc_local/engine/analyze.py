@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from msgspec.structs import replace
 from imgproc_local.domain.errors import CheckStop, StageCancelled, StageFailed, StageTimedOut, StorageFailed
 from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.job import StageName
+from imgproc_local.domain.plan import Role
 from imgproc_local.domain.privacy import clean_text
+from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.engine.stage import VISION_LANE, Output, Stage, WorkItem
 from imgproc_local.engine.workers import MEGABYTE, WorkerError, Workers, memory_limit_bytes
 from imgproc_local.vision.describer import NO_TEXT, Hints, PixelFacts, ReadLine, TextInPicture
@@ -67,6 +69,16 @@ OCR_TIMEOUT_S = 60.0
 """How long recognizing the text of one picture may take. Most pictures take less than a second."""
 _OCR_MEMORY_BYTES = 530 * MEGABYTE
 """The limit of the worker's memory. With the networks it has held 330 MB at most."""
+
+
+def _decorative_texts(languages: Sequence[str], hints: Hints) -> tuple[Translation, ...]:
+    """Empty alt texts, as a person decided who called the picture decorative, and file names from facts."""
+    from imgproc_local.vision.facts.describer import describe_from_facts
+
+    return tuple(
+        replace(text, seo_alt_text="", source=TextSource.PERSON, needs_text_reason=None, long_description="")
+        for text in describe_from_facts(languages, hints)
+    )
 
 
 class TextReader:
@@ -143,9 +155,13 @@ class Analyzer:
             original_filename=work.original_filename,
             project_name=work.plan.project_name,
             context=work.plan.context,
-            text_in_picture=self._text_in_picture(work, received, check_stop),
+            role=work.plan.role,
         )
-        texts = self._describer.describe(received.pixels, work.plan.languages, hints, check_stop)
+        if hints.role is Role.DECORATIVE:
+            texts = _decorative_texts(work.plan.languages, hints)
+        else:
+            hints = replace(hints, text_in_picture=self._text_in_picture(work, received, check_stop))
+            texts = self._describer.describe(received.pixels, work.plan.languages, hints, check_stop)
         if not work.options.pixel_texts:
             texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}

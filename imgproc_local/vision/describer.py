@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from imgproc_local.domain.image import EmbeddedMetadata
+from imgproc_local.domain.plan import Role
 
 
 class PixelFacts(Struct, frozen=True):
@@ -55,7 +56,7 @@ class Hints(Struct, frozen=True):
 
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
     that the picture is for, at most 500 characters; only the vision model uses it. `text_in_picture` is
-    `NO_TEXT` if the picture was not searched for text.
+    `NO_TEXT` if the picture was not searched for text. `role` is what the picture is for on that page.
     """
 
     embedded: EmbeddedMetadata
@@ -64,3 +65,4 @@ class Hints(Struct, frozen=True):
     facts: PixelFacts = PixelFacts("picture")
     context: str = ""
     text_in_picture: TextInPicture = NO_TEXT
+    role: Role = Role.INFORMATIVE
