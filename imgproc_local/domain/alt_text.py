@@ -56,6 +56,13 @@ sig avv ul św inż mgr tzw np nár ur resp tj čp ул им св гр проф 
 _ABBREVIATIONS = frozenset(_ABBREVIATED_WORDS.split())
 """Words that end in a full stop inside a sentence, in lower case. Words that are also common without one are left out:
 Spanish "mar", French "est"."""
+_ABBREVIATED_MONTHS = """
+jan feb mar apr jun jul aug sep sept oct nov dec mär okt dez janv févr avr juil déc ene abr ago dic fev set out des gen
+ian iun iul febr márc ápr máj jún júl szept avg янв февр мар апр июн июл авг сент окт нояб дек січ лют бер квіт трав
+черв лип серп вер жовт лист груд jūn jūl saus vas kov bal geg birž liep rugp rugs spal lapkr gruod
+"""
+_MONTHS = frozenset(_ABBREVIATED_MONTHS.split())
+"""Months that end in a full stop before a day or a year, in lower case. Source: CLDR 48."""
 
 
 def sentence_ends(text: str) -> list[int]:
@@ -84,6 +91,8 @@ def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
         return True
     before = text[max(0, mark.start() - 20) : mark.start()]
     word = before.rsplit(None, 1)[-1].lstrip("(“„«\"'") if before.strip() else ""
+    if following[1:].isdigit() and word.lower() in _MONTHS:
+        return False
     is_initial = len(word) == 1 and word.isalpha()
     is_ordinal = word.isdigit() and len(word) <= 2
     return not (is_initial or is_ordinal or "." in word or word.lower() in _ABBREVIATIONS)
