@@ -1,9 +1,10 @@
 """Keeps what a person wrote in a text of the metadata, and the words that a person typed in a file name.
 
 `human_text` is applied to all fields of the metadata. In this order, it removes private data and mark-up, repairs
-letters that a wrong encoding changed, and drops: sentences that lost letters, credits, statements of rights and
-advertisements, openers such as "Image of", placeholders, and texts of cameras and programs. A pattern whose words also
-occur in descriptions applies only to a whole sentence or the content of brackets.
+letters that a wrong encoding changed, and drops: descriptions that other programs generated, sentences that lost
+letters, credits, statements of rights, notes, hashtags and advertisements, openers such as "Image of", placeholders,
+and texts of cameras and programs. A pattern whose words also occur in descriptions applies only to a whole sentence or
+the content of brackets.
 
 `filename_words` separates the words of a person from those that cameras, phones, programs and services add. Numbers
 that belong to a name are preserved (iPhone 15, B737-800, Covid-19). Counters, dates, sizes, hashes and the numbers that
@@ -57,8 +58,10 @@ def human_text(text: str) -> str:
     Sentences that have lost letters through a wrong encoding are dropped.
     """
     max_chars = 8000 if "<" in text or "&" in text else 2000  # mark-up may be longer than the text
-    plain = with_repaired_letters(_without_markup(clean_text(text[:max_chars]).text)[:2000])
-    plain = unicodedata.normalize("NFC", clean_text(plain).text)
+    plain = _without_markup(clean_text(text[:max_chars]).text)[:2000]
+    if _GENERATED_TEXT.search(unicodedata.normalize("NFC", " ".join(plain.split()))):
+        return ""
+    plain = unicodedata.normalize("NFC", clean_text(with_repaired_letters(plain)).text)
     lines = (_readable(" ".join(line.split())) for line in plain.splitlines())
     cleaned = _without_opener(" ".join(filter(None, map(_without_credits, lines))))
     return "" if _is_placeholder(cleaned) or _has_only_machine_words(cleaned) else cleaned
@@ -96,9 +99,13 @@ def _is_visible(char: str) -> bool:
     return not is_format and category not in ("Cc", "Co", "Cn", "Cs") and char != "\ufffc"
 
 
-# ---- credits, rights and advertisements
+# ---- credits, rights, notes and advertisements
 
-_URL = re.compile(r"https?://\S{1,2000}", re.IGNORECASE)
+_URL = re.compile(r"(?:https?://|\bwww\.)\S{1,2000}", re.IGNORECASE)
+_HASHTAGS = re.compile(r"(?<=[.!?…])(?:\s{1,3}[#@]\w{1,60})+$|(?<=[^\s#])(?:\s{1,3}[#@]\w{1,60}){2,30}$")
+"""Hashtags and account names after a sentence, or several at the end. A single one may be a word of the sentence."""
+_SERVICE = re.compile(rf"\+{{2,3}}[^+]{{0,20}}\b{_pattern('agencies')}\b[^+]{{0,20}}\+{{2,3}}")
+"""The name of an agency's service, such as "+++ dpa-Bildfunk +++"."""
 _ADVERTISEMENT = re.compile(
     rf"(?i)(?:^|(?<=[\s,;|–-])){_pattern('verbs')} (?:with|by|in|using|on|from|via|mit|auf|von|avec|depuis"
     r"|con|desde|da|com|met|van|från|fra) "
@@ -115,8 +122,8 @@ _TECHNICAL_DATA = re.compile(
     r"|\blorem ipsum\b|^(?:software|creator tool|compression|quality)\s?[:=]"
 )
 """Technical data, file paths, and "lorem ipsum". A sentence that contains one of them describes no picture."""
-_RIGHTS = re.compile(f"(?i){_pattern('rights')}")
-"""The beginning of a statement of rights or conditions of use, which ends with the sentence."""
+_RIGHTS, _NOTES = (re.compile(f"(?i){_pattern(name)}") for name in ("rights", "notes"))
+"""The beginning of a statement of rights or conditions of use, and of other notes. Both end with the sentence."""
 _CREDIT = re.compile(
     rf"(?i){_pattern('credit_labels')}s?\.?\s?(?:credits?|courtesy|nachweis|quelle|autor|©)\b"
     r"|crédits?(?: photos?)?\s?[:：]|créditos?(?: de (?:la )?(?:foto|imagen))?\s?:|credits?\s?:|bildnachweis|bildquelle"
@@ -130,7 +137,10 @@ _CREDIT_WITH_NAME = re.compile(
 """The beginning of a sentence that is a credit if only names follow."""
 _AGENCY = re.compile(rf"{_pattern('agencies')}[.]?")
 _AGENCY_CREDIT = re.compile(
-    rf"(?:[^/()]{{0,60}}/\s?|[^/()]{{0,60}} via )?{_pattern('agencies')}(?:\s?[/|,]\s?.{{0,80}})?[.]?", re.DOTALL
+    r"(?:[^/()]{0,60}/\s?|[^/()]{0,60} via "
+    r"|(?i:photo|foto) (?:by|von|par|de|di|por) [^/()]{1,60} (?:on|auf|sur|en|su) )?"
+    rf"{_pattern('agencies')}(?:\s?[/|,]\s?.{{0,80}})?[.]?",
+    re.DOTALL,
 )
 """A whole sentence that names an agency, and usually a person."""
 _CONNECTORS = _vocabulary("connectors")
@@ -143,8 +153,9 @@ _BRACKETS = re.compile(r"\s?[(\[（【]([^()\[\]（）【】]{1,160})[)\]）】]
 
 def _without_credits(line: str) -> str:
     """One line of a text without the sentences, and parts of sentences, that do not describe the picture."""
+    line = _HASHTAGS.sub("", _SERVICE.sub(" ", _URL.sub(" ", line)).strip())
     line = _BRACKETS.sub(
-        lambda found: "" if _is_credit(found[1].strip()) or _RIGHTS.search(found[1]) else found[0], _URL.sub(" ", line)
+        lambda found: "" if _is_credit(found[1].strip()) or _RIGHTS.search(found[1]) else found[0], line
     )
     label = _CAPTION_LABEL.match(line)
     parts = filter(None, map(_without_credit, sentences(line[label.end() :] if label else line)))
@@ -152,10 +163,11 @@ def _without_credits(line: str) -> str:
 
 
 def _without_credit(sentence: str) -> str:
-    """`sentence` without rights or advertisements at its end; "" if it is a credit or technical, or nothing remains."""
+    """`sentence` without rights, notes or advertisements at its end; "" if it is a credit or technical, or nothing
+    remains."""
     if _TECHNICAL_DATA.search(sentence) or _PROGRAM.match(sentence) or _is_credit(sentence):
         return ""
-    for beginning in (_RIGHTS, _ADVERTISEMENT):
+    for beginning in (_RIGHTS, _NOTES, _ADVERTISEMENT):
         found = beginning.search(sentence)
         if found and len(sentence) - found.start() <= _MAX_CREDIT_CHARS:
             sentence = sentence[: found.start()]
@@ -220,6 +232,8 @@ def _without_opener(text: str) -> str:
 
 # ---- texts that no person wrote
 
+_GENERATED_TEXT = re.compile(f"(?i){_pattern('generated')}")
+"""What other programs write into the alt texts that they generate. Nobody has checked such a text."""
 _MACHINE_WORDS = re.compile(rf"(?i)\b{_pattern('machine_words')}\b")
 """Words that cameras and programs write. No person wrote a text without any other word."""
 _PLACEHOLDER_WORDS = _vocabulary("placeholder_words") | _vocabulary("noise_words") - _vocabulary("title_words")
