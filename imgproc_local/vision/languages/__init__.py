@@ -96,8 +96,9 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     `openers` are beginnings that say that this is a picture, or address the reader, instead of describing the content;
     `closers` are the same at the end of a text, for languages that put "picture of" last. `removable_openers` are
     removed, because the rest is a correct text without them. In languages with cases this is not so: German "Bild eines
-    Hauses" would leave a genitive. `labels` are removed together with the colon that follows them. `dangling` are words
-    that never end a sentence. `refusals` say that a model describes nothing.
+    Hauses" would leave a genitive. `picture_clause` follows the word for a picture in a text whose subject it is, as in
+    "A photo of a sailor stands on a piano": such a text has no opener. `labels` are removed together with the colon
+    that follows them. `dangling` are words that never end a sentence. `refusals` say that a model describes nothing.
 
     `picture_words` mean a picture. `untitled` are the names that programs give to files and titles until a person
     enters another, and `screenshot` the beginnings of those that operating systems give to screenshots.
@@ -114,6 +115,7 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     function_words: str = ""
     stop_words: str = ""
     removable_openers: tuple[str, ...] = ()
+    picture_clause: str = ""
     closers: tuple[str, ...] = ()
     judgement: _Judgement | None = None
 
@@ -128,6 +130,16 @@ def language_table(code: str) -> _LanguageTable:
 def all_tables() -> tuple[_LanguageTable, ...]:
     """The tables of all supported languages, for texts whose language is not known."""
     return tuple(language_table(code) for code in LANGUAGES)
+
+
+def is_about_a_picture(text: str, code: str) -> bool:
+    """Whether the subject of `text` is a picture, as in "A photo of a sailor stands on a piano".
+
+    Without "A photo of", such a text would say that the sailor does.
+    """
+    table = language_table(code)
+    pattern = rf"(?:\w+[ '])?(?:{table.picture_words.replace(' ', '|')}) {table.picture_clause}"
+    return bool(table.picture_clause) and re.match(pattern, straight(text), re.IGNORECASE) is not None
 
 
 def straight(text: str) -> str:

@@ -25,7 +25,7 @@ from imgproc_local.domain.filename import JOINERS, make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
-from imgproc_local.vision.languages import capitalized, language_table, straight
+from imgproc_local.vision.languages import capitalized, is_about_a_picture, language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
@@ -60,7 +60,8 @@ def clean_answer(answer: Answer, language: str) -> Answer:
     text = " ".join(unicodedata.normalize("NFC", answer.alt_text).split()).strip("*#_` ")
     text = _ENCLOSED.sub(r"\1", text)
     for pattern in _removable(language):
-        if (match := pattern.match(straight(text))) and len(text) - match.end() > 3:
+        match = pattern.match(straight(text))
+        if match and len(text) - match.end() > 3 and not is_about_a_picture(text, language):
             text = _ENCLOSED.sub(r"\1", text[match.end() :].lstrip(" ,:：-–—*"))
     text = capitalized(text, language)
     if letters_and_digits(text) and not _is_ended(text, language) and not _is_cut_off(text, language):
@@ -144,7 +145,7 @@ def _other_language(draft: _Text) -> str | None:
 def _opener(draft: _Text) -> str | None:
     text = straight(draft.text).lstrip("\"'“”„«»‘‚「『¡¿*-•–— ")
     openers, closers = _openers_and_closers(draft.language)
-    if match := openers.match(text):
+    if (match := openers.match(text)) and not is_about_a_picture(text, draft.language):
         return f'it began with "{match[0].strip().lower()}"'
     match = closers.search(text) if closers else None
     return f'it ended in "{match[0].strip()}"' if match else None
@@ -163,7 +164,7 @@ def _file_name(draft: _Text) -> str | None:
 _MARKUP = re.compile(
     r"\\[nrtu\"]|&(amp|nbsp|quot|lt|gt|apos|#\d+|#x[0-9a-f]+);|```|\*\*|^#+ |\n#|\[/?INST\]|<\||\|>|</?\w+[^>]{0,40}>"
     r"|!?\[[^\]]{0,80}\]\([^)]{0,80}\)|[{\[]\s*[\"'][\w -]{1,30}[\"']|[\"']\s*:\s*[\"'{\[]|[\"']\s*[}\]]|\b\w+=[\"']"
-    r"|^\W*\{|\}\W*$|\b(undefined|NaN|null)\b|#\w+[^#]{0,30}#\w+|\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
+    r"|^\W*\{|\}\W*$|\b(undefined|NaN|null)\b|#\w+[^#]{0,30}#\w+|^[-*•] .{1,200} [-*•] |\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
     re.IGNORECASE,
 )
 
@@ -333,6 +334,8 @@ def _is_cut_off(text: str, language: str) -> bool:
     end = unquoted.rpartition(" ")[2]
     last = words_of(end)
     dangling = language_table(language).dangling.split()
+    if language in UNSPACED and text.rstrip("。").endswith(tuple(dangling)):
+        return True
     if len(last) == 1 and not re.search(r"[\d(-]", end) and not last[0].isupper() and last[0].lower() in dangling:
         return True
     # the grammar of `prompt.py` limits texts to 200 characters, and a last token of several may not have fitted

@@ -29,7 +29,7 @@ from imgproc_local.domain.alt_text import TAG, is_camera_default, sentences
 from imgproc_local.domain.filename import JOINERS
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
-from imgproc_local.vision.languages import all_tables, capitalized, language_table, straight
+from imgproc_local.vision.languages import all_tables, capitalized, is_about_a_picture, language_table, straight
 from imgproc_local.vision.text.language import has_lost_letters, with_repaired_letters
 
 _VOCABULARY: dict[str, str] = msgspec.toml.decode(
@@ -217,13 +217,13 @@ def _openers() -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 def _without_opener(text: str) -> str:
-    """`text` without an opener such as "Image of", unless the rest would be ungrammatical or too short."""
+    """`text` without an opener such as "Image of", unless the rest would be wrong or too short."""
     plain = straight(text)
     for opener, language in _openers():
         found = opener.match(plain)
         rest = text[found.end() :] if found else ""
         # a name after an opener may be that of the photographer, as in "Foto van Jan Jansen", but not in English
-        if len(rest) >= 3 and (language == "en" or rest[0].islower()):
+        if len(rest) >= 3 and (language == "en" or rest[0].islower()) and not is_about_a_picture(text, language):
             text = capitalized(rest, language)
             break
     closer = _CLOSERS.search(text, 3)
