@@ -19,12 +19,31 @@ from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, se
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.romanise.dictionary import languages_of_han
 from imgproc_local.vision.languages import language_table
-from imgproc_local.vision.text.ngram_table import probabilities
+from imgproc_local.vision.text.ngram_table import MAX_CHARS, probabilities
 
-_MIN_PROBABILITY = 0.93
+_MIN_PROBABILITY = 0.8
 """The minimum probability of a language in Latin or Cyrillic script."""
+_MIN_PROBABILITY_OF_RELATED: tuple[tuple[frozenset[str], float], ...] = (
+    (frozenset(("da", "sv")), 0.98),
+    (frozenset(("cs", "sk")), 0.85),
+    (frozenset(("es", "pt", "gl")), 0.93),
+    (frozenset(("hr", "sl", "sr")), 0.93),
+    (frozenset(("id", "ms")), 0.93),
+    (frozenset(("nb", "nn")), 0.93),
+)
+"""The same where the next probable language is of the same group: whole sentences may be correct in both."""
+_MIN_PROBABILITY_WITH_FUNCTION_WORD = 0.6
+"""The same if a function word of the language is none of the next probable language."""
+_MIN_PROBABILITY_AMONG_NAMES = 0.93
+"""The same if names or words of another language occur in the text."""
 _MIN_PROBABILITY_OF_NAMES = 0.985
 """The same for two or three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
+_NAME_PARTICLE = re.compile(
+    "de|del|della|dei|degli|delle|di|da|do|dos|das|du|des|la|le|les|los|las|el|l|d|van|von|der|den|ten|ter"
+)
+"""A lower-case word inside names, such as "Plaça de Catalunya"."""
+_LANGUAGES_OF_NAMES = frozenset(("ca", "es", "fr", "it", "pt", "ro"))
+"""Languages whose ordinary words make up names of places that all languages use, such as "Ponte Vecchio"."""
 _MIN_WORDS = 2
 """The minimum number of different words. A single word exists in many languages, and may be a name."""
 _MIN_SHARE_OF_SCRIPT = 0.8
@@ -34,6 +53,8 @@ _CERTAIN, _PROBABLE = 0.99, 0.9
 one has less than 1 − `_CERTAIN` and another one more than `_PROBABLE`."""
 _PART_WORDS = 5
 """A part of a text is in another language if this many words in a row are."""
+
+_WORD = re.compile(r"[^\W\d_]++(?:['’ʼ·-][^\W\d_]++)*+")
 
 _RELATED = (("da", "nb", "nn"), ("cs", "sk"), ("hr", "sl"))
 """Languages that share the probability of a short text in one of them."""
@@ -68,7 +89,7 @@ _SCRIPTS_OF = {
 _LANGUAGE_OF_SCRIPT = {"hangul": "ko", "thai": "th", "greek": "el", "hebrew": "he"}
 """Scripts that only one supported language uses."""
 
-_CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
+_CHINESE = re.compile("[你她您呢吧啊哪很喝爸哥孩黑奶跑站躺姐]|(?<![目標])的(?![地中])|[了在是].*[了在是]")
 """Characters that Simplified and Traditional Chinese share, but not Japanese. 了, 在 and 是 also occur in Japanese
 words, but hardly twice in a text without kana."""
 _MARKS: dict[str, tuple[dict[str, str], ...]] = {
@@ -85,7 +106,10 @@ _MARKS: dict[str, tuple[dict[str, str], ...]] = {
             "mr": r"(?<!\S)(आहे|आहेत|आणि|मध्ये|वर|च्या|माझ्?\S{1,2}|आमच्?\S{1,2})(?![^\s,।.])|ळ|(च्या|तील|ांनी|मध्ये)(?![^\s,।.])",
             "ne": r"(?<!\S)(छ|छन्|मा|गर्दै|भएको|मेरो|हाम्रो)(?![^\s,।.])|हरू|ेको(?![^\s,।.])",
         },
-        {"hi": r"(?<![^\s,])(है|हैं|का|की|के|में|और|पर|से|ने|वाला|वाली|वाले|मेरा|मेरी|मेरे|हमारा|हमारी|हमारे|अपने|साथ)(?![^\s,।])"},
+        {
+            "hi": r"(?<![^\s,])(है|हैं|का|की|के|में|और|पर|से|ने|वाला|वाली|वाले|मेरा|मेरी|मेरे|हमारा|हमारी|हमारे|अपने|साथ)(?![^\s,।])"
+            r"|(?<![^\s,])(हुए|हुई|हुआ|रहे|रही|रहा|यह|लिए)(?![^\s,।])|[डढ]\u093c|ियाँ"
+        },
     ),
 }
 """Words and letters of the languages of a script. The languages of a group before have the marks of those after it."""
@@ -212,15 +236,60 @@ def _detect_by_marks(text: str, script: str) -> str | None:
 
 
 def _detect_by_ngrams(text: str, script: str) -> str | None:
-    """The language of a text in Latin or Cyrillic script."""
-    words = dict.fromkeys(re.findall(r"[^\W\d_]{2,}", text))
-    if len(words) < _MIN_WORDS:
+    """The language of a text in Latin or Cyrillic script.
+
+    The names in a text, such as "Café", may be in another language: its other words must not suggest another one.
+    """
+    text = text[:MAX_CHARS]
+    words = _WORD.findall(text.lower() if text.isupper() else text)
+    distinct = {word: None for word in words if len(word) > 1}
+    if len(distinct) < _MIN_WORDS:
         return None
-    may_be_name = len(words) <= 3 and all(word[0].isupper() for word in words)
-    scored = " ".join(words) if may_be_name else text
-    language, probability = max(probabilities(scored, script).items(), key=lambda item: item[1])
-    min_probability = _MIN_PROBABILITY_OF_NAMES if may_be_name else _MIN_PROBABILITY
-    return language if language and probability >= min_probability else None
+    ordinary = _words_outside_names(words)
+    content = [word for word in distinct if not _NAME_PARTICLE.fullmatch(word)]
+    may_be_name = len(content) <= 3 and not any(map(str.islower, ordinary))
+    found = probabilities(" ".join(distinct if may_be_name else words), script)
+    language = max(found, key=lambda code: found[code])
+    if may_be_name:
+        is_certain = language not in _LANGUAGES_OF_NAMES and found[language] >= _MIN_PROBABILITY_OF_NAMES
+        return language if language and is_certain else None
+    if 0 < len(ordinary) < len(words):
+        without_names = probabilities(" ".join(ordinary), script)
+        other, probability = max(without_names.items(), key=lambda item: item[1])
+        if other != language:
+            is_english = other == "en" and probability >= 0.5 and not function_words("en").isdisjoint(ordinary)
+            if is_english or (len(ordinary) > 1 and probability >= _MIN_PROBABILITY_AMONG_NAMES):
+                return other or None
+            if without_names[language] < 0.2:
+                return None
+        found = max(found, without_names, key=lambda each: each[language])
+    return language if language and found[language] >= _min_probability(language, found, ordinary) else None
+
+
+def _words_outside_names(words: Sequence[str]) -> list[str]:
+    """The lower-case words and the first one, without those that belong to a name with capitals."""
+    ordinary: list[str] = []
+    is_before_name = False
+    for index, word in reversed(tuple(enumerate(words))):
+        is_name = is_before_name if index == 0 or _NAME_PARTICLE.fullmatch(word) else word[0].isupper()
+        is_before_name = word[0].isupper() or is_name
+        if not is_name:
+            ordinary.insert(0, word)
+    return ordinary
+
+
+def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[str]) -> float:
+    """The minimum probability of `language`, the most probable of `found`."""
+    if len(ordinary) < _MIN_WORDS:
+        return _MIN_PROBABILITY_AMONG_NAMES
+    rival = max((code for code in found if code != language), key=lambda code: found[code], default="")
+    if rival in LANGUAGES:
+        words = {word for word in ordinary if len(word) > 1}
+        own, others = (words & function_words(code) for code in (language, rival))
+        if own - others:
+            return _MIN_PROBABILITY_AMONG_NAMES if others - own else _MIN_PROBABILITY_WITH_FUNCTION_WORD
+    related = (least for group, least in _MIN_PROBABILITY_OF_RELATED if {language, rival} <= group)
+    return next(related, _MIN_PROBABILITY)
 
 
 # ---- words, letters and sentences
