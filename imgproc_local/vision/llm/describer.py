@@ -248,7 +248,7 @@ class _Answers:
         """
         parsed = parse_answer(generated)
         if parsed is None:
-            return "it was too long and broke off"
+            return "it had no complete alternative text"
         answer = clean_answer(parsed, language)
         complaint = alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
         if complaint:

@@ -1,8 +1,8 @@
 """Vision models in other programs on this machine: Ollama, LM Studio and llama-server.
 
 What is known of the three programs is in one file. All have OpenAI's chat interface. Ollama's own is used instead of
-its copy of it, because only that can turn thinking off and set the size of the context. All three constrain the answer
-to a JSON schema.
+its copy of it, because only that can turn thinking off and set the size of the context. All three can constrain the
+answer to a JSON schema; `parse_answer` of `prompt.py` also accepts one that is not.
 
 Pictures are sent to addresses of the loopback interface only: no name is looked up, redirects are not followed, and the
 proxies of the environment are not used, so that a request reaches nothing but the address that was checked. What a
@@ -237,7 +237,7 @@ class ModelServer:
     def answer(
         self, model: str, prompt: tuple[str, str, str], seed: int | None, deadline_s: float, check_stop: CheckStop
     ) -> str:
-        """The JSON object that the model wrote, incomplete if the model reached the limit of tokens.
+        """What the model wrote, without its thoughts; incomplete if the model reached the limit of tokens.
 
         `prompt` is the texts before and after the picture, and between them the picture as a PNG file in Base64.
         Raises: ModelUnusable; what `check_stop` raises.
@@ -251,15 +251,13 @@ class ModelServer:
             raise self._error(
                 f"answered with the model {_quote(chat.model)} instead of {model}", f"Load {model} in it."
             )
-        # some models write their thoughts first, or the JSON in a block of Markdown
-        text = (message.content or "").rpartition("</think>")[2]
-        start, end = text.find("{"), text.rfind("}") + 1
-        if start < 0:
+        text = (message.content or "").rpartition("</think>")[2].partition("<think>")[0].strip()
+        if not text:
             raise self._error(
-                f"wrote no JSON with the model {model}: expected an object, received {_quote(text) or 'nothing'}",
+                f"wrote no text with the model {model}: received {_quote(message.content or '') or 'nothing'}",
                 f"Update it, or choose a model that does not think. {_REQUIREMENTS}",
             )
-        return text[start : end if end > start else None]
+        return text
 
     def _list(self, deadline_s: float, check_stop: CheckStop) -> list[_Model]:
         """The models of the program. Raises: ModelUnusable, also if it is the list of another program.

@@ -1,4 +1,4 @@
-"""The prompt of a vision model, the grammar that constrains its answer, and the parser of the answer.
+"""The prompt of a vision model, the grammar that constrains its answer, and what can be used of an answer.
 
 The prompt consists of the instructions, which are the same for all pictures, the picture, the notes about it, and a
 suffix, whose last line names the language. Each part is processed only as often as it changes: the instructions once
@@ -12,14 +12,16 @@ Source: W3C WAI, "An alt Decision Tree"; IPTC, "Alt Text (Accessibility)" guidan
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS
+from imgproc_local.domain.alt_text import MAX_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
@@ -28,10 +30,11 @@ from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
 
 INSTRUCTIONS = """\
 Write the alternative text and a file name for the picture below.
-Alternative text: one or two sentences, at most 125 characters, for someone who cannot see the picture. \
+Alternative text: one sentence of at most 20 words, for someone who cannot see the picture. \
 Say what matters most first: who or what, doing what, where. Leave out mood, lighting, opinions and camera terms. \
-Quote short text in the picture as it is written there, untranslated. \
-Describe people by what can be seen; never guess who they are. Say only what is visible or noted below. \
+Quote short text in the picture in “ ” as it is written there, untranslated. \
+Describe people by what can be seen; never guess names, ages, origins, beliefs or feelings. \
+Say only what is visible or noted below. \
 Never begin with "image of" or "picture of".
 File name: 3 to 8 telling words of the alternative text, in the same language, with hyphens between them.
 Answer in JSON with the keys alt_text and filename.
@@ -110,13 +113,94 @@ def language_prompt(language: str, complaint: str = "") -> str:
     return f"{again}Respond in {named}{length}."
 
 
+# ---- what can be used of an answer
+#
+# llama.cpp enforces the grammar. Other programs may ignore the schema that is sent to them: Ollama does for some models
+# while thinking is off, and for all in MLX format. Their models then write prose, other keys, or words around the JSON.
+# Source: ollama/ollama, issues 14645, 15260 and 17183.
+
+_ALT_TEXT_KEY = re.compile(r"alt|(alt|alternative)[_ -]?text|(image[_ -]?)?(description|caption)|text", re.IGNORECASE)
+_FILENAME_KEY = re.compile(r"(file|seo)?[_ -]?(file)?name|slug", re.IGNORECASE)
+_OPEN_ALT_TEXT = re.compile(
+    r'"(?:alt|alternative)[_ -]?(?:text)?"\s{0,9}:\s{0,9}"((?:[^"\\]|\\.)*+)("?)', re.IGNORECASE
+)
+"""The alternative text in JSON that is incomplete. The second group is empty if the text itself is cut off."""
+_FILENAME_LINE = re.compile(r"(?:suggested )?file[ _-]?name\W+(.{1,200})", re.IGNORECASE)
+_MARKDOWN = re.compile(r"```\w{0,20}|\*\*|__|^#.*$", re.MULTILINE)
+"""Markdown that is no text: fences, emphasis and headings."""
+_THOUGHT = re.compile(r"(okay|first|so),|let me |(i|we) (need|should|have to) |the user |got it", re.IGNORECASE)
+"""How thoughts begin, which some programs send as if they were the answer."""
+_MIN_KEPT_BYTES = 40
+"""Complete sentences before a cut are kept if they have so many bytes: 40 Latin letters, or 14 Chinese ones."""
+
+
 def parse_answer(generated: str) -> Answer | None:
-    """The answer in the generated JSON; None if the JSON is incomplete or invalid."""
-    try:
-        answer = msgspec.json.decode(generated.encode(), type=Answer)
-    except (msgspec.MsgspecError, UnicodeError):
+    """The answer in `generated`; None if there is none.
+
+    It is an object of JSON, whatever surrounds it, with these or similar keys; the text alone, in prose; or JSON that
+    was cut off. Of a text that was cut off, or is too long, the complete sentences are kept. `filename` is "" if there
+    is none.
+    """
+    if "{" in generated:
+        answers = (_answer_of(each) for each in _objects(generated))
+        answer = next(filter(None, answers), None) or _cut_off_answer(generated)
+    else:
+        answer = _answer_in_prose(generated)
+    if answer is None:
         return None
-    return Answer(_one_line(answer.filename), _one_line(answer.alt_text))
+    text = _one_line(answer.alt_text)
+    # the grammar limits texts to 200 characters
+    is_whole = sentence_ends(text)[-1:] == [len(text)] or len(text) < 190
+    return Answer(
+        _one_line(answer.filename),
+        text if is_whole and len(text) <= MAX_ALT_CHARS else complete_sentences(text) or text,
+    )
+
+
+def complete_sentences(text: str, max_chars: int = MAX_ALT_CHARS) -> str:
+    """The complete sentences at the beginning of `text`; "" if they say too little."""
+    ends = [end for end in sentence_ends(text) if end <= max_chars]
+    kept = text[: ends[-1]] if ends else ""
+    return kept if len(kept.encode()) >= _MIN_KEPT_BYTES else ""
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The first objects of JSON in `text`, of which one may be inside another."""
+    decoder = json.JSONDecoder(strict=False)  # models write line breaks into strings
+    for brace in islice(re.finditer("{", text), 8):
+        try:
+            yield decoder.raw_decode(text, brace.start())[0]
+        except (ValueError, RecursionError):
+            continue
+
+
+def _answer_of(values: dict[str, Any]) -> Answer | None:
+    texts, names = (
+        [text for key, text in values.items() if pattern.fullmatch(key) and isinstance(text, str) and text.strip()]
+        for pattern in (_ALT_TEXT_KEY, _FILENAME_KEY)
+    )
+    return Answer("".join(names[:1]), texts[0]) if texts else None
+
+
+def _cut_off_answer(text: str) -> Answer | None:
+    """The alternative text in incomplete JSON, without a last sentence that was cut off."""
+    match = _OPEN_ALT_TEXT.search(text)
+    if match is None:
+        return None
+    try:
+        alt_text = json.loads(f'"{match[1]}"', strict=False)
+    except ValueError:
+        alt_text = match[1]
+    kept = alt_text if match[2] else complete_sentences(_one_line(alt_text))
+    return Answer("", kept) if kept else None
+
+
+def _answer_in_prose(text: str) -> Answer | None:
+    """The first line that is neither a heading nor the file name; remarks follow it. None for thoughts."""
+    lines = [line.strip("*#>-•_` \t") for line in _MARKDOWN.sub("", text).splitlines()]
+    names = [match[1] for line in lines if (match := _FILENAME_LINE.fullmatch(line))]
+    texts = [line for line in lines if line and not line.endswith((":", "：")) and not _FILENAME_LINE.fullmatch(line)]
+    return Answer("".join(names[:1]), texts[0]) if texts and not _THOUGHT.match(texts[0]) else None
 
 
 def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = 160) -> str:
