@@ -46,6 +46,8 @@ _CONTEXT_TOKENS = 4096
 prompt silently; it is also Ollama's default, so that Ollama need not reload a model that it has loaded."""
 _MAX_ANSWER_TOKENS = 400
 """Limit for one answer. In the least favourable script, 250 characters need about 300 tokens."""
+_THINKING_TOKENS = 2000
+"""The limit from the moment on at which a model thinks although it was asked not to."""
 _ANSWER_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -113,7 +115,7 @@ PROGRAMS = {
     "llama-server": _Program(
         "llama-server",
         "http://127.0.0.1:8080",
-        "Start llama-server with `--mmproj`",
+        "Start llama-server, or run `llama serve`, with `--mmproj`",
         "/v1/models",
         owner="llamacpp",
     ),
@@ -169,7 +171,22 @@ class _Model(Struct, frozen=True):
 
 
 class _Message(Struct, frozen=True):
+    """`thinking` is Ollama's name for thoughts, `reasoning_content` that of the others."""
+
     content: str | None = None
+    reasoning_content: str | None = None
+    thinking: str | None = None
+
+    @property
+    def text_and_thoughts(self) -> tuple[str, str]:
+        """The answer without thoughts, and the thoughts."""
+        content, thoughts = self.content or "", self.reasoning_content or self.thinking or ""
+        # LM Studio 0.4.7 to 0.4.10 send the JSON as a thought. Source: lmstudio-bug-tracker, issues 1698 and 1773
+        if not content and '"alt_text"' in thoughts:
+            content = thoughts
+        before, _, text = content.rpartition("</think>")
+        text, unfinished, _ = text.partition("<think>")
+        return text.strip(), before or unfinished or thoughts
 
 
 class _Choice(Struct, frozen=True):
@@ -206,6 +223,7 @@ class ModelServer:
     def __init__(self, program: _Program, address: str) -> None:
         self.program = program
         self.address = address
+        self._max_tokens = _MAX_ANSWER_TOKENS
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[_Model]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
@@ -242,7 +260,7 @@ class ModelServer:
         `prompt` is the texts before and after the picture, and between them the picture as a PNG file in Base64.
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        document = _chat_request(self.program, model, *prompt, seed)
+        document = _chat_request(self.program, model, *prompt, seed, self._max_tokens)
         chat = self._request(self.program.chat_path, document, deadline_s, check_stop)
         message = chat.message or (chat.choices[0].message if chat.choices else _Message())
         # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
@@ -251,10 +269,13 @@ class ModelServer:
             raise self._error(
                 f"answered with the model {_quote(chat.model)} instead of {model}", f"Load {model} in it."
             )
-        text = (message.content or "").rpartition("</think>")[2].partition("<think>")[0].strip()
+        text, thoughts = message.text_and_thoughts
+        if not text and thoughts and self._max_tokens < _THINKING_TOKENS:
+            self._max_tokens = _THINKING_TOKENS
+            return self.answer(model, prompt, seed, deadline_s, check_stop)
         if not text:
             raise self._error(
-                f"wrote no text with the model {model}: received {_quote(message.content or '') or 'nothing'}",
+                f"wrote no text with the model {model}: received {_quote(thoughts) or 'nothing'}",
                 f"Update it, or choose a model that does not think. {_REQUIREMENTS}",
             )
         return text
@@ -331,7 +352,7 @@ class ModelServer:
 
 
 def _chat_request(
-    program: _Program, model: str, before: str, picture: str, after: str, seed: int | None
+    program: _Program, model: str, before: str, picture: str, after: str, seed: int | None, max_tokens: int
 ) -> dict[str, Any]:
     """The body of a request for one answer: the texts before and after the picture, a PNG file in Base64."""
     sampling = {"temperature": 0} if seed is None else {"temperature": 0.7, "seed": seed}
@@ -343,7 +364,7 @@ def _chat_request(
             "format": _ANSWER_SCHEMA,
             "think": False,
             "stream": False,
-            "options": {"num_predict": _MAX_ANSWER_TOKENS, "num_ctx": _CONTEXT_TOKENS, **sampling},
+            "options": {"num_predict": max_tokens, "num_ctx": _CONTEXT_TOKENS, **sampling},
         }
     content = [
         {"type": "text", "text": before},
@@ -355,9 +376,11 @@ def _chat_request(
         "model": model,
         "messages": [{"role": "user", "content": content}],
         "response_format": {"type": "json_schema", "json_schema": schema},
-        "max_tokens": _MAX_ANSWER_TOKENS,
+        "max_tokens": max_tokens,
         "stream": False,
-        # which of these two turns thinking off depends on the program and on the chat template of the model
+        # which of these two turns thinking off depends on the program and on the chat template of the model. LM Studio
+        # takes the first since 0.4.17; its own /api/v1/chat has no JSON schema, and refuses to turn thinking off in
+        # models that don't think. Source: lmstudio-bug-tracker, issue 2057
         "reasoning_effort": "none",
         "chat_template_kwargs": {"enable_thinking": False},
         **sampling,

@@ -187,11 +187,8 @@ def _cut_off_answer(text: str) -> Answer | None:
     match = _OPEN_ALT_TEXT.search(text)
     if match is None:
         return None
-    try:
-        alt_text = json.loads(f'"{match[1]}"', strict=False)
-    except ValueError:
-        alt_text = match[1]
-    kept = alt_text if match[2] else complete_sentences(_one_line(alt_text))
+    text = _one_line(re.sub(r"\\n|\\", " ", match[1]))
+    kept = text if match[2] else complete_sentences(text)
     return Answer("", kept) if kept else None
 
 

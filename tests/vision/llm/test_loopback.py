@@ -119,7 +119,6 @@ def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
 @pytest.mark.parametrize(
     ("program", "behaviour", "words"),
     [
-        ("lmstudio", writes("<think>The user wants an alt"), "received <think>The"),
         ("llama-server", writes(""), "received nothing"),
         ("ollama", writes("{" + "x" * 2 * server_module._MAX_BYTES), "did not answer like"),
         ("lmstudio", sends(200, b"<html>It works!</html>"), "did not answer like"),
@@ -164,6 +163,41 @@ def test_the_answer_is_found_after_thoughts_and_without_the_json(tmp_path: Path,
     ):
         ollama.chats.append(writes(written))
         assert describe(compose.describer(config(tmp_path, ollama)))[0].source == TextSource.VISION
+
+
+def thinks(text: str, thoughts: str, key: str = "reasoning_content") -> Behaviour:
+    """The model writes `text` after thoughts, which the program sends apart."""
+
+    def answer(handler: Handler) -> None:
+        document = handler.double.answer_document(text)
+        message = document["message"] if "message" in document else document["choices"][0]["message"]
+        message[key] = thoughts
+        handler.send(200, document)
+
+    return answer
+
+
+def test_a_model_that_thinks_nevertheless_gets_more_tokens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for program, behaviour in (
+        ("ollama", thinks("", "The user wants", "thinking")),
+        ("lmstudio", thinks("", "The user wants")),
+        ("llama-server", writes("<think>The user wants")),
+    ):
+        with model_server(program) as double:
+            describer = compose.describer(config(tmp_path, double))
+            double.chats.append(behaviour)
+            assert describe(describer, "de en")[1].source == TextSource.VISION
+            limits = [each.get("max_tokens") or each["options"]["num_predict"] for each in double.questions]
+            assert limits == [400, 2000, 2000]
+            double.chats.append(behaviour)
+            assert describe(describer) == facts(), "it is not asked a third time"
+            assert "wrote no text" in warnings(caplog)[-1]
+
+
+def test_json_that_is_sent_as_a_thought_is_used(tmp_path: Path) -> None:
+    with model_server("lmstudio") as double:
+        double.chats.append(thinks("", json.dumps(GOOD["en"])))
+        assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
 
 
 def test_a_slow_model_is_given_up_before_the_stage_times_out(
