@@ -13,6 +13,7 @@ states its source, and an answer whose alt text fails the checks is never return
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -43,6 +44,9 @@ from imgproc_local.vision.models.model import AnyModel
 from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
+
+_QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
+"""What a complaint quotes."""
 
 
 class LoadedModel(Protocol):
@@ -208,6 +212,7 @@ class _Answers:
         self._hints = hints
         self._notes = notes
         self._check_stop = check_stop
+        self._refused: dict[str, str] = {}
         self.accepted: dict[str, Translation] = {}
         self.has_answered = False
 
@@ -229,7 +234,10 @@ class _Answers:
         complaints = dict.fromkeys(languages, "")
         # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
         for seed in (None, 1):
-            suffixes = [note + language_prompt(language, complaint) for language, complaint in complaints.items()]
+            suffixes = [
+                note + language_prompt(language, complaint, self._refused.pop(language, ""))
+                for language, complaint in complaints.items()
+            ]
             generated = self._loaded.generate(suffixes, self._check_stop, seed)
             self.has_answered = True
             problems = {
@@ -238,7 +246,8 @@ class _Answers:
             complaints = {language: problem for language, problem in problems.items() if problem}
             if not complaints:
                 return
-            refused = ", ".join(f"{code} ({why})" for code, why in complaints.items())
+            # a complaint may quote the answer, which may quote the picture
+            refused = ", ".join(f"{code} ({_QUOTED.sub('…', why)})" for code, why in complaints.items())
             log.info("%s: refused: %s", self._loaded.model.name, refused)
 
     def _take(self, language: str, generated: str) -> str:
@@ -252,6 +261,7 @@ class _Answers:
         answer = clean_answer(parsed, language)
         complaint = alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
         if complaint:
+            self._refused[language] = answer.alt_text
             return complaint
         translation = _translation(answer, language, self._hints)
         if translation.seo_filename or language not in self.accepted:

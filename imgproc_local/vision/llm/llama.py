@@ -42,11 +42,9 @@ Greek need the most tokens, 161 and 148, because they take one per character in 
 the grammar, which limits the number of characters, ends an answer before this limit."""
 _BATCH_TOKENS = 512
 """The maximum number of tokens in a batch, unless a picture needs more: some models need all of it in one batch."""
-_RETRY_TOKENS = 96
-"""Reserved in the context of each language for the complaint in the suffix of a retry: the reason why an answer was
-rejected. A complaint has up to 120 characters, which in some scripts need almost this many tokens."""
-_DRAFT_TOKENS = 128
-"""Reserved in the context for the draft, the English text to translate. If there is one, all suffixes begin with it."""
+_SPARE_TOKENS = 640
+"""Reserved in the context besides the suffixes that `prefill` receives and their answers: for the text to translate,
+and for the complaint and the refused sentence of a retry. If several prompts need more, they are used in turn."""
 _PERFORMANCE_CPUS = Path("/sys/devices/cpu_core/cpus")
 """The file in which Linux lists the performance cores of a hybrid processor of Intel; other processors have none."""
 _ANSWER_END = b'"}'
@@ -72,7 +70,8 @@ class Llama:
 
     `_turn_start` and `_turn_end` are the texts that the chat template puts before and after a prompt. `_trained_tokens`
     is the longest context that the model was trained for. `_prefix_end` is the position after the picture and its
-    notes, 0 if no picture is processed.
+    notes, 0 if no picture is processed; `_prefix_tokens` is the number of tokens there, which differs from the position
+    in models that count a picture otherwise.
 
     Raises: ModelUnusable, if llama.cpp can't load a file; what `check_stop` raises.
     """
@@ -93,7 +92,7 @@ class Llama:
         self._context_tokens = self._context_sequences = 0
         # the tokens in sequence 0, which are the beginning of every prompt
         self._instructions: list[int] = []
-        self._prefix_end = 0
+        self._prefix_end = self._prefix_tokens = 0
         try:
             with self._interruptible(check_stop):
                 self._load_text_model()
@@ -201,8 +200,9 @@ class Llama:
         """
         with self._interruptible(check_stop), self.chunks(self._fitted(image), notes) as chunks:
             mtmd = self.mtmd
-            shared = mtmd.mtmd_helper_get_n_tokens(chunks) + _DRAFT_TOKENS
-            needed = [len(self._suffix_tokens(suffix)) + _RETRY_TOKENS + _MAX_NEW_TOKENS for suffix in suffixes]
+            self._prefix_tokens = mtmd.mtmd_helper_get_n_tokens(chunks)
+            shared = self._prefix_tokens + _SPARE_TOKENS
+            needed = [len(self._suffix_tokens(suffix)) + _MAX_NEW_TOKENS for suffix in suffixes]
             longest = shared + max(needed)
             if longest > self._trained_tokens:
                 raise ModelUnusable(
@@ -264,6 +264,10 @@ class Llama:
         """
         if not self._prefix_end:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
+        half = len(suffixes) // 2
+        if half and self._needed_tokens(suffixes) > self._context_tokens:
+            parts = (suffixes[:half], suffixes[half:])
+            return [text for part in parts for text in self.generate(part, check_stop, seed)]
         memory = self._llama.llama_get_memory(self._context)
         sequences = range(_FIRST_LANGUAGE, _FIRST_LANGUAGE + len(suffixes))
         samplers = [Sampler(self._llama, self._vocabulary, seed) for _ in suffixes]
@@ -276,6 +280,13 @@ class Llama:
                 for sequence in sequences:
                     self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [self._text(tokens).decode("utf-8", "replace") for tokens in generated]
+
+    def _needed_tokens(self, suffixes: Sequence[str]) -> int:
+        """The size of a context for `suffixes` with their answers. They share the tokens with which all begin."""
+        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
+        common = _common_length(suffix_tokens)
+        own = sum(len(tokens) - common + _MAX_NEW_TOKENS for tokens in suffix_tokens)
+        return self._prefix_tokens + common + own
 
     def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[_BatchItem]:
         """Process all suffixes, each in its sequence, up to their last tokens, which are returned."""

@@ -275,7 +275,7 @@ class ModelServer:
             return self.answer(model, prompt, seed, deadline_s, check_stop)
         if not text:
             raise self._error(
-                f"wrote no text with the model {model}: received {_quote(thoughts) or 'nothing'}",
+                f"wrote {'only thoughts' if thoughts else 'nothing'} with the model {model}",
                 f"Update it, or choose a model that does not think. {_REQUIREMENTS}",
             )
         return text

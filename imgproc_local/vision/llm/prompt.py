@@ -102,9 +102,13 @@ def draft_note(english: str) -> str:
     return DRAFT.format(_without_markers(english, MAX_ALT_CHARS))
 
 
-def language_prompt(language: str, complaint: str = "") -> str:
-    """The last line of the prompt. `complaint` says what was wrong with the previous answer, if this is a retry."""
+def language_prompt(language: str, complaint: str = "", refused: str = "") -> str:
+    """The last line of the prompt. `complaint` says what was wrong with the previous answer, if this is a retry.
+
+    `refused` is its alternative text: a small model repeats a word that is named without its sentence.
+    """
     again = f"The answer before was refused: {complaint}. " if complaint else ""
+    again += f"It was: “{_without_markers(refused, 200)}” Rewrite it. " if refused else ""
     name, native_name = LANGUAGES[language].name, LANGUAGES[language].native_name
     named = name if native_name == name else f"{name} ({native_name})"
     # these languages need far fewer characters for the same content than the number in the instructions

@@ -137,6 +137,18 @@ def test_rejected_answers_are_generated_again_in_one_batch_with_the_complaint_be
     assert fake.seeds[3] is not None
 
 
+def test_a_retry_shows_the_refused_sentence_and_the_log_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    guess = "A brick building, possibly a school, beside a park."
+    fake = FakeModel(en=[f'{{"alt_text":"{guess}","filename":"brick-building-park"}}', BARN])
+    describe(fake, "en")
+    assert (
+        'it guessed ("possibly"). It was: “A brick building, possibly a school, beside a park.”' in fake.suffixes[1][0]
+    )
+    assert "given: refused: en (it guessed (…))" in caplog.text
+    assert "school" not in caplog.text
+
+
 @pytest.mark.parametrize("error", [StageTimedOut("Not finished in time."), ModelUnusable("no room")])
 @pytest.mark.parametrize("german", [[], [BARN]], ids=["in the first attempt", "in the retry"])
 def test_after_a_failure_in_another_language_the_accepted_answers_are_returned(

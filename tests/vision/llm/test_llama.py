@@ -58,6 +58,22 @@ def test_languages_get_the_same_text_together_and_alone_and_again(llama: Llama) 
     assert many == [*texts[0], *texts[0], *texts[0][:2]], "the context grows for more languages"
 
 
+def test_prompts_that_do_not_fit_into_the_context_together_are_used_in_turn(
+    llama: Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a retry are longer than those that `prefill` received."""
+    llama._free_context()
+    expected = generate(llama, scene_pixels(5), SUFFIXES)
+    parts = Mock(wraps=llama._prefill_suffixes)
+    monkeypatch.setattr(llama, "_prefill_suffixes", parts)
+    filler = f"{' '.join(map(str, range(150)))} "
+    generated = llama.generate([f"{number} {filler}{suffix}" for number, suffix in enumerate(SUFFIXES)], never_stop)
+    assert len(generated) == len(SUFFIXES)
+    assert all(generated), "none is empty or an error"
+    assert parts.call_count > 1
+    assert llama.generate(SUFFIXES, never_stop) == expected
+
+
 def test_the_instructions_are_processed_once_for_all_pictures(llama: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = []
     for number in (1, 2):

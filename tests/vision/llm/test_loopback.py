@@ -119,7 +119,7 @@ def test_a_question_has_the_picture_the_prompt_and_the_schema_with_thinking_off(
 @pytest.mark.parametrize(
     ("program", "behaviour", "words"),
     [
-        ("llama-server", writes(""), "received nothing"),
+        ("llama-server", writes(""), "wrote nothing"),
         ("ollama", writes("{" + "x" * 2 * server_module._MAX_BYTES), "did not answer like"),
         ("lmstudio", sends(200, b"<html>It works!</html>"), "did not answer like"),
         ("llama-server", sends(200, b"[" * 100_000), "did not answer like"),
@@ -191,7 +191,7 @@ def test_a_model_that_thinks_nevertheless_gets_more_tokens(tmp_path: Path, caplo
             assert limits == [400, 2000, 2000]
             double.chats.append(behaviour)
             assert describe(describer) == facts(), "it is not asked a third time"
-            assert "wrote no text" in warnings(caplog)[-1]
+            assert "wrote only thoughts" in warnings(caplog)[-1]
 
 
 def test_json_that_is_sent_as_a_thought_is_used(tmp_path: Path) -> None:
