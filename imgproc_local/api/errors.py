@@ -26,6 +26,7 @@ TABLE: dict[type[errors.ServiceError], tuple[int, type[Struct], dict[str, str]]]
     errors.FileNotReady: (404, wire.NotReadyBody, {}),
     errors.NoSuchVersion: (409, wire.ErrorBody, {}),
     errors.OriginalRemoved: (409, wire.ErrorBody, {}),
+    errors.TextOfPerson: (409, wire.ErrorBody, {}),
     errors.IdempotencyConflict: (409, wire.ErrorBody, {}),
     errors.ExportIncomplete: (409, wire.ExportIncompleteBody, {}),
     errors.QueueFull: (503, wire.ErrorBody, {}),

@@ -192,8 +192,7 @@ TEXT_FIELDS = {
         ),
         words(
             "role",
-            "what the picture is for on its page. Default: informative. link and button need a context that says where"
-            " the link leads or what the button does (local addition)",
+            "what the picture is for. Default: informative. link and button need a context (local addition)",
             Role,
         ),
         integer("max_width_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 from litestar import Request, Response
 from msgspec import UNSET
 
 from imgproc_local.api.images import IMAGE, job_of_image
 from imgproc_local.api.openapi import PREFER, patch, post
-from imgproc_local.api.requests import authenticated_key, preference_applied, read_json, read_wait_s
+from imgproc_local.api.requests import authenticated_key, preference_applied, read_json, read_query, read_wait_s, words
 from imgproc_local.api.wire import EditedTranslationBody, TranslationEdit, edited_translation_body
 from imgproc_local.compose import Services
+from imgproc_local.domain import errors
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS, alt_text_error, normalized_alt_text
-from imgproc_local.domain.errors import InsufficientCredits, InvalidRequest, NoSuchVersion, NotFound, OriginalRemoved
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
@@ -34,37 +34,43 @@ async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslation
     """Edit an alt text, a file name or a long description by hand (local addition)."""
     services, job, text = await _find(request)
     requested = await read_json(request, TranslationEdit, _EXPECTED)
-    edit = await asyncio.to_thread(_read_edit, requested, text)
-    return _body(await services.translations.edit(job.id, text.language_code, edit), text)
+    edit, new_slug = await asyncio.to_thread(_read_edit, requested, text)
+    return _body(await services.translations.edit(job.id, text.language_code, edit, new_slug), text)
 
 
-@post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
+@post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[errors.NoSuchVersion])
 async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Restore the version before a change (local addition)."""
     services, job, text = await _find(request)
     return _body(await services.translations.undo(job.id, text.language_code), text)
 
 
-@post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[NoSuchVersion])
+@post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[errors.NoSuchVersion])
 async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Repeat a change that was undone (local addition)."""
     services, job, text = await _find(request)
     return _body(await services.translations.redo(job.id, text.language_code), text)
 
 
-_REGENERATION_ERRORS = [InsufficientCredits, OriginalRemoved]
+_REPLACE = words("replace", "replace the text also if a person wrote it", ["true"])
+_KEPT = [errors.InsufficientCredits, errors.OriginalRemoved, errors.TextOfPerson]
 
 
-@post(f"{PATH}/regenerate", _TAG, EditedTranslationBody, status=202, headers=[PREFER], raises=_REGENERATION_ERRORS)
+@post(f"{PATH}/regenerate", _TAG, EditedTranslationBody, status=202, query=[_REPLACE], headers=[PREFER], raises=_KEPT)
 async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[EditedTranslationBody]:
     """Have one text written anew (local addition).
 
     It costs as much as analyze for one language. The credits are given back if it fails.
     """
     wait_s = read_wait_s(request.headers)
+    parameters = read_query(request)
+    replaces_person = bool(parameters.read(_REPLACE))
+    parameters.require_valid()
     services, job, text = await _find(request)
-    is_local = authenticated_key(request).for_page
-    job = await services.engine.regenerate(job, text.language_code, is_local=is_local, timeout_s=wait_s or 0)
+    is_local, timeout_s = authenticated_key(request).for_page, wait_s or 0
+    job = await services.engine.regenerate(
+        job, text.language_code, replaces_person=replaces_person, is_local=is_local, timeout_s=timeout_s
+    )
     return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
 
 
@@ -76,56 +82,51 @@ async def _find(request: Request[Any, Any, Any]) -> tuple[Services, Job, Transla
         if text.language_code == code.lower():
             return services, job, text
     written = ", ".join(text.language_code for text in job.translations) or "none"
-    raise NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
+    raise errors.NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
 
 
-def _read_edit(requested: TranslationEdit, current: Translation) -> Edit:
-    """The words as they are stored. Raises: InvalidRequest."""
-    errors: dict[str, list[str]] = {}
-    alt_text = _read_text(requested, current, "seo_alt_text", MAX_ALT_CHARS, errors)
-    long_description = _read_text(requested, current, "long_description", MAX_LONG_CHARS, errors)
-    slug = new_slug = None
+def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[Edit, str]:
+    """The words as they are stored, and the file name that follows from the alt text, if any.
+
+    Raises: InvalidRequest.
+    """
+    problems: dict[str, list[str]] = {}
+    texts = _read_texts(requested, current, problems)
+    alt_text = texts.get("seo_alt_text")
     if requested.decorative is True:
         if alt_text:
-            errors["decorative"] = ["decorative can't be true beside words in seo_alt_text."]
-        alt_text = ""
+            problems["decorative"] = ["decorative can't be true beside words in seo_alt_text."]
+        texts["seo_alt_text"] = ""
     elif alt_text == "":
-        errors["seo_alt_text"] = [f"{alt_text_error('')} For a decorative picture, send decorative: true."]
-    elif alt_text:
-        new_slug = slug_of_alt_text(alt_text, current.language_code)
+        problems["seo_alt_text"] = [f"{alt_text_error('')} For a decorative picture, send decorative: true."]
     if requested.seo_filename is not UNSET:
         slug = requested.seo_filename
         if slug != current.seo_filename:  # a stored name with its number may have one word more than a slug
             slug = make_slug(_without_extension(slug), current.language_code)
         if not slug:
             received = repr(requested.seo_filename[:40])
-            errors["seo_filename"] = [
+            problems["seo_filename"] = [
                 f"seo_filename must have words that can be written in Latin letters; received {received}."
             ]
-    edit = Edit(alt_text, slug, long_description, new_slug)
-    if edit == Edit():
-        errors["body"] = [f"Expected {_EXPECTED}; received none."]
-    if errors:
-        raise InvalidRequest(errors)
-    return edit
+        texts["seo_filename"] = slug
+    if not texts:
+        problems["body"] = [f"Expected {_EXPECTED}; received none."]
+    if problems:
+        raise errors.InvalidRequest(problems)
+    return Edit(**texts), slug_of_alt_text(alt_text, current.language_code) if alt_text else ""
 
 
-def _read_text(
-    requested: TranslationEdit,
-    current: Translation,
-    field: Literal["seo_alt_text", "long_description"],
-    max_chars: int,
-    errors: dict[str, list[str]],
-) -> str | None:
-    """The text of a field as it is stored, "" included; None if it was not sent. A problem is added to `errors`."""
-    received = getattr(requested, field)
-    if received is UNSET:
-        return None
-    text = normalized_alt_text(received)
-    # a text from the picture's metadata may break the rules for edits; sending it unchanged accepts it
-    if text and received != getattr(current, field) and (error := alt_text_error(text, field, max_chars)):
-        errors[field] = [error]
-    return text
+def _read_texts(requested: TranslationEdit, current: Translation, problems: dict[str, list[str]]) -> dict[str, str]:
+    """The alt text and the long description as they are stored, if they were sent. Adds to `problems`."""
+    texts = {}
+    for field, max_chars in (("seo_alt_text", MAX_ALT_CHARS), ("long_description", MAX_LONG_CHARS)):
+        received = getattr(requested, field)
+        if received is not UNSET:
+            texts[field] = text = normalized_alt_text(received)
+            # a text from the picture's metadata may break the rules for edits; sending it unchanged accepts it
+            if text and received != getattr(current, field) and (error := alt_text_error(text, field, max_chars)):
+                problems[field] = [error]
+    return texts
 
 
 def _without_extension(name: str) -> str:

@@ -269,8 +269,7 @@ def _read_plan(operation: Operation, form: _MultipartForm) -> tuple[Plan, dict[s
     read["role"] = Role(read.get("role") or Role.INFORMATIVE)
     if read["role"] in (Role.LINK, Role.BUTTON) and not (read["context"] or "context" in parameters.errors):
         aim = "where the link leads" if read["role"] is Role.LINK else "what the button does"
-        problem = f"context must say {aim}, because the alt text of a {read['role']} says that; received none."
-        parameters.errors["context"] = [problem]
+        parameters.errors["context"] = [f"context must say {aim}, as the alt text has to; received none."]
     if form.filename is None:
         received = f"one with the name {shown(form.other_files[0])}" if form.other_files else "none"
         parameters.errors["image"] = [f"image is required: a file part of the form; received {received}."]

@@ -15,6 +15,7 @@
     ├── FileNotReady
     ├── NoSuchVersion
     ├── OriginalRemoved
+    ├── TextOfPerson
     ├── IdempotencyConflict
     ├── QueueFull
     ├── TooManyStreams
@@ -149,6 +150,10 @@ class NoSuchVersion(ServiceError):
 
 class OriginalRemoved(ServiceError):
     """The uploaded picture was removed because of its age."""
+
+
+class TextOfPerson(ServiceError):
+    """A text that a person wrote would be replaced, and the request does not say that it may be."""
 
 
 class IdempotencyConflict(ServiceError):

@@ -97,6 +97,16 @@ class Prices(Struct, frozen=True):
     optimize: int = 1
     convert: int = 1
 
+    def of(self, stage: StageName, languages: int, role: str = Role.INFORMATIVE) -> int:
+        """What a stage of one picture costs that writes its texts in so many languages. Empty texts cost nothing."""
+        match stage:
+            case StageName.ANALYZE:
+                return 0 if role == Role.DECORATIVE else self.analyze * languages
+            case StageName.OPTIMIZE:
+                return self.optimize
+            case StageName.CONVERT:
+                return self.convert
+
 
 class Affordability(Struct, frozen=True):
     """Whether a balance covers the price of several images, in credits. `shortfall` is 0 if it does."""

@@ -16,16 +16,7 @@ from contextlib import contextmanager, suppress
 from imgproc_local.domain.errors import BadImage, InvalidRequest, NotFound, StorageFailed
 from imgproc_local.domain.filename import original_name
 from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.plan import (
-    ACCEPTED_FORMATS,
-    ACCEPTED_LOCALLY,
-    STAGES,
-    Affordability,
-    Operation,
-    Plan,
-    Prices,
-    Role,
-)
+from imgproc_local.domain.plan import ACCEPTED_FORMATS, ACCEPTED_LOCALLY, STAGES, Affordability, Operation, Plan, Prices
 from imgproc_local.engine.pipeline import Pipeline
 from imgproc_local.engine.runner import Runner
 from imgproc_local.storage.blobs import Blobs, Incoming
@@ -209,7 +200,7 @@ class Engine:
                     info=picture.info,
                     record=picture.record,
                     prices={
-                        stage: 0 if is_local else self._price(stage, len(plan.languages), plan.role)
+                        stage: 0 if is_local else self._prices.of(stage, len(plan.languages), plan.role)
                         for stage in STAGES[plan.operation]
                     },
                     lanes=self._lanes,
@@ -223,19 +214,9 @@ class Engine:
 
     def affordability(self, images: int, languages: int, balance: int) -> Affordability:
         """Whether `balance` covers the full pipeline for `images` pictures in `languages` languages each."""
-        required = images * sum(self._price(stage, languages) for stage in STAGES[Operation.PROCESS])
+        required = images * sum(self._prices.of(stage, languages) for stage in STAGES[Operation.PROCESS])
         shortfall = max(0, required - balance)
         return Affordability(can_afford=shortfall == 0, required=required, balance=balance, shortfall=shortfall)
-
-    def _price(self, stage: StageName, languages: int, role: str = Role.INFORMATIVE) -> int:
-        """What a stage of one picture costs that writes its texts in so many languages. Empty texts cost nothing."""
-        match stage:
-            case StageName.ANALYZE:
-                return 0 if role == Role.DECORATIVE else self._prices.analyze * languages
-            case StageName.OPTIMIZE:
-                return self._prices.optimize
-            case StageName.CONVERT:
-                return self._prices.convert
 
     async def follow(
         self,
@@ -298,14 +279,17 @@ class Engine:
         self.updates.publish(job_id, account_id)
         await self._blobs.remove(files)
 
-    async def regenerate(self, job: Job, language_code: str, *, is_local: bool = False, timeout_s: float = 0) -> Job:
+    async def regenerate(
+        self, job: Job, language_code: str, *, replaces_person: bool, is_local: bool, timeout_s: float
+    ) -> Job:
         """Request that one text is written anew. Returns the job when that is done or has failed, or after `timeout_s`.
 
         While a request for the text waits or runs, another call only waits for it. `is_local` is as in `accept`.
-        Raises: NotFound, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
+        A text that a person wrote is replaced only with `replaces_person`.
+        Raises: NotFound, TextOfPerson, OriginalRemoved, QueueFull, InsufficientCredits: nothing was stored.
         """
-        price = 0 if is_local else self._price(StageName.ANALYZE, 1, job.role)
-        job, is_new = await self._translations.request(job.id, language_code, price)
+        price = 0 if is_local else self._prices.of(StageName.ANALYZE, 1, job.role)
+        job, is_new = await self._translations.request(job.id, language_code, price, replaces_person=replaces_person)
         if is_new:
             self._wake_lanes()
         if not timeout_s:

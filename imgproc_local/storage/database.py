@@ -54,6 +54,7 @@ ALTER TABLE translations ADD COLUMN model TEXT NOT NULL DEFAULT '';
 ALTER TABLE translation_versions ADD COLUMN needs_text_reason TEXT;
 ALTER TABLE translation_versions ADD COLUMN long_description TEXT NOT NULL DEFAULT '';
 ALTER TABLE translation_versions ADD COLUMN model TEXT NOT NULL DEFAULT '';
+ALTER TABLE regenerations ADD COLUMN replaces_person INTEGER NOT NULL DEFAULT 0;
 UPDATE translations SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
 UPDATE translation_versions SET needs_text_reason = 'nothing_known' WHERE source = 'pixels';
 DROP INDEX IF EXISTS translations_needing_text;

@@ -306,11 +306,11 @@ SELECT * FROM translations WHERE job_id = :job_id AND language_code = :language_
 SELECT * FROM translation_versions
 WHERE job_id = :job_id AND language_code = :language_code AND version = :version;
 
--- name: named_by_person
--- Whether an earlier version has the same alt text under another name.
-SELECT 1 FROM translation_versions
-WHERE job_id = :job_id AND language_code = :language_code AND version < :version AND seo_alt_text = :seo_alt_text
-    AND slug_base <> :slug_base;
+-- name: changed_by_person
+-- What a person has changed without the alt text: an earlier version has the same alt text, and another of these.
+SELECT max(slug_base <> :slug_base) AS seo_filename, max(long_description <> :long_description) AS long_description
+FROM translation_versions
+WHERE job_id = :job_id AND language_code = :language_code AND version < :version AND seo_alt_text = :seo_alt_text;
 
 -- name: save_version
 -- The one in force, before another takes its place.
@@ -339,8 +339,13 @@ SELECT count(*) FROM regenerations WHERE account_id = :account_id AND state IN (
 
 -- name: insert_regeneration
 -- In place of a request that failed. No id is used twice, because the ledger has it.
-INSERT OR REPLACE INTO regenerations (job_id, account_id, language_code, state, price)
-VALUES (:job_id, :account_id, :language_code, 'pending', :price) RETURNING 'regenerate-' || id;
+INSERT OR REPLACE INTO regenerations (job_id, account_id, language_code, state, price, replaces_person)
+VALUES (:job_id, :account_id, :language_code, 'pending', :price, :replaces_person) RETURNING 'regenerate-' || id;
+
+-- name: regenerated_text
+-- The text in force that a request wants replaced.
+SELECT translations.*, replaces_person FROM regenerations JOIN translations USING (job_id, language_code)
+WHERE id = :id AND state = 'running';
 
 -- ---- metrics ----
 

@@ -192,6 +192,7 @@ CREATE TABLE IF NOT EXISTS translation_versions (
 
 -- Requests to write one text anew. A row is deleted when the text was written; `error` says why it could not be. They are
 -- no stages: the status of the job does not change. No id is used twice, because movements of the ledger name it.
+-- replaces_person says whether words of a person may be replaced.
 CREATE TABLE IF NOT EXISTS regenerations (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id         TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -201,6 +202,7 @@ CREATE TABLE IF NOT EXISTS regenerations (
     attempts       INTEGER NOT NULL DEFAULT 0,
     price          INTEGER NOT NULL,
     error          TEXT,
+    replaces_person  INTEGER NOT NULL DEFAULT 0,
     UNIQUE (job_id, language_code)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS regenerations_waiting ON regenerations (state, id) WHERE state IN ('pending', 'running');

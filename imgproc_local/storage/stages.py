@@ -23,7 +23,7 @@ from imgproc_local.domain.result import RoleSuggestion, Translation
 from imgproc_local.storage.accounts import move_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
-from imgproc_local.storage.translations import insert_translation, read_text, store_version
+from imgproc_local.storage.translations import insert_translation, store_regenerated
 
 MAX_ATTEMPTS = 3
 """A stage fails after the process has ended this many times while the stage was running."""
@@ -121,12 +121,11 @@ class Stages:
             "removed": msgspec.json.encode(removed).decode(),
         }
         async with self._database.transaction() as tx:
+            if claimed.kind == "text" and (kept := await store_regenerated(tx, claimed.row_id, texts[0])):
+                return await self._fail(tx, claimed.kind, claimed.row_id, kept)
             if await tx.one(f"finish_{claimed.kind}", {**result, "at": tx.at}) is None:
                 return None
-            if claimed.kind == "text":
-                (text,) = texts
-                await store_version(tx, await read_text(tx, claimed.job.id, text.language_code), text)
-            else:
+            if claimed.kind == "stage":
                 for position, text in enumerate(texts):
                     await insert_translation(tx, claimed.job, position, text)
             if suggestion is not None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull
+from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull, TextOfPerson
 from imgproc_local.domain.filename import numbered
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import TextSource, Translation
@@ -22,18 +22,15 @@ from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
+_OF_PERSONS = (TextSource.PERSON, TextSource.EMBEDDED)
 
-class Edit(Struct, frozen=True):
-    """Words of a person. None leaves the alt text, the file name or the long description as it is.
 
-    An `alt_text` of "" says that the picture is decorative. `new_slug` is the file name that follows from `alt_text`;
-    it replaces the name of a text that needed words, unless a person wrote that name.
-    """
+class Edit(Struct, frozen=True, omit_defaults=True):
+    """Words of a person; None leaves those in force. An alt text of "" says that the picture is decorative."""
 
-    alt_text: str | None = None
-    slug: str | None = None
+    seo_alt_text: str | None = None
+    seo_filename: str | None = None
     long_description: str | None = None
-    new_slug: str | None = None
 
 
 class Translations:
@@ -50,11 +47,12 @@ class Translations:
         self._request_limit = request_limit
         self._publish = publish
 
-    async def edit(self, job_id: str, language_code: str, edit: Edit) -> Job:
+    async def edit(self, job_id: str, language_code: str, edit: Edit, new_slug: str = "") -> Job:
         """Store words of a person as a new version, in place of all versions after the one in force.
 
-        A file name that another picture has is numbered. The source becomes `person`, unless the alt text is not
-        changed and either a person still has to write it or the file name is not changed either.
+        `new_slug` is the file name that follows from the alt text. It replaces the name of a text that needed words,
+        unless a person wrote that name. A file name that another picture has is numbered. The source becomes `person`,
+        unless the alt text is not sent, and a person still has to write it or the file name is not sent either.
 
         Raises:
             NotFound: the job has no text in this language.
@@ -62,16 +60,11 @@ class Translations:
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
             old = stored_translation(text)
-            slug = edit.slug
-            if slug is None and old.needs_text and edit.alt_text != old.seo_alt_text and not await _is_named(tx, text):
-                slug = edit.new_slug
-            new = replace(
-                old,
-                seo_filename=slug or old.seo_filename,
-                seo_alt_text=old.seo_alt_text if edit.alt_text is None else edit.alt_text,
-                long_description=old.long_description if edit.long_description is None else edit.long_description,
-            )
-            if edit.alt_text is not None or (edit.slug is not None and not old.needs_text):
+            new = replace(old, **msgspec.to_builtins(edit))  # without what is None
+            is_unnamed = edit.seo_filename is None and "seo_filename" not in await _words_of_person(tx, text)
+            if new_slug and old.needs_text and is_unnamed and new.seo_alt_text != old.seo_alt_text:
+                new = replace(new, seo_filename=new_slug)
+            if edit.seo_alt_text is not None or (edit.seo_filename is not None and not old.needs_text):
                 new = replace(new, source=TextSource.PERSON, needs_text_reason=None, model="")
             await store_version(tx, text, new)
             job = await read_job(tx, job_id)
@@ -103,16 +96,20 @@ class Translations:
         self._publish(job.id, job.account_id)
         return job
 
-    async def request(self, job_id: str, language_code: str, price: int) -> tuple[Job, bool]:
+    async def request(
+        self, job_id: str, language_code: str, price: int, *, replaces_person: bool = False
+    ) -> tuple[Job, bool]:
         """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
 
         Raises:
             NotFound: the job has no text in this language.
+            TextOfPerson: a person wrote the text, and not `replaces_person`.
             OriginalRemoved: the uploaded picture was removed because of its age.
             QueueFull, InsufficientCredits: nothing was stored.
         """
         async with self._database.transaction() as tx:
-            account_id = (await read_text(tx, job_id, language_code))["account_id"]
+            text = await read_text(tx, job_id, language_code)
+            account_id = text["account_id"]
             job = await read_job(tx, job_id)
             if job.text_states[language_code].regenerating:
                 return job, False
@@ -121,11 +118,16 @@ class Translations:
                     "The uploaded picture was removed because of its age, so no text can be written for it. Write the"
                     " text by hand, or send the picture again."
                 )
+            if text["source"] in _OF_PERSONS and not replaces_person:
+                raise TextOfPerson(
+                    f"A person wrote the text in {language_code!r}. To have it replaced nevertheless, send the request"
+                    " with replace=true; undo restores it. Nothing was changed or charged."
+                )
             if await tx.value("count_waiting_regenerations", {"account_id": account_id}) >= self._request_limit:
                 raise QueueFull(self._request_limit, "texts to write anew")
             await require_credits(tx, account_id, price)
             request = {"job_id": job_id, "language_code": language_code, "account_id": account_id, "price": price}
-            paid_as = await tx.value("insert_regeneration", request)
+            paid_as = await tx.value("insert_regeneration", {**request, "replaces_person": replaces_person})
             await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
             job = await read_job(tx, job_id)
         self._publish(job.id, job.account_id)
@@ -173,9 +175,29 @@ def stored_translation(text: Row) -> Translation:
     return msgspec.convert({name: text[name] for name in Translation.__struct_fields__}, Translation)
 
 
-async def _is_named(tx: Transaction, text: Row) -> bool:
-    """Whether a person wrote the file name of `text`: it was changed without the alt text."""
-    return await tx.value("named_by_person", dict(text)) is not None
+async def store_regenerated(tx: Transaction, request_id: int, new: Translation) -> str | None:
+    """Make `new` the version in force, and return None; or the reason why the present one is kept.
+
+    A file name and a long description that a person wrote remain, unless the request says that they may be replaced.
+    """
+    text = await tx.one("regenerated_text", {"id": request_id})
+    if text is None:  # the job was deleted
+        return None
+    if new.needs_text and text["needs_text_reason"] is None:
+        return "Nothing was found in the picture of which a better text could be made, so the text in force was kept."
+    if not text["replaces_person"]:
+        if text["source"] in _OF_PERSONS:
+            return "A person has written this text meanwhile, so it was kept."
+        new = replace(new, **await _words_of_person(tx, text))
+    await store_version(tx, text, new)
+    return None
+
+
+async def _words_of_person(tx: Transaction, text: Row) -> dict[str, str]:
+    """The file name and the long description of `text` that a person wrote: they were changed without the alt text."""
+    changed = await tx.one("changed_by_person", dict(text))
+    assert changed is not None
+    return {name: text[name] for name in ("seo_filename", "long_description") if changed[name]}
 
 
 def _words(translation: Translation) -> dict[str, str | None]:

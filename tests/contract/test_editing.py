@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
@@ -81,6 +82,9 @@ class Picture:
 
     def edit(self, language: str = "en", **fields: Any) -> dict[str, Any]:
         return data(self.patch(language, **fields))
+
+    def regenerate(self, language: str = "en", wait_s: int = 20, **query: str) -> httpx.Response:
+        return self.post("regenerate", language, params=query, headers={"Prefer": f"wait={wait_s}"})
 
     def post(self, action: str, language: str = "en", **options: Any) -> httpx.Response:
         return self.service.client.post(self.path(language, action), **options)
@@ -360,10 +364,13 @@ def test_versions_are_restored_in_order(shared: Running) -> None:
 def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingDescriber) -> None:
     picture = Picture(shared, "en", "de")
     picture.edit("de", seo_alt_text="Ein Boot.")
+    refused = picture.post("regenerate", "de")
+    assert (refused.status_code, refused.headers["x-error-code"]) == (409, "text_of_person")
+    assert "replace=true" in refused.json()["message"]
     funds, described = balance(shared), describer.described
     describer.slug = "another-name"
     describer.open.clear()
-    first = data(picture.post("regenerate", "de"), 202)
+    first = data(picture.post("regenerate", "de", params={"replace": "true"}), 202)
     assert first["regenerating"]
     assert first["seo_alt_text"] == "Ein Boot."
     assert data(picture.post("regenerate", "de"), 202) == first, "one request waits"
@@ -380,6 +387,107 @@ def test_a_text_is_written_anew_for_a_credit(shared: Running, describer: NotingD
     assert (describer.described - described, balance(shared)) == (1, funds - 1)
     assert picture.stored("en")["seo_filename"] == "a-test-picture"
     assert data(picture.post("undo", "de"))["seo_alt_text"] == "Ein Boot."
+
+
+class StatedDescriber(GatedDescriber):
+    """Answers with `text`, in its language."""
+
+    text = Translation("en", "machine-made", "Text of the machine.", TextSource.VISION)
+
+    def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
+        super().describe(image, languages, hints, check_stop)
+        return (self.text,)
+
+
+STATED = StatedDescriber()
+MACHINE = StatedDescriber.text
+NOTHING = Translation("en", "a-photo", "Photograph.", TextSource.PIXELS, NeedsTextReason.NOTHING_KNOWN)
+FOREIGN = Translation("en", "ein-kai", "“Ein Kai.”", TextSource.FACTS, NeedsTextReason.OTHER_LANGUAGE)
+IN_FILE = Translation("en", "a-pier", "A pier at noon.", TextSource.EMBEDDED)
+LONG = replace(MACHINE, seo_alt_text="A chart.", long_description="Sales rose.")
+MINE = {"seo_alt_text": "My pier."}
+
+
+@pytest.fixture(scope="module")
+def stated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("data"), lambda: STATED, prices="3,1,1", first_balance=1000) as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("stored", "edits", "query", "new", "expected"),
+    [
+        # a text that needs words never replaces another
+        (MACHINE, [], {}, NOTHING, "kept"),
+        (MACHINE, [], {}, FOREIGN, "kept"),
+        (IN_FILE, [], {"replace": "true"}, NOTHING, "kept"),
+        (MACHINE, [MINE], {"replace": "true"}, FOREIGN, "kept"),
+        (MACHINE, [{"decorative": True}], {"replace": "true"}, NOTHING, "kept"),
+        (NOTHING, [], {}, FOREIGN, "“Ein Kai.” ein-kai"),
+        (FOREIGN, [], {}, MACHINE, "Text of the machine. machine-made"),
+        # words of persons
+        (IN_FILE, [], {}, MACHINE, "refused"),
+        (MACHINE, [MINE], {}, MACHINE, "refused"),
+        (MACHINE, [{"decorative": True}], {}, MACHINE, "refused"),
+        (MACHINE, [{"seo_filename": "Mine"}], {}, MACHINE, "refused"),
+        (IN_FILE, [], {"replace": "true"}, MACHINE, "Text of the machine. machine-made"),
+        (MACHINE, [MINE], {"replace": "TRUE"}, LONG, "A chart. machine-made Sales rose."),
+        # names and long descriptions that a person wrote alone
+        (NOTHING, [{"seo_filename": "Mine"}], {}, LONG, "A chart. mine Sales rose."),
+        (NOTHING, [{"seo_filename": "Mine"}], {"replace": "true"}, LONG, "A chart. machine-made Sales rose."),
+        (MACHINE, [{"long_description": "Mine."}], {}, LONG, "A chart. machine-made Mine."),
+        (LONG, [{"long_description": ""}], {}, replace(LONG, seo_alt_text="B."), "B. machine-made"),
+        (LONG, [], {}, replace(MACHINE, long_description="New."), "Text of the machine. machine-made New."),
+    ],
+)
+def test_a_new_text_is_never_worse_and_replaces_words_of_a_person_only_on_request(
+    stated: Running,
+    stored: Translation,
+    edits: list[dict[str, Any]],
+    query: dict[str, str],
+    new: Translation,
+    expected: str,
+) -> None:
+    STATED.text = stored
+    picture = Picture(stated)
+    for edit in edits:
+        picture.edit(**edit)
+    STATED.text = new
+    before, funds = picture.stored(), balance(stated)
+    answer = picture.regenerate(**query)
+    if expected == "refused":
+        assert (answer.status_code, answer.headers["x-error-code"]) == (409, "text_of_person")
+    else:
+        text = data(answer, 202)
+        words = f"{text['seo_alt_text']} {text['seo_filename']} {text['long_description']}".strip()
+        assert expected in ("kept", words)
+        assert (text["error"] is not None, text["regenerating"]) == (expected == "kept", False)
+    if expected in ("kept", "refused"):
+        assert (picture.stored(), balance(stated)) == (before, funds)
+    else:
+        assert balance(stated) == funds - 3
+
+
+def test_what_a_person_writes_while_a_new_text_is_written_is_kept(stated: Running) -> None:
+    STATED.text = MACHINE
+    picture = Picture(stated)
+    funds = balance(stated)
+    STATED.text = LONG
+    STATED.open.clear()
+    assert data(picture.post("regenerate"), 202)["regenerating"]
+    picture.edit(**MINE)
+    STATED.open.set()
+    picture.wait_until_written()
+    text = data(stated.client.patch(picture.path(), json={"long_description": ""}))
+    assert (text["seo_alt_text"], text["source"]) == ("My pier.", "person")
+    assert "kept" in text["error"]
+    assert balance(stated) == funds
+
+
+def test_replace_is_true_or_not_sent(unchanged: Picture) -> None:
+    for value in ("false", "1", ""):
+        refused = unchanged.regenerate(replace=value)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["replace"])
 
 
 def test_a_failure_is_reported_and_costs_nothing_and_nothing_is_written_without_the_upload(
@@ -421,7 +529,7 @@ def test_a_text_that_is_being_written_when_the_service_stops_is_written_after_th
         picture.edit(seo_alt_text="A boat.")
         describer.open.clear()
         for language in ("en", "de"):
-            data(picture.post("regenerate", language), 202)
+            data(picture.post("regenerate", language, params={"replace": "true"}), 202)
         funds = balance(service)
     describer.open.set()
     with running(tmp_path, lambda: describer) as service:
