@@ -42,6 +42,8 @@ class _Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     """The fragments of the sentences that are made from facts. Each `{placeholder}` is replaced; by "" if its fragment
     is unused.
 
+    `quote_language` follows a quotation in another language, whose name comes from CLDR.
+
     `kind` has the word for each kind of picture, and `slug_kind` those for file names where others are needed. `body`
     orders the fragments. `lead` joins texts that people wrote (a title, names) with the body; `lead_with_colon` is used
     if one of them has a colon already. `comma` separates these texts. `sentence` adds the final punctuation.
@@ -63,6 +65,7 @@ class _Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     keywords: str
     and_others: str
     kind: dict[str, str]
+    quote_language: str = " ({language})"
     body: str = "{kind}{when}{date}{keywords}"
     lead: str = "{lead}: {body}"
     lead_with_colon: str = "{lead} – {body}"
@@ -168,7 +171,8 @@ def capitalized(text: str, language_code: str) -> str:
 class Mentions(Struct, frozen=True):
     """What a sentence mentions besides the pixel facts.
 
-    `quote` is put in quotation marks, `keywords` follow a label. `verbatim` (keywords without a label, events),
+    `quote` is put in quotation marks; `quote_language` is the code of its language if readers have to know it, "" if
+    not. `keywords` follow a label. `verbatim` (keywords without a label, events),
     `persons` and `places` are copied.
     `capture_month` is (year, month).
     """
@@ -179,6 +183,7 @@ class Mentions(Struct, frozen=True):
     places: tuple[str, ...] = ()
     keywords: str = ""
     capture_month: tuple[int, int] | None = None
+    quote_language: str = ""
 
     @property
     def has_content(self) -> bool:
@@ -238,10 +243,12 @@ def _assemble(language_code: str, lead: str, fragments: dict[str, str]) -> str:
 
 
 def _lead(phrases: _Phrases, locale: Locale, mentions: Mentions) -> str:
-    """The texts at the beginning of the sentence, separated by commas; those that do not fit into 180 characters are
+    """The texts at the beginning of the sentence, separated by commas; those that do not fit into 190 characters are
     omitted.
     """
     parts = [phrases.quotes[0] + _unquoted(mentions.quote) + phrases.quotes[1]] if mentions.quote else []
+    if parts and (language := _language_name(locale, mentions.quote_language)):
+        parts[0] += phrases.quote_language.format(language=language)
     parts += mentions.verbatim
     if mentions.persons:
         parts.append(_persons(phrases, locale, mentions.persons))
@@ -249,9 +256,47 @@ def _lead(phrases: _Phrases, locale: Locale, mentions: Mentions) -> str:
     lead = ""
     for part in parts:
         longer = lead + phrases.comma + part if lead else part
-        if len(longer) <= 180:
+        if len(longer) <= 190:
             lead = longer
     return lead
+
+
+def _language_name(locale: Locale, code: str) -> str:
+    """The name of a language in the language of `locale`, without its script or variety; "" if CLDR has none."""
+    is_other_script = code == "zh-hant" and locale.language == "zh"
+    names = {"nb": "no", "nn": "no", "zh-hant": "zh_Hant" if is_other_script else "zh"}
+    return str(locale.languages.get(names.get(code, code), ""))
+
+
+def country_name(name: str, language_code: str) -> str:
+    """The name of a country in `language_code`, if `name` is its name in any language, or its code; else `name`."""
+    from babel import Locale
+
+    return str(Locale(language_code).territories.get(_country_codes().get(straight(name).casefold(), ""), name))
+
+
+@cache
+def _country_codes() -> dict[str, str]:
+    """The ISO codes of countries by their case-folded names in all languages and by their codes.
+
+    It is read for the first picture with a country, in a quarter of a second, and Babel keeps 37 MB of it in memory.
+    """
+    from babel import Locale
+    from babel.core import get_global
+
+    codes = {alias.casefold(): new[0] for alias, new in get_global("territory_aliases").items() if len(new) == 1}
+    for language in LANGUAGES:
+        for code, name in Locale(language).territories.items():
+            if code.isalpha():
+                codes |= {code.casefold(): code, straight(name).casefold(): code}
+    # the Polish and the Norwegian name of two countries
+    return codes | _FORMER_COUNTRY_NAMES | {"kongo": ""}
+
+
+_FORMER_COUNTRY_NAMES = {
+    "turkey": "TR", "czech republic": "CZ", "united states of america": "US", "great britain": "GB",
+}  # fmt: skip
+"""Frequent names of countries that CLDR does not list."""
 
 
 def _unquoted(text: str) -> str:

@@ -12,7 +12,7 @@ from msgspec import structs
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.describer import PixelFacts
-from imgproc_local.vision.languages import Mentions, language_table, sentence, slug_kind
+from imgproc_local.vision.languages import Mentions, country_name, language_table, sentence, slug_kind
 
 SCRIPTS = {"ar": "ARABIC", "el": "GREEK", "he": "HEBREW", "hi": "DEVANAGARI", "ko": "HANGUL", "th": "THAI", "zh": "CJK"}
 SCRIPTS |= dict.fromkeys(("bg", "ru", "uk"), "CYRILLIC")
@@ -27,6 +27,7 @@ MENTIONS = [
     Mentions(keywords="harbour, boats"),
     Mentions("Abend am Hafen", (), ("Ada Lovelace", "Grace Hopper"), ("Lisbon", "Portugal"), capture_month=(2020, 9)),
     Mentions(persons=tuple(f"Person Number{n}" for n in range(9)), places=("X" * 90, "Y" * 90)),
+    Mentions(quote="q" * 160, quote_language="zh-hant", places=("P" * 60,), capture_month=(2020, 9)),
     Mentions(quote="q" * 80, keywords="k" * 120, places=("Place " * 15 + "D.C.",), capture_month=(2020, 12)),
 ]
 
@@ -75,6 +76,41 @@ def test_texts_are_in_the_quotation_marks_of_the_language_and_their_colon_is_the
     assert f"{opening}boat, pier{closing}" in sentence(code, PixelFacts("picture"), Mentions(keywords="boat, pier"))
     for text in (sentence_with(quote="Star Wars: A New Hope"), sentence_with(keywords="dc:subject")):
         assert len(re.findall("[:：]", text)) == 1, text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_language_of_a_quotation_is_named_in_the_language_of_the_sentence(code: str) -> None:
+    closing = language_table(code).phrases.quotes[1]
+
+    def name_of(quote_language: str) -> str:
+        text = sentence(code, PixelFacts("picture"), Mentions("Dusk", quote_language=quote_language))
+        return re.split("[)）]", text.split(f"Dusk{closing}")[1])[0].lstrip(" (（") if re.search("[)）]", text) else ""
+
+    names = {name_of(each) for each in LANGUAGES if each != code}
+    assert len(names) == len(LANGUAGES) - 1, names
+    scripts = ("HIRAGANA", "KATAKANA", "CJK") if code == "ja" else (SCRIPTS.get(code, "LATIN"),)
+    assert all(
+        unicodedata.name(char).startswith(scripts)
+        for name in names
+        for char in name
+        if unicodedata.category(char) in ("Lu", "Ll", "Lo")
+    )
+    assert (name_of("zh-hant") == name_of("zh")) == (code != "zh")
+    assert name_of("") == name_of("xx") == ""
+
+
+COUNTRIES = """
+Deutschland da Tyskland|deutschland el Γερμανία|DEU zh 德国|de fr Allemagne
+日本 en Japan|الأردن pt Jordânia
+Island en Iceland|Côte d'Ivoire lt Dramblio Kaulo Krantas|Turkey de Türkei|USA sv USA|England fr England|Kongo en Kongo
+Freiburg nl Freiburg
+"""
+
+
+@pytest.mark.parametrize("row", COUNTRIES.strip().replace("\n", "|").split("|"))
+def test_a_country_has_its_name_in_each_language(row: str) -> None:
+    name, code, expected = re.fullmatch(r"(.+) ([a-z]{2}) (.+)", row).groups()  # type: ignore[union-attr]
+    assert country_name(name, code) == expected
 
 
 def test_keywords_are_never_left_out_if_nothing_else_is_known() -> None:
