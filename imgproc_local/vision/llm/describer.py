@@ -3,9 +3,10 @@ model's answers are checked; descriptions from facts replace those that fail.
 
 If the metadata has an alt text in a requested language, or the picture is an image of text in that language, that text
 is used and the model does not write in that language. The model describes the picture in English first, even if English
-is not requested, unless the metadata has an English alt text. Then it writes in all other languages together, with the
-English text in the prompt. If the model's English text is refused, the model is not asked in other languages, because
-guesses and moods are recognised in English only. It is loaded for the first picture and unloaded after some idle time.
+is not requested. Then it writes in all other languages together, with the English text in the prompt. If the model's
+English text is refused, the model is not asked in other languages, because guesses and moods are recognised in English
+only. If the metadata has an alt text that a person wrote, in any language, the model translates that into all others
+instead, and describes nothing. It is loaded for the first picture and unloaded after some idle time.
 Answers that fail the checks are generated once more, with a complaint in the prompt. Invariant: every translation
 states its source, and an answer whose alt text fails the checks is never returned.
 """
@@ -26,6 +27,7 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import (
+    LocalizedText,
     collect_texts,
     describe_from_facts,
     first_in_language,
@@ -38,9 +40,10 @@ from imgproc_local.vision.llm.prompt import (
     draft_note,
     language_prompt,
     parse_answer,
+    person_draft_note,
     picture_notes,
 )
-from imgproc_local.vision.models.model import AnyModel
+from imgproc_local.vision.models.model import AnyModel, VisionModel
 from imgproc_local.vision.text.language import function_words
 
 log = logging.getLogger(__name__)
@@ -157,7 +160,8 @@ class LlmDescriber:
             answers = _Answers(loaded, hints, notes, check_stop)
             try:
                 loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
-                answers.ask_all(asked, first_in_language(texts.alt_texts, DRAFT_LANGUAGE))
+                in_english = [text for text in texts.alt_texts if text.language == DRAFT_LANGUAGE]
+                answers.ask_all(asked, next(iter((*in_english, *texts.alt_texts)), None))
             except (StageTimedOut, ModelUnusable) as error:
                 if not answers.has_answered:
                     raise
@@ -216,18 +220,19 @@ class _Answers:
         self.accepted: dict[str, Translation] = {}
         self.has_answered = False
 
-    def ask_all(self, languages: Sequence[str], draft: str) -> None:
-        """Ask in English, unless there is an English text (`draft`), and if there is one now, in all other `languages`
-        together.
+    def ask_all(self, languages: Sequence[str], by_person: LocalizedText | None) -> None:
+        """Have the alt text that a person wrote translated into all `languages` together. Without one, ask in English,
+        and if there is an English text then, in all others together.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        if not draft:
-            self._ask([DRAFT_LANGUAGE], "")
-            draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text if self.accepted else ""
+        if by_person:
+            self._ask(languages, person_draft_note(by_person))
+            return
+        self._ask([DRAFT_LANGUAGE], "")
         others = [language for language in languages if language != DRAFT_LANGUAGE]
-        if draft and others:
-            self._ask(others, draft_note(draft))
+        if self.accepted and others:
+            self._ask(others, draft_note(self.accepted[DRAFT_LANGUAGE].seo_alt_text))
 
     def _ask(self, languages: Sequence[str], note: str) -> None:
         """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
@@ -263,17 +268,23 @@ class _Answers:
         if complaint:
             self._refused[language] = answer.alt_text
             return complaint
-        translation = _translation(answer, language, self._hints)
+        translation = _translation(answer, language, self._hints, _name_and_version(self._loaded.model))
         if translation.seo_filename or language not in self.accepted:
             self.accepted[language] = translation
         # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
         return "" if translation.seo_filename else "its file name must be written in Latin letters"
 
 
-def _translation(answer: Answer, language: str, hints: Hints) -> Translation:
+def _name_and_version(model: AnyModel) -> str:
+    """The name of the model; for an installed one also the beginning of its digest, which tells its versions apart."""
+    digest = model.digest if isinstance(model, VisionModel) else ""
+    return f"{model.name}@{digest[:12]}" if digest else model.name
+
+
+def _translation(answer: Answer, language: str, hints: Hints, model: str) -> Translation:
     """The answer as a translation. If its file name is unsuitable, the slug is made from the alt text."""
     words = answer.filename.replace("-", " ")
     if not is_good_filename(answer.filename, language, original_filename=hints.original_filename):
         words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
     slug = make_slug(words, language, language)
-    return Translation(language, slug, answer.alt_text, TextSource.VISION)
+    return Translation(language, slug, answer.alt_text, TextSource.VISION, model=model)

@@ -90,26 +90,46 @@ def test_the_english_text_is_translated_into_all_other_languages_together() -> N
     fake = FakeModel(de=BARN_DE, fr=BARN_FR)
     german, french = describe(fake, "de fr")
     alt_text = "Eine rote Scheune steht im Schnee unter grauem Himmel."
-    assert german == Translation("de", "rote-scheune-schnee", alt_text, VISION)
+    assert german == Translation("de", "rote-scheune-schnee", alt_text, VISION, model="given")
     assert (french.language_code, french.source) == ("fr", VISION)
     assert fake.suffixes == [[language_prompt("en")], [DRAFT + language_prompt("de"), DRAFT + language_prompt("fr")]]
     assert fake.seeds == [None, None]
 
 
-def test_an_alt_text_of_a_person_is_used_translated_and_not_generated() -> None:
-    english = hints(EmbeddedMetadata(alt_text=(EmbeddedText("Our old barn in winter.", "en"),)))
-    fake = FakeModel(de=BARN_DE)
-    assert describe(fake, "de", english)[0].source == VISION
-    assert fake.suffixes == [[draft_note("Our old barn in winter.") + language_prompt("de")]]
-    german = hints(EmbeddedMetadata(alt_text=(EmbeddedText("Unsere alte Scheune im Winter.", "de"),)))
-    fake = FakeModel(de=BARN_DE)
-    first, second = describe(fake, "en de", german)
-    assert (first.source, second.source) == (VISION, TextSource.EMBEDDED)
-    assert second.seo_alt_text == "Unsere alte Scheune im Winter."
-    assert fake.suffixes == [[language_prompt("en")]]
+@pytest.mark.parametrize(
+    ("written", "note"),
+    [
+        ([("Our old barn in winter.", "en")], "in English by the owner of the picture: Our old barn in winter."),
+        ([("Unsere Scheune im Winter.", "de")], "in German by the owner of the picture: Unsere Scheune im Winter."),
+        ([("انبار قدیمی ما در زمستان", "fa")], "text by the owner of the picture: انبار قدیمی ما در زمستان"),
+        ([("Unsere Scheune.", "de"), ("Our barn.", "en")], "in English by the owner of the picture: Our barn."),
+    ],
+)
+def test_an_alt_text_of_a_person_is_used_and_translated_into_all_other_languages(
+    written: list[tuple[str, str]], note: str
+) -> None:
+    given = hints(EmbeddedMetadata(alt_text=tuple(EmbeddedText(text, code) for text, code in written)))
+    own = {code: text for text, code in written}
+    fake = FakeModel(de=BARN_DE, fr=BARN_FR)
+    for text in describe(fake, "en de fr", given):
+        code = text.language_code
+        assert (text.source, text.model) == ((TextSource.EMBEDDED, "") if code in own else (VISION, "given"))
+        assert text.seo_alt_text == own.get(code, text.seo_alt_text)
+    [suffixes] = fake.suffixes
+    assert len(suffixes) == len({"en", "de", "fr"} - {*own}), "one batch"
+    assert all(note in suffix and "Translate all of it" in suffix for suffix in suffixes)
+
+
+def test_a_person_s_alt_text_in_the_only_requested_language_needs_no_model() -> None:
     fake = FakeModel()
-    describe(fake, "de", german)
-    assert fake.loads == 0, "no model is needed"
+    describe(fake, "de", hints(EmbeddedMetadata(alt_text=(EmbeddedText("Unsere alte Scheune im Winter.", "de"),))))
+    assert fake.loads == 0
+
+
+def test_a_text_states_the_model_and_the_version_of_its_files() -> None:
+    fake = FakeModel()
+    fake.model = replace(fake.model, digest="0123456789abcdef+fedcba9876543210")
+    assert describe(fake, "en")[0].model == "given@0123456789ab"
 
 
 def test_after_a_refused_english_text_the_other_languages_are_not_asked() -> None:
@@ -255,7 +275,7 @@ def test_an_unsuitable_file_name_is_replaced_by_words_of_the_alt_text() -> None:
     assert english.source == VISION
     assert english.seo_filename.startswith("red-barn-stands")
     [japanese] = describe(FakeModel(ja='{"alt_text":"雪の中に赤い納屋が立っている。","filename":"赤い-納屋-雪"}'), "ja")
-    assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", VISION)
+    assert japanese == Translation("ja", "akai-naya-yuki", "雪の中に赤い納屋が立っている。", VISION, model="given")
 
 
 def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_facts() -> None:
@@ -266,7 +286,7 @@ def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_fa
         ([without_vowels], facts("ar")[0].seo_filename),
     ):
         fake = FakeModel(ar=list(answers))
-        assert describe(fake, "ar") == (Translation("ar", filename, "متحمس مرتفع مختلف.", VISION),)
+        assert describe(fake, "ar") == (Translation("ar", filename, "متحمس مرتفع مختلف.", VISION, model="given"),)
         assert "its file name must be written in Latin letters. " in fake.suffixes[2][0]
 
 

@@ -84,9 +84,10 @@ def test_the_model_describes_in_all_languages_and_a_rejected_answer_is_asked_for
 ) -> None:
     double.chats.append(writes(json.dumps(GOOD["de"])))  # in place of the English text
     texts = describe(compose.describer(config(tmp_path, double)), "de en")
-    assert [(text.seo_alt_text, text.seo_filename, text.source) for text in texts] == [
-        (GOOD[code]["alt_text"], GOOD[code]["filename"], TextSource.VISION) for code in ("de", "en")
-    ]
+    assert texts == tuple(
+        Translation(code, GOOD[code]["filename"], GOOD[code]["alt_text"], TextSource.VISION, model=name)
+        for code, name in dict.fromkeys(("de", "en"), f"{double.program}:{double.model}").items()
+    )
     _, again, _ = double.questions
     assert "refused" in double.question_text(again)
     assert again.get("seed", again.get("options", {}).get("seed")) is not None
