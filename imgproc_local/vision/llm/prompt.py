@@ -16,9 +16,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -135,12 +133,12 @@ def language_prompt(language: str, complaint: str = "", refused: str = "") -> st
 # while thinking is off, and for all in MLX format. Their models then write prose, other keys, or words around the JSON.
 # Source: ollama/ollama, issues 14645, 15260 and 17183.
 
-_ALT_TEXT_KEY = re.compile(r"alt|(alt|alternative)[_ -]?text|(image[_ -]?)?(description|caption)|text", re.IGNORECASE)
-_FILENAME_KEY = re.compile(r"(file|seo)?[_ -]?(file)?name|slug", re.IGNORECASE)
-_OPEN_ALT_TEXT = re.compile(
-    r'"(?:alt|alternative)[_ -]?(?:text)?"\s{0,9}:\s{0,9}"((?:[^"\\]|\\.)*+)("?)', re.IGNORECASE
+_STRING = r'"(?:{})"\s{{0,9}}:\s{{0,9}}"((?:[^"\\]|\\.)++)("?)'
+_ALT_TEXT = re.compile(
+    _STRING.format("alt|(?:alt|alternative)[_ -]?text|(?:image[_ -]?)?(?:description|caption)|text"), re.I | re.S
 )
-"""The alternative text in JSON that is incomplete. The second group is empty if the text itself is cut off."""
+_FILENAME = re.compile(_STRING.format("(?:file|seo)?[_ -]?(?:file)?name|slug"), re.I | re.S)
+"""Strings in JSON, by keys that models use. The second group is empty if the string is cut off."""
 _FILENAME_LINE = re.compile(r"(?:suggested )?file[ _-]?name\W+(.{1,200})", re.IGNORECASE)
 _MARKDOWN = re.compile(r"```\w{0,20}|\*\*|__|^#.*$", re.MULTILINE)
 """Markdown that is no text: fences, emphasis and headings."""
@@ -157,20 +155,20 @@ def parse_answer(generated: str) -> Answer | None:
     was cut off. Of a text that was cut off, or is too long, the complete sentences are kept. `filename` is "" if there
     is none.
     """
-    if "{" in generated:
-        answers = (_answer_of(each) for each in _objects(generated))
-        answer = next(filter(None, answers), None) or _cut_off_answer(generated)
-    else:
-        answer = _answer_in_prose(generated)
-    if answer is None:
+    string, name = _ALT_TEXT.search(generated), _FILENAME.search(generated)
+    if string:
+        answer = Answer(_unescaped(name[1]) if name and name[2] else "", _unescaped(string[1]))
+    elif "{" in generated or (in_prose := _answer_in_prose(generated)) is None:
         return None
-    text = _one_line(answer.alt_text)
+    else:
+        answer = in_prose
+    text = answer.alt_text
+    is_cut_off = string is not None and not string[2]
     # the grammar limits texts to 200 characters
-    is_whole = sentence_ends(text)[-1:] == [len(text)] or len(text) < 190
-    return Answer(
-        _one_line(answer.filename),
-        text if is_whole and len(text) <= MAX_ALT_CHARS else complete_sentences(text) or text,
-    )
+    may_be_cut_off = len(text) >= 190 and sentence_ends(text)[-1:] != [len(text)]
+    if is_cut_off or may_be_cut_off or len(text) > MAX_ALT_CHARS:
+        text = complete_sentences(text) or ("" if is_cut_off else text)
+    return Answer(answer.filename, text) if text else None
 
 
 def complete_sentences(text: str, max_chars: int = MAX_ALT_CHARS) -> str:
@@ -180,32 +178,12 @@ def complete_sentences(text: str, max_chars: int = MAX_ALT_CHARS) -> str:
     return kept if len(kept.encode()) >= _MIN_KEPT_BYTES else ""
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The first objects of JSON in `text`, of which one may be inside another."""
-    decoder = json.JSONDecoder(strict=False)  # models write line breaks into strings
-    for brace in islice(re.finditer("{", text), 8):
-        try:
-            yield decoder.raw_decode(text, brace.start())[0]
-        except (ValueError, RecursionError):
-            continue
-
-
-def _answer_of(values: dict[str, Any]) -> Answer | None:
-    texts, names = (
-        [text for key, text in values.items() if pattern.fullmatch(key) and isinstance(text, str) and text.strip()]
-        for pattern in (_ALT_TEXT_KEY, _FILENAME_KEY)
-    )
-    return Answer("".join(names[:1]), texts[0]) if texts else None
-
-
-def _cut_off_answer(text: str) -> Answer | None:
-    """The alternative text in incomplete JSON, without a last sentence that was cut off."""
-    match = _OPEN_ALT_TEXT.search(text)
-    if match is None:
-        return None
-    text = _one_line(re.sub(r"\\n|\\", " ", match[1]))
-    kept = text if match[2] else complete_sentences(text)
-    return Answer("", kept) if kept else None
+def _unescaped(string: str) -> str:
+    """The text that is written as `string` in JSON, on one line."""
+    try:
+        return _one_line(json.loads(f'"{string}"', strict=False))
+    except ValueError:  # it is cut off in an escape sequence
+        return _one_line(string)
 
 
 def _answer_in_prose(text: str) -> Answer | None:
@@ -213,7 +191,7 @@ def _answer_in_prose(text: str) -> Answer | None:
     lines = [line.strip("*#>-•_` \t") for line in _MARKDOWN.sub("", text).splitlines()]
     names = [match[1] for line in lines if (match := _FILENAME_LINE.fullmatch(line))]
     texts = [line for line in lines if line and not line.endswith((":", "：")) and not _FILENAME_LINE.fullmatch(line)]
-    return Answer("".join(names[:1]), texts[0]) if texts and not _THOUGHT.match(texts[0]) else None
+    return Answer("".join(names[:1]), _one_line(texts[0])) if texts and not _THOUGHT.match(texts[0]) else None
 
 
 def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = 160) -> str:
