@@ -14,12 +14,14 @@ from functools import cache
 from itertools import groupby
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Role
+from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.languages import (
@@ -316,6 +318,37 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         places=tuple(dict.fromkeys(place for place in places if place)),
         filename=filename_words(filename),
     )
+
+
+def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | None:
+    """What a link or button leads to or does, in the words of the client; None without them, and for other pictures.
+
+    If their language is unknown, it is one of `languages`, as that of an alt text.
+    """
+    text = shorten(" ".join(clean_text(hints.context).text.split()))
+    if hints.role not in (Role.LINK, Role.BUTTON) or not text:
+        return None
+    return _with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
+
+
+def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translation, ...]:
+    """The texts from facts of a link or button: that of the client in its language. The others describe the picture
+    instead, so a person has to write them, unless the file has an alt text, or the picture shows the words of the
+    button. Those of other pictures are unchanged.
+    """
+    if hints.role not in (Role.LINK, Role.BUTTON):
+        return tuple(texts)
+    function = function_text(hints, [text.language_code for text in texts])
+    reason = NeedsTextReason.OTHER_LANGUAGE if function else NeedsTextReason.NOTHING_KNOWN
+
+    def of_link(text: Translation) -> Translation:
+        code = text.language_code
+        if function and function.language == code:
+            return replace(text, seo_alt_text=function.text, source=TextSource.FACTS, needs_text_reason=None)
+        names_itself = not function and is_image_of_readable_text(hints.text_in_picture, code)
+        return text if names_itself or text.source is TextSource.EMBEDDED else replace(text, needs_text_reason=reason)
+
+    return tuple(map(of_link, texts))
 
 
 def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> str:

@@ -119,7 +119,11 @@ def _length(draft: _Text) -> str | None:
     if letters < 2:
         return "it was empty"
     single = letters < 4 if draft.language in UNSPACED else len(words_of(draft.text)) < 2
-    return "it was a single word" if single and not _FILE_NAME.search(draft.text) else None
+    return SINGLE_WORD if single and not _FILE_NAME.search(draft.text) else None
+
+
+SINGLE_WORD = "it was a single word"
+"""The complaint about a text that would be enough for a button."""
 
 
 def _unprintable(draft: _Text) -> str | None:

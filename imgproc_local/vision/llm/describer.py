@@ -31,13 +31,16 @@ from imgproc_local.vision.facts.describer import (
     collect_texts,
     describe_from_facts,
     first_in_language,
+    function_text,
     is_image_of_readable_text,
+    with_function,
 )
-from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
+from imgproc_local.vision.llm.checks import SINGLE_WORD, alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
     Answer,
     draft_note,
+    function_note,
     language_prompt,
     parse_answer,
     person_draft_note,
@@ -105,7 +108,7 @@ class LlmDescriber:
         """
         check_stop()
         # for all languages, because an alt text of unknown language is used for the first suitable one
-        facts = describe_from_facts(languages, hints)
+        facts = with_function(describe_from_facts(languages, hints), hints)
         by_model: dict[str, Translation] = {}
         try:
             model = self._find_model()
@@ -146,11 +149,13 @@ class LlmDescriber:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         texts = collect_texts(hints.embedded, hints.original_filename, languages)
+        function = function_text(hints, languages)
         asked = [
             language
             for language in languages
-            if not first_in_language(texts.alt_texts, language)
-            and not is_image_of_readable_text(hints.text_in_picture, language)
+            if not (function and function.language == language)
+            and not first_in_language(texts.alt_texts, language)
+            and (function or not is_image_of_readable_text(hints.text_in_picture, language))
         ]
         if not asked:
             return {}
@@ -161,7 +166,7 @@ class LlmDescriber:
             try:
                 loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
                 in_english = [text for text in texts.alt_texts if text.language == DRAFT_LANGUAGE]
-                answers.ask_all(asked, next(iter((*in_english, *texts.alt_texts)), None))
+                answers.ask_all(asked, function or next(iter((*in_english, *texts.alt_texts)), None))
             except (StageTimedOut, ModelUnusable) as error:
                 if not answers.has_answered:
                     raise
@@ -236,6 +241,7 @@ class _Answers:
 
     def _ask(self, languages: Sequence[str], note: str) -> None:
         """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
+        note = function_note(self._hints.role) + note
         complaints = dict.fromkeys(languages, "")
         # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
         for seed in (None, 1):
@@ -265,7 +271,7 @@ class _Answers:
             return "it had no complete alternative text"
         answer = clean_answer(parsed, language)
         complaint = alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
-        if complaint:
+        if complaint and not (complaint == SINGLE_WORD and function_note(self._hints.role)):
             self._refused[language] = answer.alt_text
             return complaint
         translation = _translation(answer, language, self._hints, _name_and_version(self._loaded.model))

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS, Role
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
@@ -53,6 +53,8 @@ PERSON_DRAFT = """\
 Alternative text{} by the owner of the picture: {}
 Translate all of it into natural wording, and add nothing. See in the picture what its words mean.
 """
+
+_FUNCTIONS = {Role.LINK: "where it leads", Role.BUTTON: "what it does"}
 
 GRAMMAR = r"""
 root ::= "{\"alt_text\":\"" first rest{1,199} "\",\"filename\":\"" word ("-" word){2,7} "\"}"
@@ -99,6 +101,16 @@ def picture_notes(texts: PictureTexts, project_name: str, context: str = "", rea
     if read_text.unread_lines:
         noted += _note("Text in the picture that could not be read", ["do not guess it"])
     return NOTES + noted if noted else NO_NOTES
+
+
+def function_note(role: Role) -> str:
+    """The beginning of all suffixes about a link or a button; "" for other pictures."""
+    if role not in _FUNCTIONS:
+        return ""
+    return (
+        f"The picture is a {role}. Its alternative text does not describe it: in a few words, it says"
+        f" {_FUNCTIONS[role]}, as the text of the page does.\n"
+    )
 
 
 def draft_note(english: str) -> str:

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Pixels
+from imgproc_local.domain.plan import Role
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, TextInPicture
 from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.llama import Llama
@@ -124,6 +125,67 @@ def test_a_person_s_alt_text_in_the_only_requested_language_needs_no_model() -> 
     fake = FakeModel()
     describe(fake, "de", hints(EmbeddedMetadata(alt_text=(EmbeddedText("Unsere alte Scheune im Winter.", "de"),))))
     assert fake.loads == 0
+
+
+LINK, BUTTON = Role.LINK, Role.BUTTON
+
+
+@pytest.mark.parametrize(
+    ("role", "context", "languages", "expected"),
+    [
+        (BUTTON, "Search", "en", "en: Search facts"),
+        (BUTTON, "Download", "en de", "en: Download facts; de: other_language"),
+        (LINK, "Zur Startseite der Gärtnerei", "en de", "en: other_language; de: Zur Startseite der Gärtnerei facts"),
+        (LINK, "検索", "en ja", "en: other_language; ja: 検索 facts"),
+        (LINK, "Go to the page on barn quilts.\n\n", "en", "en: Go to the page on barn quilts. facts"),
+        (LINK, "", "en de", "en: nothing_known; de: nothing_known"),
+        (LINK, "Call Ann at 0351 4567890.", "en", "en: nothing_known"),
+        (Role.INFORMATIVE, "Search", "en", "en: nothing_known"),
+    ],
+)
+def test_without_a_model_a_link_or_button_has_the_words_of_the_client_in_their_language(
+    role: Role, context: str, languages: str, expected: str
+) -> None:
+    given = replace(hints(), context=context, role=role)
+    texts = LlmDescriber(lambda: None, FakeModel().load).describe(PICTURE, languages.split(), given, lambda: None)
+    described = [
+        f"{text.language_code}: {text.needs_text_reason or f'{text.seo_alt_text} {text.source}'}" for text in texts
+    ]
+    assert "; ".join(described) == expected
+
+
+def test_without_words_of_the_client_a_link_has_the_alt_text_of_the_file() -> None:
+    embedded = EmbeddedMetadata(alt_text=(EmbeddedText("A magnifying glass on a desk.", "en"),))
+    for context, text, source in (("", "A magnifying glass on a desk.", "embedded"), ("Search", "Search", "facts")):
+        given = replace(hints(embedded), context=context, role=LINK)
+        [english] = LlmDescriber(lambda: None, FakeModel().load).describe(PICTURE, ["en"], given, lambda: None)
+        assert (english.seo_alt_text, english.source, english.needs_text) == (text, source, False)
+
+
+def test_the_model_translates_the_words_of_a_button_and_may_answer_with_one() -> None:
+    fake = FakeModel(de='{"alt_text":"Suche","filename":"suche"}')
+    english, german = describe(fake, "en de", replace(hints(), context="Search", role=BUTTON))
+    assert (english.seo_alt_text, english.source, german.seo_alt_text, german.source) == (
+        "Search", TextSource.FACTS, "Suche.", VISION,
+    )  # fmt: skip
+    [[suffix]] = fake.suffixes
+    assert suffix.startswith("The picture is a button. Its alternative text does not describe it")
+    assert "owner of the picture: Search\n" in suffix
+    assert describe(FakeModel(en='{"alt_text":"Search","filename":"search"}'), "en")[0].source == PIXELS
+
+
+def test_a_button_that_shows_its_words_needs_no_others() -> None:
+    shown = replace(hints(), role=BUTTON, text_in_picture=TextInPicture("Search the site", is_image_of_text=True))
+    assert [text.needs_text_reason for text in describe(FakeModel(), "en", shown)] == [None]
+    fake = FakeModel(de='{"alt_text":"Die Website durchsuchen","filename":"suche"}')
+    texts = describe(fake, "en de", replace(shown, context="Find it here"))
+    assert [text.source for text in texts] == [TextSource.FACTS, VISION], "the words of the client come first"
+
+
+def test_the_model_is_asked_where_a_link_leads_if_no_words_say_it() -> None:
+    fake = FakeModel(de=BARN_DE)
+    describe(fake, "de", replace(hints(), role=LINK))
+    assert ["it says where it leads" in suffix for [suffix] in fake.suffixes] == [True, True]
 
 
 def test_a_text_states_the_model_and_the_version_of_its_files() -> None:
