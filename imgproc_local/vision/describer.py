@@ -55,9 +55,8 @@ class Hints(Struct, frozen=True):
     """What is known about a picture besides its pixels.
 
     `facts` is what was measured in the pixels; by default nothing was. `context` is what the client says about the page
-    that the picture is for, at most 500 characters; only the vision model uses it, and links and buttons are named by it.
-    `text_in_picture` is `NO_TEXT` if the picture was not searched for text. `role` is what the picture is for on that
-    page.
+    that the picture is for, at most 500 characters; without a model, only links and buttons use it. `text_in_picture`
+    is `NO_TEXT` if the picture was not searched for text. `role` is what the picture is for on that page.
     """
 
     embedded: EmbeddedMetadata
