@@ -97,8 +97,8 @@ class TextReader:
         """Whether the networks are installed now."""
         return self._find_networks() is not None
 
-    def read(self, pixels: Pixels, check_stop: CheckStop) -> tuple[ReadLine, ...]:
-        """The lines of text in a picture, in reading order; none if they could not be read.
+    def read(self, pixels: Pixels, check_stop: CheckStop) -> tuple[ReadLine, ...] | None:
+        """The lines of text in a picture, in reading order; None if they could not be read.
 
         Raises: what `check_stop` raises.
         """
@@ -118,7 +118,7 @@ class TextReader:
             raise
         except (StageFailed, StorageFailed, WorkerError) as failure:
             log.warning("The text in a picture was not read: %s", str(failure).strip().splitlines()[-1])
-            return ()
+            return None
 
     def close(self) -> None:
         """End the process."""
@@ -168,7 +168,7 @@ class Analyzer:
         return Output(texts=texts, removed=tuple(sorted(removed)))
 
     def _text_in_picture(self, work: WorkItem, received: _DescriberInput, check_stop: CheckStop) -> TextInPicture:
-        """The text in the picture; none if no text reader is installed."""
+        """The text in the picture; `NO_TEXT` if no text reader is installed, or if it failed."""
         if self._text_reader is None or not self._text_reader.is_available:
             return NO_TEXT
         from imgproc_local.vision.ocr.lines import text_in_picture
@@ -176,7 +176,10 @@ class Analyzer:
         pixels = received.pixels
         if max(pixels.width_px, pixels.height_px) >= THUMBNAIL_SIDE_PX:  # the picture may be larger than its thumbnail
             pixels = self._workers.run(_decode_for_ocr, work, memory_limit_bytes(work.info), check_stop)
-        found = text_in_picture(self._text_reader.read(pixels, check_stop), received.facts.kind)
+        lines = self._text_reader.read(pixels, check_stop)
+        if lines is None:
+            return NO_TEXT
+        found = text_in_picture(lines, received.facts.kind)
         if found.unread_lines:
             log.info("Text, unread: %d lines of a picture could not be read.", found.unread_lines)
         return found

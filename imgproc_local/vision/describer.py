@@ -22,16 +22,22 @@ class ReadLine(Struct, frozen=True, array_like=True):
     """One line of text in a picture.
 
     `confidence` is the mean probability of its characters, from 0 to 1. `aspect` is its longer side divided by its
-    shorter one, `height_share` its shorter side divided by the picture's height; `area_share` and `edge_share` are the
-    shares of the picture's area and of its edges that lie in the line.
+    shorter one, `height_share` its shorter side divided by the picture's height. `box` is its left, top, right and
+    bottom as shares of the picture's sides, and `edge_share` the share of the picture's edges that lie in it.
     """
 
     text: str
     confidence: float
     aspect: float
     height_share: float
-    area_share: float
+    box: tuple[float, float, float, float]
     edge_share: float
+
+    @property
+    def area_share(self) -> float:
+        """The share of the picture's area that lies in the line."""
+        left, top, right, bottom = self.box
+        return (right - left) * (bottom - top)
 
 
 class TextInPicture(Struct, frozen=True):
@@ -39,16 +45,19 @@ class TextInPicture(Struct, frozen=True):
 
     `unread_lines` is the number of lines that can't be read, such as those in scripts that the reader does not know.
     `is_image_of_text` is true if the picture shows little besides `text`: a poster, a sign, a screenshot of text.
-    Source: W3C WAI, "Images of Text".
+    `labels` is the number of short lines if they are spread over the picture, as in a chart, else 0. `was_read` is
+    false if the picture was not searched for text. Source: W3C WAI, "Images of Text".
     """
 
     text: str = ""
     unread_lines: int = 0
     is_image_of_text: bool = False
+    labels: int = 0
+    was_read: bool = False
 
 
 NO_TEXT = TextInPicture()
-"""Nothing was read in the picture."""
+"""The picture was not searched for text."""
 
 
 class Hints(Struct, frozen=True):

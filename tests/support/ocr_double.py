@@ -10,7 +10,7 @@ from imgproc_local.vision.describer import ReadLine
 from imgproc_local.vision.ocr.lines import TextRequest
 
 READS, CRASHES, HANGS, GROWS, RAISES = range(5)
-LINE = ReadLine("Road closed", 0.99, aspect=6, height_share=0.1, area_share=0.2, edge_share=0.9)
+LINE = ReadLine("Road closed", 0.99, aspect=6, height_share=0.1, box=(0.1, 0.4, 0.9, 0.6), edge_share=0.9)
 
 
 def read_lines(request: TextRequest, _: CheckStop) -> tuple[ReadLine, ...]:
@@ -20,7 +20,7 @@ def read_lines(request: TextRequest, _: CheckStop) -> tuple[ReadLine, ...]:
     if order == HANGS:
         time.sleep(60)
     if order == GROWS:
-        return (ReadLine(str(len(bytearray(2_000_000_000))), 0, 0, 0, 0, 0),)
+        return (ReadLine(str(len(bytearray(2_000_000_000))), 0, 0, 0, (0, 0, 0, 0), 0),)
     if order == RAISES:
         raise ValueError("no such network")
     return (LINE,)

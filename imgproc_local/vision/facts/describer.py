@@ -23,7 +23,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Role
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
-from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
+from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.languages import (
     MAX_QUOTE_CHARS,
     Mentions,
@@ -60,30 +60,32 @@ def describe_from_facts(
     return tuple(_describe_in_language(language, hints, texts, month) for language in languages)
 
 
-def _image_of_text_alt(text_in_picture: TextInPicture, language: str, facts: PixelFacts) -> str:
+def _image_of_text_alt(hints: Hints, language: str) -> str:
     """The alt text in `language` of an image of text; "" for other pictures.
 
-    The alt text is the text in the picture, never translated. If this text is in another language, or in a script that
-    readers of `language` don't know, the alt text is a sentence in `language` that quotes it.
+    The alt text is the text in the picture, never translated. If readers of `language` can't read it, or it is only a
+    part of what the picture shows, the alt text is a sentence in `language` that quotes it.
     """
-    if not text_in_picture.is_image_of_text:
+    text = hints.text_in_picture.text
+    if not hints.text_in_picture.is_image_of_text:
         return ""
-    if is_image_of_readable_text(text_in_picture, language):
-        return shorten(text_in_picture.text)
-    return sentence(
-        language, facts, Mentions(quote=shorten(text_in_picture.text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS))
-    )
+    if is_image_of_readable_text(hints, language):
+        return text
+    return sentence(language, hints.facts, Mentions(quote=shorten(text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS)))
 
 
-def is_image_of_readable_text(text_in_picture: TextInPicture, language: str) -> bool:
-    """Whether the picture is an image of text, and readers of `language` can read this text.
+def is_image_of_readable_text(hints: Hints, language: str) -> bool:
+    """Whether the text in the picture is its alt text in `language`, so that no model has to describe it.
 
-    The language of a few words, such as a name on a sign, is usually unknown; then only their script is checked.
+    It is an image of text, readers of `language` can read the text, and as a whole it is short enough. Screenshots show
+    more than their text: a program, a conversation. The language of a few words, such as a name on a sign, is usually
+    unknown; then only their script is checked.
     """
-    text = text_in_picture.text
-    return (
-        text_in_picture.is_image_of_text and detect_language(text) in (None, language) and is_readable(text, language)
-    )
+    text = hints.text_in_picture.text
+    is_complete = hints.text_in_picture.is_image_of_text and len(text) <= MAX_ALT_CHARS
+    if hints.facts.kind == "screenshot" or not is_complete:
+        return False
+    return detect_language(text) in (None, language) and is_readable(text, language)
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
@@ -105,7 +107,7 @@ def _describe_in_language(
         alt = shorten(own_alt or model_alt, MAX_ALT_CHARS) or shorten(caption)
     else:
         mentions = _mentions(language, texts, month)
-        image_text = _image_of_text_alt(hints.text_in_picture, language, hints.facts)
+        image_text = _image_of_text_alt(hints, language)
         source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
         # a text that a person wrote about the picture is preferred to the text in it
         alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)

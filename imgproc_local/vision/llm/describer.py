@@ -155,7 +155,7 @@ class LlmDescriber:
             for language in languages
             if not (function and function.language == language)
             and not first_in_language(texts.alt_texts, language)
-            and (function or not is_image_of_readable_text(hints.text_in_picture, language))
+            and (function or not is_image_of_readable_text(hints, language))
         ]
         if not asked:
             return {}

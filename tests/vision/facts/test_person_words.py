@@ -138,6 +138,15 @@ def test_a_long_text_in_the_picture_is_shortened_and_a_title_precedes_it() -> No
     assert "Festival poster" in describe({"title": ["|Festival poster"]}, ["de"], POSTER)["de"].seo_alt_text
 
 
+def test_a_page_and_a_screenshot_of_text_are_quoted_as_what_they_are() -> None:
+    page = TextInPicture("The committee met in the town hall on Monday. " * 8, is_image_of_text=True)
+    alt = describe({}, ["en"], page)["en"].seo_alt_text
+    assert alt.startswith("“The committee met in the town hall on Monday")
+    assert alt.endswith("”: picture.")
+    alt = describe({"file": "Screenshot (1).png"}, ["en"], HOTEL)["en"].seo_alt_text
+    assert alt == "“Hotel Metropol”: screenshot."
+
+
 def test_text_in_a_picture_that_shows_more_than_text_is_not_its_alt_text() -> None:
     for text_in_picture in (TextInPicture(), TextInPicture("STOP"), TextInPicture(unread_lines=3)):
         assert describe({}, ["en"], text_in_picture) == describe({}, ["en"])

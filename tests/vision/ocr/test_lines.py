@@ -7,9 +7,13 @@ import pytest
 from imgproc_local.vision.describer import ReadLine
 from imgproc_local.vision.ocr.lines import text_in_picture
 
+Box = tuple[float, float, float, float]
+ABOVE: Box = (0.1, 0.1, 0.9, 0.225)
+"""Left, top, right and bottom of a line that covers a tenth of the picture."""
 
-def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, area_share: float = 0.1) -> ReadLine:
-    return ReadLine(text, confidence, aspect=6, height_share=0.1, area_share=area_share, edge_share=edge_share)
+
+def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, box: Box = ABOVE) -> ReadLine:
+    return ReadLine(text, confidence, aspect=6, height_share=0.1, box=box, edge_share=edge_share)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +35,8 @@ def line(text: str, confidence: float = 0.99, *, edge_share: float = 0.3, area_s
         ([line("Write to ann@example.com")], "", 0),
         ([line("Zimmer frei"), line("Tel. 0351 4567890"), line("mit Seeblick")], "Zimmer frei mit Seeblick", 0),
         ([], "", 0),
+        # the values of a chart
+        ([line("Rent"), line("45 %"), line("7"), line("1.5")], "Rent 45 % 7 1.5", 0),
     ],
 )
 def test_uncertain_lines_are_not_used(lines: list[ReadLine], text: str, unread_lines: int) -> None:
@@ -39,28 +45,35 @@ def test_uncertain_lines_are_not_used(lines: list[ReadLine], text: str, unread_l
 
 
 @pytest.mark.parametrize(
-    ("kind", "edge_share", "area_share", "expected"),
+    ("kind", "edge_share", "boxes", "expected"),
     [
-        ("graphic", 0.45, 0.01, True),
-        ("screenshot", 0.9, 0.3, True),
-        ("graphic", 0.3, 0.3, False),  # a diagram with labels
-        ("graphic", 0.9, 0.002, False),  # a watermark
-        ("photograph", 0.9, 0.02, False),  # the same on a blurred background
-        ("photograph", 0.5, 0.2, True),  # a sign
+        ("graphic", 0.7, [(0.1, 0.1, 0.4, 0.2)], True),
+        ("screenshot", 0.9, [ABOVE, (0.1, 0.3, 0.9, 0.4)], True),
+        ("graphic", 0.5, [(0.2, 0.3, 0.8, 0.6)], True),  # a sign with a frame
+        ("photograph", 0.5, [(0.2, 0.3, 0.8, 0.6)], True),
+        ("graphic", 0.5, [(0.2, 0.3, 0.5, 0.5)], False),  # a product with its name
+        ("picture", 0.5, [(0.1, 0.02, 0.9, 0.15), (0.1, 0.85, 0.9, 0.98)], False),  # a meme
+        ("graphic", 0.3, [(0.0, 0.0, 0.5, 0.6)], False),
+        ("graphic", 0.9, [(0.9, 0.9, 0.95, 0.94)], False),  # a watermark
+        ("photograph", 0.9, [(0.7, 0.9, 0.9, 1.0)], False),  # the same on a blurred background
     ],
 )
-def test_an_image_of_text_shows_little_else(kind: str, edge_share: float, area_share: float, expected: bool) -> None:
-    found = text_in_picture([line("Summer Jazz Night", edge_share=edge_share, area_share=area_share)], kind)
-    assert found.text == "Summer Jazz Night"
-    assert found.is_image_of_text is expected
+def test_an_image_of_text_shows_little_else(kind: str, edge_share: float, boxes: list[Box], expected: bool) -> None:
+    lines = [line("Summer Jazz Night", edge_share=edge_share / len(boxes), box=box) for box in boxes]
+    assert text_in_picture(lines, kind).is_image_of_text is expected
 
 
-def test_the_labels_of_a_diagram_are_no_image_of_text() -> None:
-    few, many = ([line(f"Label {number}", edge_share=0.45 / count) for number in range(count)] for count in (6, 30))
-    assert text_in_picture(few, "graphic").is_image_of_text
-    assert not text_in_picture(many, "graphic").is_image_of_text
+def test_short_lines_far_from_each_other_are_labels() -> None:
+    corners = [(x, y, x + 0.1, y + 0.05) for x in (0.1, 0.8) for y in (0.1, 0.8)]
+    assert text_in_picture([line("Harbour", edge_share=0.1, box=box) for box in corners], "graphic").labels == 4
+    assert text_in_picture([line("Harbour", edge_share=0.1, box=box) for box in corners[:3]], "graphic").labels == 0
+    together = [line("Harbour", edge_share=0.1, box=(0.1, 0.1 * row, 0.5, 0.1 * row + 0.08)) for row in range(4)]
+    assert text_in_picture(together, "graphic").labels == 0
+    sentences = [line("The path is closed", edge_share=0.1, box=box) for box in corners]
+    assert text_in_picture(sentences, "graphic").labels == 0
 
 
-def test_textures_are_not_reported_as_unread_text() -> None:
-    blob = ReadLine("梁", 0.3, aspect=1.1, height_share=0.4, area_share=0.1, edge_share=0.8)
+def test_textures_are_neither_read_nor_reported_as_unread_text() -> None:
+    blob = ReadLine("梁", 0.3, aspect=1.1, height_share=0.4, box=ABOVE, edge_share=0.8)
+    assert text_in_picture([line("7"), line("ab")], "picture").text == ""
     assert text_in_picture([blob], "photograph").unread_lines == 0
