@@ -1,9 +1,9 @@
 """Writes alt texts into picture files, as XMP that other programs read, and into sidecar files.
 
 The texts of all languages become `Iptc4xmpCore:AltTextAccessibility` and `ExtDescrAccessibility`, language alternatives
-with `x-default` first. `imgproc:AltTextSource` says which of them a model wrote. Only these properties change: pixels,
-profile, orientation and other metadata are copied bit for bit; other XMP properties keep their meaning. A file grows
-by the texts, so a result can become larger than its original.
+with `x-default` first, and marks beside them say who wrote them (`metadata/text_sources.py`). Only these properties
+change: pixels, profile, orientation and other metadata are copied bit for bit; other XMP properties keep their meaning.
+A file grows by the texts, so a result can become larger than its original.
 Source: IPTC Photo Metadata Standard 2025.1; ISO 16684-1.
 """
 
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata import text_sources, xmp
+from imgproc_local.codecs.metadata.text_sources import Author
 from imgproc_local.codecs.metadata.xmp import MAX_XMP_BYTES, MAX_XMP_DEPTH
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import translate_errors
@@ -26,30 +27,34 @@ from imgproc_local.domain.result import TextSource, Translation
 _DEFAULT = "x-default"
 
 
+class FileText(Struct, frozen=True):
+    """A text to write, and who wrote it."""
+
+    text: str
+    author: Author
+
+
 class FileTexts(Struct, frozen=True):
-    """The texts to write into a file, by language code, the first language being that of `x-default`.
+    """The texts to write into a file, by language code, the first language being that of `x-default`."""
 
-    The alt texts of the languages in `edited` were written by a person and replace those in the file; those in
-    `from_model` were written by a vision model.
+    alt_texts: dict[str, FileText] = {}
+    extended_descriptions: dict[str, FileText] = {}
+
+
+def texts_to_write(translations: Iterable[Translation]) -> FileTexts:
+    """The texts that may be written into files: those that a person or a model wrote.
+
+    A long description is the model's where one is named; otherwise it is from the file, or a person edited it.
     """
-
-    alt_texts: dict[str, str] = {}
-    extended_descriptions: dict[str, str] = {}
-    edited: tuple[str, ...] = ()
-    from_model: tuple[str, ...] = ()
-
-
-def texts_to_write(
-    translations: Iterable[Translation], extended_descriptions: Mapping[str, str] | None = None
-) -> FileTexts:
-    """The texts that may be written into files: of the alt texts, those that a person or a model wrote."""
-    written = [each for each in translations if each.belongs_in_files]
-    return FileTexts(
-        {each.language_code: each.seo_alt_text for each in written},
-        dict(extended_descriptions or {}),
-        tuple(each.language_code for each in written if each.source is TextSource.PERSON),
-        tuple(each.language_code for each in written if each.source is TextSource.VISION),
-    )
+    alt_texts, extended_descriptions = {}, {}
+    for each in translations:
+        if each.belongs_in_files:
+            alt_texts[each.language_code] = FileText(each.seo_alt_text, Author(each.source, each.model))
+        if each.long_description.strip():
+            edited = TextSource.PERSON if each.source is TextSource.PERSON else TextSource.EMBEDDED
+            source = TextSource.VISION if each.model else edited
+            extended_descriptions[each.language_code] = FileText(each.long_description, Author(source, each.model))
+    return FileTexts(alt_texts, extended_descriptions)
 
 
 @translate_errors("The texts can't be written into the picture")
@@ -98,27 +103,28 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
 def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
-    stored_marks = xmp.language_items(stored, xmp.ALT_TEXT_SOURCE)
-    marks = {mark for _, mark in stored_marks}
-    for name, texts, edited in (
-        (xmp.ALT_TEXT, file_texts.alt_texts, file_texts.edited),
-        (xmp.EXTENDED_DESCRIPTION, file_texts.extended_descriptions, ()),
+    for name, texts in (
+        (xmp.ALT_TEXT, file_texts.alt_texts),
+        (xmp.EXTENDED_DESCRIPTION, file_texts.extended_descriptions),
     ):
-        before = xmp.language_items(stored, name)
-        by_tag = {tag.lower(): text for tag, text in before}
+        before, known = xmp.language_items(stored, name), text_sources.authors(stored, name)
+        by_tag = {tag.lower(): text.strip() for tag, text in before}
         own = {tag: by_tag.get(tag.lower(), by_tag.get(_DEFAULT, "")) for tag in texts}
+        by_model = text_sources.texts_of_models(stored, name)
+        edited = [tag for tag, new in texts.items() if new.author.source is TextSource.PERSON]
         # a text in the file is not replaced by one that is only its beginning
-        replacing = [tag for tag in edited if not own[tag].startswith(texts[tag])]
-        replacing += texts if overwrite else [tag for tag in texts if xmp.text_mark(own[tag]) in marks]
-        after = _merged(before, texts, {tag.lower() for tag in replacing})
+        replacing = [tag for tag in edited if not own[tag].startswith(texts[tag].text)]
+        replacing += texts if overwrite else [tag for tag in texts if own[tag] in by_model]
+        after = _merged(before, {tag: new.text for tag, new in texts.items()}, {tag.lower() for tag in replacing})
         if after != before:
             changed[name] = xmp.from_language_items(name, after)
-        if name == xmp.ALT_TEXT and texts:
-            marks |= {xmp.text_mark(texts[tag]) for tag in file_texts.from_model}
-            marks -= {xmp.text_mark(texts[tag]) for tag in edited}
-            new_marks = [(tag, mark) for tag, text in after if (mark := xmp.text_mark(text)) in marks]
-            if new_marks != stored_marks:
-                changed[xmp.ALT_TEXT_SOURCE] = xmp.from_language_items(xmp.ALT_TEXT_SOURCE, new_marks)
+        # what the file says of a text remains, unless a person confirms the text, or it was not in the file
+        for new in texts.values():
+            if new.author.source is TextSource.PERSON or new.text.strip() not in by_tag.values():
+                known[new.text.strip()] = new.author
+        marks, stored_marks = text_sources.marks(after, known), xmp.language_items(stored, text_sources.MARKS[name])
+        if texts and marks != stored_marks:
+            changed[text_sources.MARKS[name]] = xmp.from_language_items(text_sources.MARKS[name], marks)
     return changed
 
 

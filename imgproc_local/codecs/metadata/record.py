@@ -26,7 +26,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
+from imgproc_local.codecs.metadata import exif, iptc, text_sources, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
@@ -87,6 +87,7 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
     properties = {element.tag: element for element in published}
     for name, others in texts_elsewhere.items():
         properties[name] = _merged(name, properties.get(name), others)
+    _renew_marks(properties, packet.properties, clean)
     tiff = blocks.tiff or blocks.exif
     stored, shot = exif.read_ifd(tiff), exif.read_ifd(tiff, exif.EXIF_IFD)
     return Record(
@@ -97,6 +98,15 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
         _date(shot.text(exif.DATE_TIME_ORIGINAL)),
         _camera(stored.text(exif.MAKE), stored.text(exif.MODEL)),
     )
+
+
+def _renew_marks(properties: xmp.Properties, stored: xmp.Properties, clean: _TextCleaner) -> None:
+    """Mark the sources of the texts in `properties` as those of the same texts in `stored`, before cleaning."""
+    for name, mark_name in text_sources.MARKS.items():
+        authors = {clean(text): author for text, author in text_sources.authors(stored, name).items()}
+        properties.pop(mark_name, None)
+        if marks := text_sources.marks(xmp.language_items(properties, name), authors):
+            properties[mark_name] = xmp.from_language_items(mark_name, marks)
 
 
 class _Packed(Struct, frozen=True, array_like=True):
@@ -171,10 +181,11 @@ def embedded(record: Record) -> EmbeddedMetadata:
     """The words and facts of a record for describers, without blank texts and cameras' default captions."""
     properties = record.properties
 
-    def all_of(name: str) -> tuple[EmbeddedText, ...]:
+    def all_of(name: str, *, by_model: bool = False) -> tuple[EmbeddedText, ...]:
         found: dict[str, EmbeddedText] = {}
+        models = text_sources.texts_of_models(properties, name)
         for entry in xmp.alternatives(properties, name):
-            if not is_camera_default(entry.text):
+            if (entry.text in models) is by_model and not is_camera_default(entry.text):
                 found.setdefault(" ".join(entry.text.split()), entry)
         return tuple(found.values())
 
@@ -183,12 +194,11 @@ def embedded(record: Record) -> EmbeddedMetadata:
         shown = [xmp.location_field(properties, each, field) for each in ("LocationShown", "LocationCreated")]
         return next((text for text in [*texts, *shown] if text), None)
 
-    marks = {mark for _, mark in xmp.language_items(properties, xmp.ALT_TEXT_SOURCE)}
-    alt_texts = all_of(xmp.ALT_TEXT)
     return EmbeddedMetadata(
-        alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) not in marks),
-        model_alt_text=tuple(each for each in alt_texts if xmp.text_mark(each.text) in marks),
+        alt_text=all_of(xmp.ALT_TEXT),
+        model_alt_text=all_of(xmp.ALT_TEXT, by_model=True),
         extended_description=all_of(xmp.EXTENDED_DESCRIPTION),
+        model_extended_description=all_of(xmp.EXTENDED_DESCRIPTION, by_model=True),
         description=all_of(_DESCRIPTION),
         headline=all_of(xmp.PHOTOSHOP + "Headline"),
         title=all_of(xmp.DC + "title"),
@@ -221,7 +231,10 @@ class _TextCleaner:
         self._cleaned: dict[tuple[str, bool], str] = {}
 
     def of(self, name: str) -> Callable[[str], str]:
-        """The cleaner of a property's texts. In those that say whose the picture is, it keeps all sentences."""
+        """The cleaner of a property's texts. In those that say whose the picture is, it keeps all sentences; marks of
+        sources, which `_renew_marks` makes anew, it keeps as they are."""
+        if name in text_sources.MARKS.values():
+            return str
         return partial(self, keep_sentences=name.startswith(_ATTRIBUTION))
 
     def __call__(self, text: str, *, keep_sentences: bool = False) -> str:

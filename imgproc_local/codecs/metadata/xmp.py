@@ -8,7 +8,6 @@ Source: ISO 16684-1.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,9 +56,7 @@ for _prefix, _namespace in _PREFIXES.items():
 """The usual prefixes. A namespace without one is written with `ns` and a number."""
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
-ALT_TEXT_SOURCE = _IMGPROC + "AltTextSource"
-"""Beside `ALT_TEXT`, by language: `text_mark` of each text that a vision model wrote. If a person edits the text in
-another program, its mark no longer fits, so that it is known as a person's."""
+ALT_TEXT_SOURCE, EXTENDED_DESCRIPTION_SOURCE = _IMGPROC + "AltTextSource", _IMGPROC + "ExtDescrSource"
 
 _HEAD = '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
 _TAIL = '<?xpacket end="w"?>'
@@ -238,11 +235,6 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
             found.append(EmbeddedText(text, None if tag in (None, "x-default", "x-repair") else tag))
     tagged = {entry.text for entry in found if entry.language}
     return [entry for entry in found if entry.language or entry.text not in tagged]
-
-
-def text_mark(text: str) -> str:
-    """What `ALT_TEXT_SOURCE` holds for `text`."""
-    return f"vision {hashlib.sha256(text.strip().encode()).hexdigest()[:16]}"
 
 
 def location_field(properties: Properties, structure: str, field: str) -> str | None:

@@ -23,6 +23,7 @@ from imgproc_local.codecs.metadata.xmp import (
     DC,
     EXT,
     EXTENDED_DESCRIPTION,
+    EXTENDED_DESCRIPTION_SOURCE,
     GAIN_MAP,
     LANG,
     PANORAMA,
@@ -37,7 +38,7 @@ from imgproc_local.domain.image import KeepLocation
 
 _PUBLISHED = (
     DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT_SOURCE, ALT_TEXT,
-    EXTENDED_DESCRIPTION,
+    EXTENDED_DESCRIPTION_SOURCE, EXTENDED_DESCRIPTION,
     TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
     DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
     PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
@@ -47,7 +48,7 @@ _PUBLISHED = (
 )  # fmt: skip
 """The properties that are published, the most important first. A namespace stands for all its properties.
 
-The source of the alt texts is before them, because without it they would count as a person's."""
+The sources of the texts are before them, because without these they would count as a person's."""
 
 _ELSEWHERE: tuple[tuple[str, tuple[int, ...], int | None, tuple[str, ...]], ...] = (
     (DC + "title", (exif.XP_FIELDS[0],), 5, ("title",)),
@@ -138,14 +139,8 @@ def rank(name: str) -> int | None:
     """
     if name.startswith((GAIN_MAP, CONTAINER)):
         return -1
-    return next(
-        (
-            number
-            for number, entry in enumerate(_PUBLISHED)
-            if name == entry or (entry.endswith("}") and name.startswith(entry))
-        ),
-        None,
-    )
+    namespace = name[: name.find("}") + 1]
+    return next((number for number, entry in enumerate(_PUBLISHED) if entry in (name, namespace)), None)
 
 
 def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:

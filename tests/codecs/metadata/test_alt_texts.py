@@ -20,10 +20,11 @@ import pytest
 from PIL import Image
 from PIL.MpoImagePlugin import MpoImageFile
 
-from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write, write_alt_texts
+from imgproc_local.codecs.alt_texts import FileText, FileTexts, sidecar, texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif_writer
 from imgproc_local.codecs.container import jpeg as jpeg_container
 from imgproc_local.codecs.metadata import xmp
+from imgproc_local.codecs.metadata.text_sources import MARKS, Author
 from imgproc_local.domain.errors import StageFailed
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.result import TextSource, Translation
@@ -49,13 +50,23 @@ ALT_TEXTS = {
     "ko": "빨간 배",
     "en": "A red boat &amp; &#65; %41 \\n",
 }
-TEXTS = FileTexts(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
+
+
+def embedded_texts(alt_texts: dict[str, str], descriptions: dict[str, str] | None = None) -> FileTexts:
+    author = Author(TextSource.EMBEDDED)
+    by_code = (
+        {code: FileText(text, author) for code, text in texts.items()} for texts in (alt_texts, descriptions or {})
+    )
+    return FileTexts(*by_code)
+
+
+TEXTS = embedded_texts(ALT_TEXTS, {"en": "A long description.", "ar": "وصف طويل"})
 EXTENSIONS = {"jpeg": "jpg", "png": "png", "apng": "png", "webp": "webp", "avif": "avif", "gif": "gif"}
 
 
 def others_in(packet: bytes) -> dict[str, list[tuple[str, str, dict[str, str]]]]:
     """The elements, texts and attributes of each property that holds no texts of this program."""
-    own = (CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility")
+    own = (*MARKS, *MARKS.values())
     found = xmp.parse(packet).properties.items()
     return {
         name: [(part.tag, part.text or "", dict(part.attrib)) for part in element.iter()]
@@ -171,14 +182,14 @@ def test_exiftool_reads_every_language_from_every_format(tmp_path: Path) -> None
 def test_a_text_in_the_file_is_replaced_only_on_request(tmp_path: Path, stored: str, tag: str) -> None:
     inner = stored.format(tag, "Own words")
     source = with_packet(packet(f"<Iptc4xmpCore:AltTextAccessibility>{inner}</Iptc4xmpCore:AltTextAccessibility>"))
-    texts = FileTexts({"en": "A boat", "de": "Ein Boot"})
+    texts = embedded_texts({"en": "A boat", "de": "Ein Boot"})
     added = {"x-default": "Own words", "en": "A boat", "de": "Ein Boot"}
     if tag == "DE":
         added = {"x-default": "A boat", "DE": "Own words", "en": "A boat"}
     assert texts_in(stored_packet(written(tmp_path, source, texts))) == added
     replaced = {"x-default": "A boat", "en": "A boat", "de": "Ein Boot"}
     assert texts_in(stored_packet(written(tmp_path, source, texts, overwrite=True))) == replaced
-    assert written(tmp_path, source, FileTexts({})) == source
+    assert written(tmp_path, source, embedded_texts({})) == source
 
 
 TITLE = "<dc:title><rdf:Alt><rdf:li xml:lang='x-default'>Harbour &amp;amp; <!-- a > b --></rdf:li></rdf:Alt></dc:title>"
@@ -219,7 +230,7 @@ def test_texts_are_added_to_every_notation_of_a_packet_and_other_properties_are_
     tmp_path: Path, name: str
 ) -> None:
     stored = PACKETS[name]
-    out = stored_packet(written(tmp_path, with_packet(stored), FileTexts({"en": "A boat"})))
+    out = stored_packet(written(tmp_path, with_packet(stored), embedded_texts({"en": "A boat"})))
     own = "own" in stored.decode("utf-16" if name == "UTF-16" else "utf-8").lower()
     assert texts_in(out) == {"x-default": 'Own "words"' if own else "A boat", "en": "A boat"}
     assert others_in(out) == others_in(stored)
@@ -231,7 +242,7 @@ def test_texts_fit_into_a_packet_of_a_jpeg_that_indentation_fills(tmp_path: Path
     steps = "".join(f"\n{' ' * 17}<rdf:li>step {number}</rdf:li>" for number in range(1_500))
     stored = packet(f"<dc:subject>{' ' * 9}<rdf:Bag>{steps}</rdf:Bag></dc:subject>")
     assert 65_504 - 400 < len(stored) < 65_504
-    out = stored_packet(written(tmp_path, with_packet(stored), FileTexts({"en": "A boat on a lake. " * 13})))
+    out = stored_packet(written(tmp_path, with_packet(stored), embedded_texts({"en": "A boat on a lake. " * 13})))
     assert len(out) < len(stored) - 1_500 * 18 + 2_000
 
 
@@ -250,7 +261,7 @@ def test_texts_are_added_to_those_in_the_extended_xmp_of_a_jpeg(tmp_path: Path) 
     at = source.index(b"\xff\xe0")
     source = source[:at] + pieces + source[at:]
     for overwrite, text in ((False, "Eigenes"), (True, "Ein Boot")):
-        texts = FileTexts({"de": "Ein Boot", "en": "A boat"})
+        texts = embedded_texts({"de": "Ein Boot", "en": "A boat"})
         blocks = jpeg_container.read_blocks(written(tmp_path, source, texts, overwrite=overwrite))
         assert blocks.xmp is not None
         assert texts_in(blocks.xmp) == {"x-default": text, "de": text, "en": "A boat"}
@@ -326,7 +337,8 @@ def test_texts_that_nobody_wrote_and_blank_ones_are_not_written() -> None:
         ("en", "A boat", TextSource.VISION), ("de", "Ein Bild", TextSource.PIXELS), ("fr", "", TextSource.VISION),
         ("it", "Una barca", TextSource.PERSON), ("es", "«Boot»: imagen.", TextSource.FACTS),
     )]  # fmt: skip
-    assert texts_to_write(texts).alt_texts == {"en": "A boat", "it": "Una barca"}
+    written = texts_to_write(texts).alt_texts
+    assert {code: entry.text for code, entry in written.items()} == {"en": "A boat", "it": "Una barca"}
 
 
 def test_a_sidecar_holds_the_texts_of_all_languages() -> None:
