@@ -167,3 +167,12 @@ def test_nothing_says_that_the_picture_itself_is_generated(tmp_path: Path) -> No
         "DigitalSourceType",
     ):
         assert name.encode() not in stored
+
+
+def test_a_mark_is_no_private_data_even_if_its_digits_are_those_of_a_card(tmp_path: Path) -> None:
+    text = "A boat with number 70691"
+    data = written(tmp_path, plain("png"), texts_to_write([Translation("en", "boat", text, TextSource.VISION)]))
+    assert b"vision 4108770691838032" in stored_packet(data)
+    assert words(tmp_path, data).model_alt_text == (EmbeddedText(text, "en"),)
+    path = pictures.write(tmp_path, data)
+    assert private_kinds(path, probe(path, MAX_PIXELS)) == ()
