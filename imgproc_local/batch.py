@@ -20,7 +20,7 @@ from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.filename import make_slug
-from imgproc_local.domain.image import Format
+from imgproc_local.domain.image import Format, NamePeople
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
 from imgproc_local.domain.privacy import Removed
@@ -81,7 +81,8 @@ def options_hash(plans: Sequence[Plan], flags: Sequence[str], config: Config, mo
         target_score(config.quality_target),
         config.effort,
         config.keep_location.value,
-        False,  # `use_gps` of 0.1.0: with it, a run after an upgrade does not process everything again
+        # 0.1.0 stored False here: a run after an upgrade does not process everything again
+        False if config.name_people is NamePeople.CAPTIONS else config.name_people.value,
         config.pixel_texts,
         config.compression_service,
         model,

@@ -140,7 +140,7 @@ def _open_pipeline(
     workers = codec_workers(config, folder / WORK_FOLDER, results)
     analyzer = Analyzer(workers, make_describer, text_reader(config, folder / WORK_FOLDER / "ocr"))
     stages = (analyzer.stage, optimize_stage(workers, service), convert_stage(workers))
-    reader = Reader(workers, config.max_pixels, config.keep_location)
+    reader = Reader(workers, config.max_pixels, config.disclosure)
     # a quarter of the memory; per pixel, about 48 bytes to score and 58 to encode AVIF of a small picture
     pixels = usable_memory_bytes() // 4 // 100
     lanes = Lanes({CODECS_LANE: at_once, VISION_LANE: 1}, pixels) if at_once else None
@@ -158,7 +158,7 @@ def _stage_options(config: Config) -> Options:
     return Options(
         target_score=target_score(config.quality_target),
         pixel_texts=config.pixel_texts,
-        keep_location=config.keep_location,
+        disclosure=config.disclosure,
         effort=config.effort,
     )
 

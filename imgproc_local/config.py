@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from imgproc_local.domain.addresses import Network, parse_networks, parse_origins
 from imgproc_local.domain.errors import SettingInvalid
-from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.image import Disclosure, KeepLocation, NamePeople
 from imgproc_local.domain.plan import HIGHEST_TARGET, LOWEST_TARGET, Effort, Prices, TargetName
 from imgproc_local.remote import check_url
 from imgproc_local.system.files import encodable_text
@@ -129,6 +129,9 @@ class Config(Struct, frozen=True, kw_only=True):
     keep_location: Annotated[
         KeepLocation, _about("place names that results preserve: none, city, or all with street and sublocation")
     ] = KeepLocation.CITY
+    name_people: Annotated[
+        NamePeople, _about("persons that texts and results name: those in captions, all with face tags, or none")
+    ] = NamePeople.CAPTIONS
     compression_service: Annotated[
         Literal["local", "tinify"],
         _about("who optimizes: `local` codecs, or `tinify`, an external service with Tinify's API"),
@@ -163,6 +166,11 @@ class Config(Struct, frozen=True, kw_only=True):
     @property
     def stage_prices(self) -> Prices:
         return Prices(*(int(price) for price in self.prices.split(",")))
+
+    @property
+    def disclosure(self) -> Disclosure:
+        """What results may say of places and persons."""
+        return Disclosure(self.keep_location, self.name_people)
 
     @property
     def models_folder(self) -> Path:

@@ -28,6 +28,7 @@ _SHARED_SETTINGS = (
     "quality_target",
     "effort",
     "keep_location",
+    "name_people",
     "pixel_texts",
     "max_upload_bytes",
     "max_pixels",

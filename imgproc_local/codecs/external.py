@@ -23,7 +23,7 @@ from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
 from imgproc_local.codecs.picture.libvips import of_samples, translate_errors
 from imgproc_local.codecs.picture.source import Picture, opened, read_picture
 from imgproc_local.domain.errors import BadImage, CheckStop, ExternalServiceFailed
-from imgproc_local.domain.image import Format, ImageInfo, Pixels
+from imgproc_local.domain.image import Disclosure, Format, ImageInfo, Pixels
 
 _THUMBNAIL_SIDE_PX = 256
 _MAX_MEAN_ERROR = 8.0
@@ -83,7 +83,8 @@ def checked_result(path: Path, picture: Picture, result: bytes, check_stop: Chec
         file = Path(folder) / "result"
         try:
             file.write_bytes(result)
-            _require_same_kind(read_picture(file, detect(result[:HEAD_BYTES]), info.pixels).info, as_stored)
+            read = read_picture(file, detect(result[:HEAD_BYTES]), info.pixels, Disclosure())
+            _require_same_kind(read.info, as_stored)
             received = container.read_blocks(result)
             profiles = [kept_profile(received.icc)]
             if not received.icc and info.format is not Format.AVIF and record.icc is not None:

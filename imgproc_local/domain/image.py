@@ -105,6 +105,22 @@ class KeepLocation(StrEnum):
     ALL = "all"
 
 
+class NamePeople(StrEnum):
+    """Which names of persons in the metadata a result has, and the texts that are written for it: those in captions and
+    alt texts, all, also those of face tags and PersonInImage, or none but those in a person's alt text."""
+
+    CAPTIONS = "captions"
+    ALL = "all"
+    NONE = "none"
+
+
+class Disclosure(Struct, frozen=True):
+    """What results may say of places and persons."""
+
+    keep_location: KeepLocation = KeepLocation.CITY
+    name_people: NamePeople = NamePeople.CAPTIONS
+
+
 class EmbeddedMetadata(Struct, frozen=True):
     """What the metadata of a picture says about it: IPTC-IIM, XMP and EXIF merged, without blank values.
 

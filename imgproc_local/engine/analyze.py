@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import CheckStop, StageCancelled, StageFailed, StageTimedOut, StorageFailed
-from imgproc_local.domain.image import EmbeddedMetadata, Pixels
+from imgproc_local.domain.image import EmbeddedMetadata, NamePeople, Pixels
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Role
 from imgproc_local.domain.privacy import clean_text
@@ -54,7 +54,7 @@ def describer_input(work: WorkItem, check_stop: CheckStop) -> _DescriberInput:
 
     pixels = decode.thumbnail(work.original, work.info, THUMBNAIL_SIDE_PX, check_stop)
     check_stop()
-    words = embedded(work.picture().record)
+    words = embedded(work.picture().record, work.options.disclosure.name_people)
     return _DescriberInput(pixels, pixel_facts(pixels, work.info, words, work.original_filename), words)
 
 
@@ -149,10 +149,12 @@ class Analyzer:
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
         """One text per language, and the kinds of private data removed from the metadata's texts and the file name."""
         received = self._workers.run(describer_input, work, memory_limit_bytes(work.info), check_stop)
+        name_people = work.options.disclosure.name_people
         hints = Hints(
             embedded=received.embedded,
             facts=received.facts,
-            original_filename=work.original_filename,
+            # its words may be the name of a person
+            original_filename=work.original_filename if name_people is not NamePeople.NONE else "",
             project_name=work.plan.project_name,
             context=work.plan.context,
             role=work.plan.role,

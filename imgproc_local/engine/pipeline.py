@@ -30,7 +30,7 @@ from imgproc_local.domain.errors import (
     StorageFailed,
 )
 from imgproc_local.domain.filename import original_name
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import STAGES, Plan
 from imgproc_local.engine.stage import Options, Output, Stage, WorkItem
@@ -133,7 +133,7 @@ class _FileToRead(Struct, frozen=True):
     path: bytes
     accepted: tuple[Format, ...]
     max_pixels: int
-    keep_location: KeepLocation
+    disclosure: Disclosure
 
 
 class ReadPicture(Struct, frozen=True):
@@ -155,19 +155,19 @@ def read_file(file: _FileToRead, check_stop: CheckStop) -> ReadPicture:
         head = head_of(path)
     except OSError as error:
         raise StorageFailed(f"The picture can't be read from storage: {error.strerror}.") from error
-    picture = read_picture(path, detect(head, file.accepted), file.max_pixels, file.keep_location)
-    return ReadPicture(picture.info, packed(picture.record, file.keep_location))
+    picture = read_picture(path, detect(head, file.accepted), file.max_pixels, file.disclosure)
+    return ReadPicture(picture.info, packed(picture.record, file.disclosure))
 
 
 class Reader:
-    """Reads pictures of at most `max_pixels`, all frames together, whose place names may be as exact as
-    `keep_location`. `read` may be called from several threads.
+    """Reads pictures of at most `max_pixels`, all frames together, of which results may say what `disclosure` allows.
+    `read` may be called from several threads.
     """
 
-    def __init__(self, workers: Workers, max_pixels: int, keep_location: KeepLocation) -> None:
+    def __init__(self, workers: Workers, max_pixels: int, disclosure: Disclosure) -> None:
         self._on_demand = OnDemand(workers, "reading", "The picture can't be read")
         self._max_pixels = max_pixels
-        self._keep_location = keep_location
+        self._disclosure = disclosure
         self.close = self._on_demand.close
 
     def read(self, path: Path, accepted: Sequence[Format]) -> ReadPicture:
@@ -187,7 +187,7 @@ class Reader:
 
     def _file(self, path: Path, accepted: Sequence[Format]) -> _FileToRead:
         # workers run in another folder
-        return _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._keep_location)
+        return _FileToRead(os.fsencode(path.absolute()), tuple(accepted), self._max_pixels, self._disclosure)
 
 
 # ---- running stages ----

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Format, ImageInfo, KeepLocation, ScaledSize
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, ImageInfo, ScaledSize
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Effort, Plan
 from imgproc_local.domain.privacy import Removed
@@ -31,14 +31,14 @@ VISION_LANE = "vision"
 class Options(Struct, frozen=True):
     """The settings that stages read, the same for every job.
 
-    `target_score` is the SSIMULACRA 2.1 score that results must reach; `keep_location` is how exact place names in
-    results may be; `effort` is how much CPU time is spent on smaller files. If `pixel_texts` is False, an alt text that
-    a person has to write is empty.
+    `target_score` is the SSIMULACRA 2.1 score that results must reach; `disclosure` is what results may say of
+    places and persons; `effort` is how much CPU time is spent on smaller files. If `pixel_texts` is False, an alt text
+    that a person has to write is empty.
     """
 
     target_score: float
     pixel_texts: bool = True
-    keep_location: KeepLocation = KeepLocation.CITY
+    disclosure: Disclosure = Disclosure()
     effort: Effort = "balanced"
 
 
@@ -75,10 +75,10 @@ class WorkItem(Struct, frozen=True):
         from imgproc_local.codecs.metadata.record import unpacked
         from imgproc_local.codecs.picture.source import Picture, read_picture
 
-        record = unpacked(self.record, self.options.keep_location) if self.record else None
+        record = unpacked(self.record, self.options.disclosure) if self.record else None
         if record is not None:
             return Picture(self.info, record)
-        return read_picture(self.original, self.info.format, self.info.pixels, self.options.keep_location)
+        return read_picture(self.original, self.info.format, self.info.pixels, self.options.disclosure)
 
 
 class Output(Struct, frozen=True):

@@ -25,6 +25,7 @@ SECRETS = {
     "camera serial number in EXIF": b"SERIAL-EXIF-4711",
     "camera serial number in XMP": b"SERIAL-XMP-4712",
     "sublocation": b"SUBLOCATION-PRIVATE",
+    "person shown": b"Shown Person-Private",
     "maker note": b"MAKERNOTE-PRIVATE",
     "thumbnail in EXIF": b"THUMBNAIL-EXIF-PRIVATE",
     "thumbnail in a Photoshop resource": b"THUMBNAIL-PHOTOSHOP-PRIVATE",
@@ -52,7 +53,6 @@ PRESERVED = {
     "city": "Musterstadt",
     "country": "Musterland",
     "place shown": "Mustersee",
-    "person shown": "Example Person",
     "event": "Example Regatta",
     "source type": "digitalcapture",
 }
@@ -242,7 +242,7 @@ def xmp_packet() -> bytes:
 {alternative("Iptc4xmpExt:Event", {"x-default": PRESERVED["event"]})}
 <dc:creator><rdf:Seq><rdf:li>{PRESERVED["creator"]}</rdf:li></rdf:Seq></dc:creator>
 <dc:subject><rdf:Bag><rdf:li>{PRESERVED["keyword"]}</rdf:li></rdf:Bag></dc:subject>
-<Iptc4xmpExt:PersonInImage><rdf:Bag><rdf:li>{PRESERVED["person shown"]}</rdf:li></rdf:Bag></Iptc4xmpExt:PersonInImage>
+<Iptc4xmpExt:PersonInImage><rdf:Bag><rdf:li>Shown Person-Private</rdf:li></rdf:Bag></Iptc4xmpExt:PersonInImage>
 <Iptc4xmpExt:DigitalSourceType>
 http://cv.iptc.org/newscodes/digitalsourcetype/{PRESERVED["source type"]}
 </Iptc4xmpExt:DigitalSourceType>

@@ -17,7 +17,7 @@ from imgproc_local.codecs.picture.decode import thumbnail
 from imgproc_local.codecs.picture.formats import detect
 from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.domain.errors import BadImage, BrokenImage, StageFailed, UnsupportedImage
-from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import pictures
@@ -117,7 +117,7 @@ def test_the_metadata_of_a_tiff_is_read_and_published_without_private_data(tmp_p
     assert pictures.ALT_TEXT["en"] in {text.text for text in read.alt_text}
     assert (read.city, read.created, read.camera) == (pictures.PRESERVED["city"], "2031-05-06", "Examplecam")
     kinds = {Removed.GPS, Removed.IDENTIFIER, Removed.CAMERA, Removed.SOFTWARE}
-    assert kinds <= set(private_kinds(path, info, KeepLocation.CITY))
+    assert kinds <= set(private_kinds(path, info))
     for out in (
         encode_file(path, info, never_stop, size=info.scaled_within(100, None))[0],
         convert_file(path, info, Format.WEBP, never_stop, FAST),

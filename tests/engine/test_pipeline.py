@@ -21,7 +21,7 @@ from imgproc_local.domain.errors import (
     StageTimedOut,
     StorageFailed,
 )
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.job import StageName
 from imgproc_local.domain.plan import Operation, Plan
 from imgproc_local.engine.pipeline import Lanes, Pipeline, Reader, ReadPicture, StageResult, run_stages
@@ -122,7 +122,7 @@ async def test_what_keeps_a_picture_from_being_read_is_an_answer(
         raise raised
 
     workers: Any = SimpleNamespace(run=run)
-    reader = Reader(workers, 1, KeepLocation.CITY)
+    reader = Reader(workers, 1, Disclosure())
     with pytest.raises(expected, match=message):
         await reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))
     reader.close()
@@ -135,7 +135,7 @@ async def test_uploads_that_are_read_end_when_the_service_stops(tmp_path: Path) 
             time.sleep(0.01)
 
     workers: Any = SimpleNamespace(run=run)
-    reader = Reader(workers, 1, KeepLocation.CITY)
+    reader = Reader(workers, 1, Disclosure())
     uploads = [asyncio.ensure_future(reader.read_upload(tmp_path / "a.jpg", (Format.JPEG,))) for _ in range(6)]
     await asyncio.sleep(0.05)
     reader.close()

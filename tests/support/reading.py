@@ -11,21 +11,22 @@ from imgproc_local.codecs.metadata.record import embedded
 from imgproc_local.codecs.picture.formats import EVERY_FORMAT, detect, head_of
 from imgproc_local.codecs.picture.source import Picture, read_picture
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import EmbeddedMetadata, Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, Format, ImageInfo
 from imgproc_local.domain.privacy import Removed
 from imgproc_local.engine.pipeline import Reader
 
 MAX_PIXELS = 10**10
+BY_DEFAULT = Disclosure()
 
 
 def picture(
     path: Path,
     max_pixels: int = MAX_PIXELS,
     accepted: Sequence[Format] = EVERY_FORMAT,
-    keep_location: KeepLocation = KeepLocation.CITY,
+    disclosure: Disclosure = BY_DEFAULT,
 ) -> Picture:
     """What a file says."""
-    return read_picture(path, detect(head_of(path), accepted), max_pixels, keep_location)
+    return read_picture(path, detect(head_of(path), accepted), max_pixels, disclosure)
 
 
 class _WorkersHere:
@@ -38,7 +39,7 @@ class _WorkersHere:
 def reader_here(max_pixels: int = MAX_PIXELS) -> Reader:
     """A reader without worker processes."""
     workers: Any = _WorkersHere()
-    return Reader(workers, max_pixels, KeepLocation.CITY)
+    return Reader(workers, max_pixels, Disclosure())
 
 
 def probe(path: Path, max_pixels: int = MAX_PIXELS, accepted: Sequence[Format] = EVERY_FORMAT) -> ImageInfo:
@@ -46,23 +47,21 @@ def probe(path: Path, max_pixels: int = MAX_PIXELS, accepted: Sequence[Format] =
     return picture(path, max_pixels, accepted).info
 
 
-def read_embedded(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> EmbeddedMetadata:
+def read_embedded(path: Path, info: ImageInfo, disclosure: Disclosure = BY_DEFAULT) -> EmbeddedMetadata:
     """The words of a file."""
-    return embedded(picture(path, keep_location=keep_location).record)
+    return embedded(picture(path, disclosure=disclosure).record, disclosure.name_people)
 
 
-def private_kinds(path: Path, info: ImageInfo, keep_location: KeepLocation = KeepLocation.CITY) -> tuple[Removed, ...]:
+def private_kinds(path: Path, info: ImageInfo, disclosure: Disclosure = BY_DEFAULT) -> tuple[Removed, ...]:
     """The kinds of private data in a file, sorted."""
-    return tuple(sorted(picture(path, keep_location=keep_location).record.removed))
+    return tuple(sorted(picture(path, disclosure=disclosure).record.removed))
 
 
 def _with_record(make: Any) -> Any:
     """A function of the codecs that takes a file's `ImageInfo` in place of its `Picture`, and reads the record."""
 
-    def made(
-        path: Path, info: ImageInfo, *args: Any, keep_location: KeepLocation = KeepLocation.CITY, **kw: Any
-    ) -> Any:
-        return make(path, Picture(info, picture(path, keep_location=keep_location).record), *args, **kw)
+    def made(path: Path, info: ImageInfo, *args: Any, disclosure: Disclosure = BY_DEFAULT, **kw: Any) -> Any:
+        return make(path, Picture(info, picture(path, disclosure=disclosure).record), *args, **kw)
 
     return made
 

@@ -51,7 +51,7 @@ from imgproc_local.codecs.quality.search import (
     estimate,
 )
 from imgproc_local.domain.errors import CheckStop
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, ImageInfo, KeepLocation
 from imgproc_local.domain.plan import Effort
 
 try:
@@ -216,7 +216,7 @@ def _describes_gain_map(record: Record) -> bool:
 def _cleaned_gain_map(gain_map: bytes) -> bytes:
     """The gain map with only its colour profile and the metadata that says how to apply it."""
     blocks = container.read_blocks(gain_map)
-    described = blocks_for(read_record(blocks, KeepLocation.NONE), Format.JPEG, gain_map_bytes=0)
+    described = blocks_for(read_record(blocks, Disclosure(KeepLocation.NONE)), Format.JPEG, gain_map_bytes=0)
     clean = container.with_blocks(gain_map, Blocks(xmp=described.xmp, icc=rewritten(blocks.icc)))
     return clean[:2] + container.iso_gain_map_segments(gain_map) + clean[2:]
 

@@ -6,12 +6,12 @@ copyright, artist, description and orientation and, unless they say it all, one 
 datasets of the same meaning.
 
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
-description, title, headline, caption, keywords, persons, event), place names as far as `keep_location` allows (by
-default down to the city), how it was made (DigitalSourceType), a panorama's projection, colour profiles other than
-sRGB (as `icc.rewritten`). Removed: GPS, serial numbers, e-mail addresses and personal numbers with their sentences,
-thumbnails, maker notes, dates, software and its history, identifiers, content credentials (their signature would no
-longer hold), and texts that hold data instead of words. What is preserved is chosen by name, so an unknown field is
-removed; each preserved text passes `clean_text`.
+description, title, headline, caption, keywords, event), place names as far as `Disclosure.keep_location` allows (by
+default down to the city), with `NamePeople.ALL` the names of tagged persons, how it was made (DigitalSourceType), a
+panorama's projection, colour profiles other than sRGB (as `icc.rewritten`). Removed: regions of faces, GPS, serial
+numbers, e-mail addresses and personal numbers with their sentences, thumbnails, maker notes, dates, software and its
+history, identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of
+words. What is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 """
@@ -24,19 +24,19 @@ from functools import partial
 from xml.etree import ElementTree as ET
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.metadata import exif, iptc, text_sources, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, NamePeople
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
 
 _CREATOR, _RIGHTS, _DESCRIPTION, _SUBJECT = (xmp.DC + name for name in ("creator", "rights", "description", "subject"))
 _CREDIT = xmp.PHOTOSHOP + "Credit"
-_ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag"}
+_ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag", xmp.PERSONS: "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", _DESCRIPTION, _RIGHTS, xmp.RIGHTS + "UsageTerms")
 _JOINED = {_RIGHTS: "; ", _CREDIT: "; "}
 """Properties of one text in each language, to which other blocks may add, and what separates the additions. Of all
@@ -76,12 +76,15 @@ class Record(Struct, frozen=True):
         return found if name in _ARRAYS else found[:1]
 
 
-def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
+def read_record(blocks: Blocks, disclosure: Disclosure) -> Record:
     """The record in a file's blocks."""
-    clean = _TextCleaner()
-    texts_elsewhere = _texts_beside_xmp(blocks, clean, keep_location)
     packet = xmp.parse(blocks.xmp, blocks.more_xmp)
-    published, is_complete = xmp_fields.published(packet.properties, clean.of, keep_location)
+    persons, are_named = xmp.person_names(packet.properties), disclosure.name_people is NamePeople.ALL
+    clean = _TextCleaner(() if are_named else persons)
+    texts_elsewhere = _texts_beside_xmp(blocks, clean, disclosure)
+    if are_named:
+        texts_elsewhere[xmp.PERSONS] = [EmbeddedText(name) for person in persons if (name := clean(person))]
+    published, is_complete = xmp_fields.published(packet.properties, clean.of, disclosure)
     if not is_complete:
         clean.removed.add(Removed.UNREADABLE)
     properties = {element.tag: element for element in published}
@@ -93,7 +96,7 @@ def read_record(blocks: Blocks, keep_location: KeepLocation) -> Record:
     return Record(
         properties,
         kept_profile(blocks.icc),
-        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, keep_location),
+        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, disclosure),
         frozenset(clean.removed),
         _date(shot.text(exif.DATE_TIME_ORIGINAL)),
         _camera(stored.text(exif.MAKE), stored.text(exif.MODEL)),
@@ -109,33 +112,25 @@ def _renew_marks(properties: xmp.Properties, stored: xmp.Properties, clean: _Tex
             properties[mark_name] = xmp.from_language_items(mark_name, marks)
 
 
-class _Packed(Struct, frozen=True, array_like=True):
-    """A `Record` as it is stored with a job: its properties as an XMP packet, and the setting that it was read with."""
-
-    keep_location: KeepLocation
-    xmp: bytes | None
-    icc: bytes | None
-    removed: frozenset[Removed]
-    removed_from_texts: frozenset[Removed]
-    created: str | None
-    camera: str | None
+_Packed = tuple[Disclosure, bytes | None, Record]
+"""A record as it is stored with a job: what it was read with, its properties as an XMP packet, and the rest of it."""
 
 
-def packed(record: Record, keep_location: KeepLocation) -> bytes:
-    """The record as bytes, with the `keep_location` that it was read with."""
-    fields = record.icc, record.removed, record.removed_from_texts, record.created, record.camera
+def packed(record: Record, disclosure: Disclosure) -> bytes:
+    """The record as bytes, with the `disclosure` that it was read with."""
     # a longer packet would be read as none
     properties = xmp.fitting(list(record.properties.values()), xmp.MAX_XMP_BYTES)
-    return msgspec.msgpack.encode(_Packed(keep_location, xmp.write(properties), *fields))
+    stored: _Packed = disclosure, xmp.write(properties), structs.replace(record, properties={})
+    return msgspec.msgpack.encode(stored)
 
 
-def unpacked(stored: bytes, keep_location: KeepLocation) -> Record | None:
-    """The record that was `packed`; None if it was read with another `keep_location`."""
-    read = msgspec.msgpack.decode(stored, type=_Packed)
-    if read.keep_location is not keep_location:
+def unpacked(stored: bytes, disclosure: Disclosure) -> Record | None:
+    """The record that was `packed`; None if it was read with another `disclosure`, or by an earlier release."""
+    try:
+        read_with, packet, record = msgspec.msgpack.decode(stored, type=_Packed)
+    except msgspec.ValidationError:
         return None
-    properties = xmp.parse(read.xmp).properties
-    return Record(properties, read.icc, read.removed, read.removed_from_texts, read.created, read.camera)
+    return structs.replace(record, properties=xmp.parse(packet).properties) if read_with == disclosure else None
 
 
 def blocks_for(
@@ -177,11 +172,17 @@ def _is_one_text(record: Record, name: str) -> bool:
     return [language for language, _ in xmp.language_items(record.properties, name)] == ["x-default"]
 
 
-def embedded(record: Record) -> EmbeddedMetadata:
-    """The words and facts of a record for describers, without blank texts and cameras' default captions."""
+def embedded(record: Record, name_people: NamePeople = NamePeople.CAPTIONS) -> EmbeddedMetadata:
+    """The words and facts of a record for describers, without blank texts and cameras' default captions.
+
+    With `NamePeople.NONE`, the only words are alt texts: in captions, titles and keywords, names can't be told from
+    other words.
+    """
     properties = record.properties
 
     def all_of(name: str, *, by_model: bool = False) -> tuple[EmbeddedText, ...]:
+        if name_people is NamePeople.NONE and name != xmp.ALT_TEXT:
+            return ()
         found: dict[str, EmbeddedText] = {}
         models = text_sources.texts_of_models(properties, name)
         for entry in xmp.alternatives(properties, name):
@@ -204,7 +205,7 @@ def embedded(record: Record) -> EmbeddedMetadata:
         title=all_of(xmp.DC + "title"),
         keywords=all_of(_SUBJECT),
         event=all_of(xmp.EXT + "Event"),
-        persons=tuple(dict.fromkeys(xmp.texts(properties, xmp.EXT + "PersonInImage"))),
+        persons=tuple(dict.fromkeys(xmp.texts(properties, xmp.PERSONS))),
         sublocation=place(xmp.CORE + "Location", "Sublocation"),
         city=place(xmp.PHOTOSHOP + "City", "City"),
         province=place(xmp.PHOTOSHOP + "State", "ProvinceState"),
@@ -221,10 +222,12 @@ class _TextCleaner:
     """Cleans the texts of one file, up to `_MAX_CLEANED_CHARACTERS`; further ones become empty.
 
     A text that several blocks hold counts once, so that a result, which repeats some in EXIF and IPTC, is read as a
-    whole. `removed` are the kinds of what was removed from them, `dropped` those of whole texts that are no captions.
+    whole. Keywords that are `left_out`, in whatever case, become empty. `removed` are the kinds of what was removed
+    from texts, `dropped` those of whole texts that are no captions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: Iterable[str]) -> None:
+        self._left_out = {text.casefold() for text in left_out}
         self.removed: set[Removed] = set()
         self.dropped: set[Removed] = set()
         self._characters_left = _MAX_CLEANED_CHARACTERS
@@ -235,7 +238,12 @@ class _TextCleaner:
         sources, which `_renew_marks` makes anew, it keeps as they are."""
         if name in text_sources.MARKS.values():
             return str
+        if name == _SUBJECT:
+            return self._keyword
         return partial(self, keep_sentences=name.startswith(_ATTRIBUTION))
+
+    def _keyword(self, text: str) -> str:
+        return "" if text.strip().casefold() in self._left_out else self(text)
 
     def __call__(self, text: str, *, keep_sentences: bool = False) -> str:
         if (text, keep_sentences) not in self._cleaned:
@@ -249,9 +257,7 @@ class _TextCleaner:
         return self._cleaned[text, keep_sentences]
 
 
-def _texts_beside_xmp(
-    blocks: Blocks, clean: _TextCleaner, keep_location: KeepLocation
-) -> dict[str, list[EmbeddedText]]:
+def _texts_beside_xmp(blocks: Blocks, clean: _TextCleaner, disclosure: Disclosure) -> dict[str, list[EmbeddedText]]:
     """The texts of IPTC-IIM, of text blocks and of EXIF, cleaned, by the XMP property of the same meaning."""
     found: dict[str, list[EmbeddedText]] = {}
 
@@ -264,7 +270,7 @@ def _texts_beside_xmp(
 
     for number, texts in iptc.read(blocks.iptc).texts.items():
         name = xmp_fields.IPTC_DATASETS.get(number)
-        if name is not None and xmp_fields.is_allowed_place(name, keep_location):
+        if name is not None and xmp_fields.is_allowed(name, disclosure):
             for text in texts:
                 add(name, text)
     for block in blocks.texts:
@@ -279,7 +285,7 @@ def _texts_beside_xmp(
 def _merged(name: str, stored: ET.Element | None, others: Sequence[EmbeddedText]) -> ET.Element:
     """A property with the texts of other blocks that it lacks; `stored` itself if it lacks none."""
     present = [] if stored is None else xmp.texts({name: stored}, name)
-    missing = _missing(present, others, whole=name == _SUBJECT)
+    missing = _missing(present, others, whole=name in (_SUBJECT, xmp.PERSONS))
     if present and name == _DESCRIPTION:  # two captions in one language are mostly two spellings of one
         missing = [entry for entry in missing if entry.language is not None]
     elif present and name not in _ARRAYS and name not in _JOINED:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 from imgproc_local.codecs.metadata import exif, icc, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
-from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.image import Disclosure
 from imgproc_local.domain.privacy import Removed, clean_text
 
 _KINDS = {
@@ -35,9 +35,8 @@ _KINDS = {
 }
 """Parts of the names of fields in lower case. The kind of a field is the first with a part that its name contains."""
 
-_SUBLOCATION = 92
 _IPTC_KINDS = {
-    **dict.fromkeys((26, 27, _SUBLOCATION), Removed.LOCATION),
+    **dict.fromkeys((26, 27), Removed.LOCATION),
     **dict.fromkeys((30, 35, 37, 38, 47, 55, 60, 62, 63), Removed.DATE),
     **dict.fromkeys((65, 70), Removed.SOFTWARE),
     **dict.fromkeys((22, 103), Removed.IDENTIFIER),
@@ -71,19 +70,19 @@ _KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.CONTACT, Removed.IDENTIFIER))
 """Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
 
 
-def kinds_in(blocks: Blocks, packet: xmp.Packet, keep_location: KeepLocation) -> frozenset[Removed]:
+def kinds_in(blocks: Blocks, packet: xmp.Packet, disclosure: Disclosure) -> frozenset[Removed]:
     """The kinds of private fields in a file's blocks, of which `packet` is the XMP as parsed.
 
     Those inside texts that are published are found by `clean_text`.
     """
     found = Kinds()
     _add_exif(found, blocks)
-    _add_iptc(found, blocks.iptc, keep_location)
+    _add_iptc(found, blocks.iptc, disclosure)
     _add_profile(found, blocks.icc or b"")
     if not packet.is_complete:
         found.add(Removed.UNREADABLE)
     for element in packet.properties.values():
-        _add_property(found, element, keep_location)
+        _add_property(found, element, disclosure)
     return frozenset(found.kinds)
 
 
@@ -139,12 +138,15 @@ def _add_exif(found: Kinds, blocks: Blocks) -> None:
         found.add(Removed.THUMBNAIL)
 
 
-def _add_iptc(found: Kinds, block: bytes | None, keep_location: KeepLocation) -> None:
+def _add_iptc(found: Kinds, block: bytes | None, disclosure: Disclosure) -> None:
     datasets = iptc.read(block)
     if not datasets.is_complete:
         found.add(Removed.UNREADABLE)
     for record, number in datasets.stored - _IPTC_TECHNICAL:
-        if record != 2 or number not in xmp_fields.IPTC_DATASETS or (number == _SUBLOCATION and keep_location != "all"):
+        name = xmp_fields.IPTC_DATASETS.get(number) if record == 2 else None
+        if name is not None and not xmp_fields.is_allowed(name, disclosure):
+            found.add(Removed.LOCATION)
+        elif name is None:
             texts = datasets.texts.get(number, []) if record == 2 else []
             found.add(_IPTC_KINDS.get(number, Removed.OTHER) if record == 2 else Removed.OTHER, "\n".join(texts))
 
@@ -158,24 +160,24 @@ def _add_profile(found: Kinds, profile: bytes) -> None:
         found.add(Removed.IDENTIFIER if _DISPLAY_SERIAL.search(others) else Removed.OTHER)
 
 
-def _add_property(found: Kinds, element: ET.Element, keep_location: KeepLocation) -> None:
+def _add_property(found: Kinds, element: ET.Element, disclosure: Disclosure) -> None:
     if xmp_fields.rank(element.tag) is None:
         _add_removed(found, element, kind_of(element.tag))
         return
     for part in element.iter():
-        if kind := _removed_kind(part.tag, keep_location):
+        if kind := _removed_kind(part.tag, disclosure):
             _add_removed(found, part, kind)
         for name, value in part.attrib.items():
             is_tag = name == xmp.LANG and xmp_fields.LANGUAGE_TAG.fullmatch(value)
-            kind = None if is_tag else _removed_kind(name, keep_location)
+            kind = None if is_tag else _removed_kind(name, disclosure)
             if kind and value.strip():
                 found.add(kind, value)
 
 
-def _removed_kind(name: str, keep_location: KeepLocation) -> Removed | None:
+def _removed_kind(name: str, disclosure: Disclosure) -> Removed | None:
     """The kind of a field in a property that is published; None if the field is published, too."""
-    if not xmp_fields.is_allowed_place(name, keep_location):
-        return Removed.LOCATION
+    if not xmp_fields.is_allowed(name, disclosure):
+        return Removed.PERSON if name == xmp.PERSONS else Removed.LOCATION
     if xmp_fields.is_known(name) or name.startswith(xmp.GAIN_MAP_NAMESPACES):
         return None
     return kind_of(name) or Removed.OTHER

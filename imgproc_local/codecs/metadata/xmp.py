@@ -34,6 +34,10 @@ GAIN_MAP = "{http://ns.adobe.com/hdr-gain-map/1.0/}"
 GAIN_MAP_NAMESPACES = (GAIN_MAP, CONTAINER, CONTAINER_ITEM)
 _IMGPROC = "{urn:x-imgproc-local:xmp:}"
 """The program's own namespace, which names no host."""
+_MWG_REGIONS = "{http://www.metadataworkinggroup.com/schemas/regions/}"
+_WINDOWS = "http://ns.microsoft.com/photo/1.2/"
+_REGIONS = (_MWG_REGIONS + "Regions", f"{{{_WINDOWS}}}RegionInfo")
+_REGION_NAMES = (_MWG_REGIONS + "Name", f"{{{_WINDOWS}t/Region#}}PersonDisplayName")
 _XML = "{http://www.w3.org/XML/1998/namespace}"
 LANG = _XML + "lang"
 
@@ -46,7 +50,7 @@ _PREFIXES = {
     "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
     "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "pdf": "{http://ns.adobe.com/pdf/1.3/}",
     "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
-    "mwg-rs": "{http://www.metadataworkinggroup.com/schemas/regions/}",
+    "mwg-rs": _MWG_REGIONS,
     "xmpDM": "{http://ns.adobe.com/xmp/1.0/DynamicMedia/}",
     "GCamera": "{http://ns.google.com/photos/1.0/camera/}", "GDepth": "{http://ns.google.com/photos/1.0/depthmap/}",
     "MicrosoftPhoto": "{http://ns.microsoft.com/photo/1.0/}",
@@ -57,6 +61,7 @@ for _prefix, _namespace in _PREFIXES.items():
 
 ALT_TEXT, EXTENDED_DESCRIPTION = CORE + "AltTextAccessibility", CORE + "ExtDescrAccessibility"
 ALT_TEXT_SOURCE, EXTENDED_DESCRIPTION_SOURCE = _IMGPROC + "AltTextSource", _IMGPROC + "ExtDescrSource"
+PERSONS = EXT + "PersonInImage"
 
 _HEAD = '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
 _TAIL = '<?xpacket end="w"?>'
@@ -235,6 +240,19 @@ def alternatives(properties: Properties, name: str) -> list[EmbeddedText]:
             found.append(EmbeddedText(text, None if tag in (None, "x-default", "x-repair") else tag))
     tagged = {entry.text for entry in found if entry.language}
     return [entry for entry in found if entry.language or entry.text not in tagged]
+
+
+def person_names(properties: Properties) -> list[str]:
+    """The persons in `PERSONS` and in the regions of faces, in the forms of the Metadata Working Group and of Windows.
+
+    Source: MWG, Guidelines for Handling Image Metadata 2.0, 5.10; Microsoft, People Tagging Overview.
+    """
+    found = texts(properties, PERSONS)
+    for region in (part for name in _REGIONS if name in properties for part in properties[name].iter()):
+        fields = region.attrib | {part.tag: part.text or "" for part in region}
+        if fields.get(_MWG_REGIONS + "Type", "Face").strip() == "Face":
+            found += [fields[name].strip() for name in _REGION_NAMES if name in fields]
+    return [name for name in dict.fromkeys(found) if name]
 
 
 def location_field(properties: Properties, structure: str, field: str) -> str | None:

@@ -27,6 +27,7 @@ from imgproc_local.codecs.metadata.xmp import (
     GAIN_MAP,
     LANG,
     PANORAMA,
+    PERSONS,
     PHOTOSHOP,
     PLUS,
     RDF,
@@ -34,7 +35,7 @@ from imgproc_local.codecs.metadata.xmp import (
     TIFF,
     Properties,
 )
-from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.image import Disclosure, KeepLocation, NamePeople
 
 _PUBLISHED = (
     DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT_SOURCE, ALT_TEXT,
@@ -44,7 +45,7 @@ _PUBLISHED = (
     PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
     PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
     CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
-    EXT + "PersonInImage", EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
+    PERSONS, EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
 )  # fmt: skip
 """The properties that are published, the most important first. A namespace stands for all its properties.
 
@@ -143,24 +144,26 @@ def rank(name: str) -> int | None:
     return next((number for number, entry in enumerate(_PUBLISHED) if entry in (name, namespace)), None)
 
 
-def is_allowed_place(name: str, keep_location: KeepLocation) -> bool:
-    """Whether `keep_location` allows a property or a field in one; True for all that name no place."""
+def is_allowed(name: str, disclosure: Disclosure) -> bool:
+    """Whether `disclosure` allows a property or a field in one; True for all that name no place and no person."""
+    if name == PERSONS:
+        return disclosure.name_people is NamePeople.ALL
     if name in _STREETS:
-        return keep_location is KeepLocation.ALL
-    return name not in _PLACES or keep_location is not KeepLocation.NONE
+        return disclosure.keep_location is KeepLocation.ALL
+    return name not in _PLACES or disclosure.keep_location is not KeepLocation.NONE
 
 
 def published(
     properties: Properties,
     clean_of: Callable[[str], Callable[[str], str]],
-    keep_location: KeepLocation,
+    disclosure: Disclosure,
 ) -> tuple[list[ET.Element], bool]:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
     What `clean_of` returns for the name of a property is applied to its texts; what that empties is removed. Also
     whether these are all: False if some were omitted because there are more than `_MAX_PUBLISHED_NODES`.
     """
-    copier = _Copier(str, keep_location)
+    copier = _Copier(str, disclosure)
     copies = []
     for name, element in properties.items():
         if rank(name) is not None:
@@ -197,7 +200,7 @@ class _Copier(Struct):
     """Copies properties. `nodes_left` elements and attributes may still be copied; it is negative when more exist."""
 
     clean: Callable[[str], str]
-    keep_location: KeepLocation
+    disclosure: Disclosure
     nodes_left: int = _MAX_PUBLISHED_NODES
 
     def copy(self, element: ET.Element) -> ET.Element | None:
@@ -224,11 +227,11 @@ class _Copier(Struct):
         return copy if has_content else None
 
     def _may_be_published(self, name: str) -> bool:
-        return is_known(name) and is_allowed_place(name, self.keep_location)
+        return is_known(name) and is_allowed(name, self.disclosure)
 
 
 def is_known(name: str) -> bool:
-    """Whether a property or a field in one is published, if `is_allowed_place` says so, too."""
+    """Whether a property or a field in one is published, if `is_allowed` says so, too."""
     if name in _REMOVED:
         return False
     in_namespace = name.startswith((*_WHOLE_NAMESPACES, GAIN_MAP))

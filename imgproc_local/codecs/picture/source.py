@@ -21,7 +21,7 @@ from imgproc_local.codecs.picture import heic
 from imgproc_local.codecs.picture.formats import FORMATS
 from imgproc_local.codecs.picture.libvips import pyvips, translate_errors
 from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import Format, ImageInfo, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.plan import TARGETS, Effort
 from imgproc_local.domain.privacy import Removed
 
@@ -42,9 +42,7 @@ class Picture(Struct, frozen=True):
 
 
 @translate_errors("The picture can't be read")
-def read_picture(
-    path: Path, file_format: Format, max_pixels: int, keep_location: KeepLocation = KeepLocation.CITY
-) -> Picture:
+def read_picture(path: Path, file_format: Format, max_pixels: int, disclosure: Disclosure) -> Picture:
     """Read the header and the metadata of a file that begins like `file_format`; no pixel is decoded.
 
     A picture within the limits may be decoded: `max_pixels` limits width × height × frames, `_MAX_FRAMES` the frames.
@@ -64,7 +62,7 @@ def read_picture(
             )
         is_big_tiff = file_format is Format.TIFF and data[2:4] in (b"+\0", b"\0+")
         blocks = _blocks_of_big_tiff(path) if is_big_tiff else FORMATS[file_format].container.read_blocks(data)
-        read = record.read_record(blocks, keep_location)
+        read = record.read_record(blocks, disclosure)
         return Picture(info, structs.replace(read, removed=read.removed | dropped_kinds(file_format, data)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.codecs.metadata import xmp, xmp_fields
-from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, KeepLocation, NamePeople
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks
 from tests.codecs.pictures import never_stop
@@ -192,7 +192,7 @@ def test_private_data_is_removed_and_rights_are_preserved_in_any_mix_of_metadata
 
 def test_a_packet_is_read_back_equal() -> None:
     words = xmp.parse(pictures.xmp_packet()).properties
-    elements = xmp_fields.published(words, lambda name: str, KeepLocation.ALL)[0]
+    elements = xmp_fields.published(words, lambda name: str, Disclosure(KeepLocation.ALL, NamePeople.ALL))[0]
     again = xmp.parse(xmp.write(elements)).properties
     for name in words:
         assert xmp.alternatives(again, name) == ([] if xmp_fields.rank(name) is None else xmp.alternatives(words, name))

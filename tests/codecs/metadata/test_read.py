@@ -11,7 +11,7 @@ from msgspec import structs
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, KeepLocation
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
@@ -77,7 +77,7 @@ def test_everything_embedded_is_read_from_a_jpeg_with_metadata(tmp_path: Path) -
     assert embedded.title == (EmbeddedText(pictures.PRESERVED["title"]),)
     assert embedded.keywords == (EmbeddedText(pictures.PRESERVED["keyword"]),)
     assert embedded.event == (EmbeddedText(pictures.PRESERVED["event"]),)
-    assert embedded.persons == (pictures.PRESERVED["person shown"],)
+    assert embedded.persons == ()
     assert (embedded.sublocation, embedded.city) == (None, pictures.PRESERVED["city"])
     assert embedded.country == pictures.PRESERVED["country"]
     assert embedded.creator == (pictures.PRESERVED["creator"],)
@@ -144,7 +144,7 @@ def test_an_x_default_text_that_no_language_repeats_has_no_known_language() -> N
 
 def test_rights_and_alt_text_are_removed_last_if_a_block_is_too_large() -> None:
     stored = xmp.parse(pictures.xmp_packet()).properties
-    published = xmp_fields.published(stored, lambda name: str, KeepLocation.ALL)[0]
+    published = xmp_fields.published(stored, lambda name: str, Disclosure(KeepLocation.ALL))[0]
     elements = xmp_fields.ordered({element.tag: element for element in published})
     packet = xmp.write(xmp.fitting(elements, 1600))
     assert packet is not None
@@ -339,8 +339,8 @@ def test_exif_alone_is_written_where_it_says_all(name: str, texts: list[str], *,
     entries = "".join(f'<rdf:li xml:lang="x-default">{text}</rdf:li>' for text in texts)
     kind = {"description": "Alt", "creator": "Seq", "subject": "Bag"}[name]
     xmp_block = packet(f"<dc:{name}><rdf:{kind}>{entries}</rdf:{kind}></dc:{name}>")
-    record = read_record(Blocks(xmp=xmp_block), KeepLocation.CITY)
+    record = read_record(Blocks(xmp=xmp_block), Disclosure())
     written = blocks_for(record, Format.JPEG)
     assert (written.xmp is None) == is_only_exif
-    assert read_record(written, KeepLocation.CITY).texts(xmp.DC + name) == record.texts(xmp.DC + name)
+    assert read_record(written, Disclosure()).texts(xmp.DC + name) == record.texts(xmp.DC + name)
     assert record.texts(xmp.DC + name) == texts

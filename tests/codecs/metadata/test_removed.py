@@ -11,13 +11,13 @@ import pytest
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.metadata.exif import MAX_IFD_ENTRIES
-from imgproc_local.domain.image import KeepLocation
+from imgproc_local.domain.image import Disclosure, KeepLocation
 from imgproc_local.domain.privacy import Removed
 from tests.codecs import avif_writer, pictures
 from tests.codecs.metadata import planted
 from tests.codecs.metadata.test_privacy import KINDS, plain
 from tests.codecs.pictures import never_stop
-from tests.support.reading import optimize_file, private_kinds, probe, read_embedded
+from tests.support.reading import BY_DEFAULT, optimize_file, private_kinds, probe, read_embedded
 
 MAX_PIXELS = 10**9
 GPS, LOCATION, CONTACT, PERSON = Removed.GPS, Removed.LOCATION, Removed.CONTACT, Removed.PERSON
@@ -48,9 +48,9 @@ TEXT_KINDS = dict.fromkeys(planted.IN_WORDS, GPS) | {
 TEXT_KINDS |= dict.fromkeys(("bank account", "card", "identity number", "password"), IDENTIFIER)
 
 
-def kinds(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> set[Removed]:
+def kinds(folder: Path, data: bytes, disclosure: Disclosure = BY_DEFAULT) -> set[Removed]:
     path = pictures.write(folder, data)
-    return set(private_kinds(path, probe(path, MAX_PIXELS), keep_location))
+    return set(private_kinds(path, probe(path, MAX_PIXELS), disclosure))
 
 
 def jpeg(*segments: tuple[int, bytes]) -> bytes:
@@ -93,7 +93,8 @@ def test_a_secret_in_any_planted_place_of_a_block_is_reported(tmp_path: Path) ->
             assert kinds(tmp_path, with_exif(tag, b"\0" * 12, pointer)) == set()
     for number in planted.IPTC_DATASETS:
         assert kinds(tmp_path, with_iptc(number, b"Secret planted")), number
-    assert kinds(tmp_path, with_iptc(92, b"Secret planted"), KeepLocation.ALL) == set()
+    assert kinds(tmp_path, with_iptc(92, b"Secret planted"), Disclosure(KeepLocation.ALL)) == set()
+    assert kinds(tmp_path, with_iptc(90, b"Secret planted"), Disclosure(KeepLocation.NONE)) == {Removed.LOCATION}
     for name in planted.XMP_SIMPLE:
         assert kinds(tmp_path, with_xmp(f"<{name}>Secret planted</{name}>")), name
         assert kinds(tmp_path, with_xmp("", f' {name}="Secret planted"')), name

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, KeepLocation
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import describe_from_facts
@@ -36,7 +36,7 @@ from tests.codecs.metadata.planted import (
 )
 from tests.codecs.operations import CONVERT, read_blocks, to_webp
 from tests.codecs.pictures import never_stop
-from tests.support.reading import optimize_file, private_kinds, probe, read_embedded
+from tests.support.reading import BY_DEFAULT, optimize_file, private_kinds, probe, read_embedded
 
 MAX_PIXELS = 10**9
 
@@ -81,15 +81,15 @@ def found_in(haystack: bytes) -> list[str]:
     return [needle for needle in NEEDLES if any(raw.lower() in plain for raw in encodings(needle) if len(raw) > 3)]
 
 
-def texts_of(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> str:
+def texts_of(folder: Path, data: bytes, disclosure: Disclosure = BY_DEFAULT) -> str:
     """The alt texts and file names that the describer without a model writes, one per line."""
-    return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in described(folder, data, keep_location))
+    return "\n".join(f"{each.seo_alt_text}\n{each.seo_filename}" for each in described(folder, data, disclosure))
 
 
-def described(folder: Path, data: bytes, keep_location: KeepLocation = KeepLocation.CITY) -> tuple[Translation, ...]:
+def described(folder: Path, data: bytes, disclosure: Disclosure = BY_DEFAULT) -> tuple[Translation, ...]:
     path = pictures.write(folder, data, "described")
     info = probe(path, MAX_PIXELS)
-    embedded = read_embedded(path, info, keep_location)
+    embedded = read_embedded(path, info, disclosure)
     hints = Hints(embedded=embedded, original_filename="mail.one@private.example 61.0101, -1.0101.jpg")
     return tuple(describe_from_facts(("en", "de", "fr", "zh"), hints))
 
@@ -161,8 +161,8 @@ def test_the_setting_decides_which_place_names_are_preserved(
     path = pictures.write(tmp_path, source("JPEG"))
     info = probe(path, MAX_PIXELS)
     for data, name in (
-        (optimize_file(path, info, never_stop, keep_location=keep_location), "JPEG"),
-        (to_webp(path, info, never_stop, keep_location=keep_location), "WEBP"),
+        (optimize_file(path, info, never_stop, disclosure=Disclosure(keep_location)), "JPEG"),
+        (to_webp(path, info, never_stop, disclosure=Disclosure(keep_location)), "WEBP"),
     ):
         assert data is not None
         found = set(found_in(searchable(data, name)))
@@ -174,5 +174,5 @@ def test_the_setting_decides_which_place_names_are_preserved(
             - {secret("LicensorPostalCode")}
         )
         assert (CITY.encode() in data) is city
-    embedded = read_embedded(path, info, keep_location)
+    embedded = read_embedded(path, info, Disclosure(keep_location))
     assert (embedded.city is not None, embedded.sublocation is not None) == (city, street)

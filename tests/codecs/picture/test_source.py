@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from PIL import Image
 
 from imgproc_local.codecs.metadata.record import blocks_for, embedded, packed, unpacked
 from imgproc_local.domain.errors import BrokenImage, TooManyPixels, UnsupportedImage
-from imgproc_local.domain.image import Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, KeepLocation, NamePeople
 from imgproc_local.domain.plan import ACCEPTED_FORMATS, Operation
 from tests.codecs import pictures
 from tests.support.reading import picture, probe
@@ -134,10 +135,13 @@ def test_a_refusal_names_only_the_accepted_formats(tmp_path: Path) -> None:
 def test_a_stored_record_says_the_same_and_holds_no_private_data(tmp_path: Path, name: str) -> None:
     data = pictures.WITH_METADATA[name]()
     read = picture(pictures.write(tmp_path, data)).record
-    stored = packed(read, KeepLocation.CITY)
+    stored = packed(read, Disclosure())
     assert not [name for name, secret in pictures.SECRETS.items() if secret in stored]
-    again = unpacked(stored, KeepLocation.CITY)
+    again = unpacked(stored, Disclosure())
     assert again is not None
     assert (embedded(again), again.removed) == (embedded(read), read.removed)
     assert blocks_for(again, Format.JPEG) == blocks_for(read, Format.JPEG)
-    assert unpacked(stored, KeepLocation.ALL) is None, "it was read with another setting"
+    assert unpacked(stored, Disclosure(KeepLocation.ALL)) is None, "it was read with another setting"
+    assert unpacked(stored, Disclosure(name_people=NamePeople.ALL)) is None
+    earlier = msgspec.msgpack.encode((KeepLocation.CITY, None, None, (), (), None, None))
+    assert unpacked(earlier, Disclosure()) is None, "an earlier release stored it"
