@@ -96,7 +96,7 @@ def picture_notes(texts: PictureTexts, project_name: str, context: str = "", rea
         # in the worst case each byte is a token, which takes time
         if len((noted + note).encode()) <= 800:
             noted += note
-    noted += _note("Text of the page around it", [clean_text(context).text], MAX_CONTEXT_CHARS)
+    noted += _note("Text of the page around it", [context], MAX_CONTEXT_CHARS)
     noted += _note("Exact text in the picture", [read_text.text])
     if read_text.unread_lines:
         noted += _note("Text in the picture that could not be read", ["do not guess it"])
@@ -207,8 +207,12 @@ def _answer_in_prose(text: str) -> Answer | None:
 
 
 def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = 160) -> str:
-    """One line of notes, or "" if all texts are empty. Each text is truncated, for a caption may be a whole article."""
-    cleaned = [_without_markers(text if isinstance(text, str) else text.text, max_chars) for text in texts]
+    """One line of notes, without private data; "" if no text is left.
+
+    Each text is truncated, for a caption may be a whole article.
+    """
+    public = [clean_text(text if isinstance(text, str) else text.text).text for text in texts]
+    cleaned = [_without_markers(text, max_chars) for text in public]
     noted = ", ".join(text for text in cleaned if text)
     return f"{name}: {noted}\n" if noted else ""
 
