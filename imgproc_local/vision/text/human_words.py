@@ -346,7 +346,8 @@ def filename_words(filename: str) -> tuple[str, ...]:
     if _GENERATED.fullmatch(stem):
         return ()
     stem = re.sub(rf"({_untitled()})(?=$|[\W_\d])", " ", _TOOL_PREFIX.sub("", stem), flags=re.IGNORECASE)
-    stem = clean_text(_LEADING_COUNTER.sub("", stem)).text
+    # before the number at its beginning is removed, which may be that of a house or a day
+    stem = _LEADING_COUNTER.sub("", clean_text(stem).text)
     for machine_part in (_CODES, _DATE, _CODES, _CAMERA_NUMBER):
         stem = machine_part.sub(" ", stem)
     stem = _LEADING_COUNTER.sub("", stem.strip(" _-"))
