@@ -9,9 +9,9 @@ Preserved: who made it and whose it is (copyright, creator, credit, usage terms,
 description, title, headline, caption, keywords, event), place names as far as `Disclosure.keep_location` allows (by
 default down to the city), with `NamePeople.ALL` the names of tagged persons, how it was made (DigitalSourceType), a
 panorama's projection, colour profiles other than sRGB (as `icc.rewritten`). Removed: regions of faces, GPS, serial
-numbers, e-mail addresses and personal numbers with their sentences, thumbnails, maker notes, dates, software and its
-history, identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of
-words. What is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
+numbers, personal data in texts with their sentences, thumbnails, maker notes, dates, software and its history,
+identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of words. What
+is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
 
 A block that can't be parsed counts as absent; nothing here raises because of one.
 """
@@ -31,7 +31,7 @@ from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Blocks
 from imgproc_local.codecs.metadata.icc import kept_profile
 from imgproc_local.codecs.metadata.removed import kinds_in
 from imgproc_local.domain.alt_text import is_camera_default, reads_as_a_caption
-from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, NamePeople
+from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, KeepLocation, NamePeople
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
 
 _CREATOR, _RIGHTS, _DESCRIPTION, _SUBJECT = (xmp.DC + name for name in ("creator", "rights", "description", "subject"))
@@ -48,7 +48,7 @@ _ATTRIBUTION = (_RIGHTS, _CREATOR, _CREDIT, xmp.PHOTOSHOP + "Source", xmp.TIFF, 
 _MAX_JPEG_XMP_BYTES, _MAX_JPEG_EXIF_BYTES = 65_502, 65_527
 """What one segment may hold after the bytes that name its content. Source: XMP part 3, 1.1.3; CIPA DC-008, 4.7.2."""
 _MAX_CLEANED_CHARACTERS = 128 * 1024
-"""Characters in all texts of one file that are searched for private data, which takes up to 5 µs each.
+"""Characters in all texts of one file that are searched for private data, which takes up to 8 µs each.
 
 The longest single text that is preserved has 32 Ki. `clean_text` caches its results, so that a text that several blocks
 hold is searched once.
@@ -80,7 +80,8 @@ def read_record(blocks: Blocks, disclosure: Disclosure) -> Record:
     """The record in a file's blocks."""
     packet = xmp.parse(blocks.xmp, blocks.more_xmp)
     persons, are_named = xmp.person_names(packet.properties), disclosure.name_people is NamePeople.ALL
-    clean = _TextCleaner(() if are_named else persons)
+    keep_streets = disclosure.keep_location is KeepLocation.ALL
+    clean = _TextCleaner(() if are_named else persons, keep_streets=keep_streets)
     texts_elsewhere = _texts_beside_xmp(blocks, clean, disclosure)
     if are_named:
         texts_elsewhere[xmp.PERSONS] = [EmbeddedText(name) for person in persons if (name := clean(person))]
@@ -226,12 +227,13 @@ class _TextCleaner:
     from texts, `dropped` those of whole texts that are no captions.
     """
 
-    def __init__(self, left_out: Iterable[str]) -> None:
+    def __init__(self, left_out: Iterable[str], *, keep_streets: bool) -> None:
         self._left_out = {text.casefold() for text in left_out}
         self.removed: set[Removed] = set()
         self.dropped: set[Removed] = set()
         self._characters_left = _MAX_CLEANED_CHARACTERS
         self._cleaned: dict[tuple[str, bool], str] = {}
+        self._keep_streets = keep_streets
 
     def of(self, name: str) -> Callable[[str], str]:
         """The cleaner of a property's texts. In those that say whose the picture is, it keeps all sentences; marks of
@@ -251,7 +253,7 @@ class _TextCleaner:
             if self._characters_left < 0:
                 self.removed.add(Removed.UNREADABLE)
                 return ""
-            cleaned = clean_text(text, keep_sentences=keep_sentences)
+            cleaned = clean_text(text, keep_sentences=keep_sentences, keep_streets=self._keep_streets)
             self.removed.update(cleaned.removed)
             self._cleaned[text, keep_sentences] = cleaned.text
         return self._cleaned[text, keep_sentences]

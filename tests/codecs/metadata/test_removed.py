@@ -178,6 +178,19 @@ def test_a_secret_in_a_caption_is_reported_by_its_kind(tmp_path: Path, name: str
     assert TEXT_KINDS[name] in read_embedded(path, probe(path, MAX_PIXELS)).removed
 
 
+@pytest.mark.parametrize(("keep_location", "is_preserved"), [("none", False), ("city", False), ("all", True)])
+def test_a_street_in_a_caption_is_a_place_name(tmp_path: Path, keep_location: str, is_preserved: bool) -> None:
+    setting = KeepLocation(keep_location)
+    path = pictures.write(tmp_path, with_iptc(120, b"A red house. It stands in Lindenallee 7, 10115 Berlin"))
+    info = probe(path, MAX_PIXELS)
+    embedded = read_embedded(path, info, setting)
+    assert (LOCATION not in embedded.removed, LOCATION not in private_kinds(path, info, setting)) == (is_preserved,) * 2
+    assert ("Lindenallee" in str(embedded)) is is_preserved
+    optimized = optimize_file(path, info, never_stop, keep_location=setting)
+    assert optimized is not None
+    assert (b"A red house" in optimized, b"Lindenallee" in optimized) == (True, is_preserved)
+
+
 @pytest.mark.parametrize("name", planted.DATA_TEXTS)
 def test_a_description_that_is_data_is_reported(tmp_path: Path, name: str) -> None:
     assert COMMENT in kinds(tmp_path, with_exif(0x010E, planted.DATA_TEXTS[name][0].encode() + b"\0"))
