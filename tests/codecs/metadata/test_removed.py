@@ -180,13 +180,13 @@ def test_a_secret_in_a_caption_is_reported_by_its_kind(tmp_path: Path, name: str
 
 @pytest.mark.parametrize(("keep_location", "is_preserved"), [("none", False), ("city", False), ("all", True)])
 def test_a_street_in_a_caption_is_a_place_name(tmp_path: Path, keep_location: str, is_preserved: bool) -> None:
-    setting = KeepLocation(keep_location)
+    setting = Disclosure(KeepLocation(keep_location))
     path = pictures.write(tmp_path, with_iptc(120, b"A red house. It stands in Lindenallee 7, 10115 Berlin"))
     info = probe(path, MAX_PIXELS)
     embedded = read_embedded(path, info, setting)
     assert (LOCATION not in embedded.removed, LOCATION not in private_kinds(path, info, setting)) == (is_preserved,) * 2
     assert ("Lindenallee" in str(embedded)) is is_preserved
-    optimized = optimize_file(path, info, never_stop, keep_location=setting)
+    optimized = optimize_file(path, info, never_stop, disclosure=setting)
     assert optimized is not None
     assert (b"A red house" in optimized, b"Lindenallee" in optimized) == (True, is_preserved)
 
