@@ -61,8 +61,7 @@ host after a bare "at" ends like one, unlike "at St.Pauli"."""
 
 _TELEPHONE = _pattern(
     # +49 30 …, 0049 30 …
-    r"\(?\+\(?(?:[ ./()‐‑–−-]{0,3}\d){8,15}",
-    r"00[1-9]\d{0,2}(?=[ \d(])(?:[ ./()‐‑–−-]{0,3}\d){7,12}",
+    r"\(?(?:\+\(?|00(?=[1-9]\d{0,2}[ (]))(?:[ ./()‐‑–−-]{0,3}\d){8,15}",
     # with the prefix 0 of most countries: 0301…, 030 …, 030/…, 06 12 34 …
     r"\(?0[1-9](?:\d{8,9}|\d{0,4}\)?[ ./-]{1,3}\d{2,4}(?:[ ./-]?\d{2,4}){1,3})",
     # North America and Mexico, 3-3-4; Russia and Turkey, 3-3-2-2
@@ -83,36 +82,34 @@ _IBAN = re.compile(r"\b[A-Z]{2}\d\d(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?\b")
 _CARD = _pattern(
     r"[3-6]\d{3}(?:(?: \d{4}){3}|(?:-\d{4}){3}|\d{12})", r"3[046-9]\d\d(?: \d{6} \d{4,5}|-\d{6}-\d{4,5}|\d{10,11})"
 )
-_IDENTITY = _pattern(
-    # United States, India, Brazil, China, Korea
+_IDENTIFIER = _pattern(
+    # persons in the United States, India, Brazil, China, Korea, Italy
     r"(?!000|666|9)\d{3}-\d\d-\d{4}",
     r"(?!19|20)[2-9]\d{3}(?: \d{4} |-\d{4}-)\d{4}(?! \d)",
     r"\d{3}\.\d{3}\.\d{3}-\d\d",
     r"[1-9]\d{5}(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dX]",
     r"\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])-[1-8]\d{6}",
-    # the chassis of a vehicle; the machine-readable lines of a passport; a network interface or address (IPv6, IPv4)
+    r"[A-Z]{6}\d\d[A-EHLMPR-T]\d\d[A-Z]\d{3}[A-Z]",
+    # the chassis of a vehicle, the machine-readable lines of a passport
     r"[A-HJ-NPR-Z\d]{3}(?=\d{0,7}[A-HJ-NPR-Z])[A-HJ-NPR-Z\d]{10}\d{4}",
     r"[A-Z\d<]{1,44}<<[A-Z\d<]{1,44}",
-    # serial numbers
+    # serial numbers; network interfaces and public addresses (MAC, IPv6, IPv4)
     r"(?i:s/n|sn|serial(?:[ _-]?(?:number|num|no|nr|#))?|seriennr|n[uú]m[eé]ro d[ei] s[eé]rie)[ .:=#]{1,4}"
     r"(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}",
-    r"(?:[\dA-Fa-f]{2}[:-]){5}[\dA-Fa-f]{2}",
     r"(?=[\d:]{0,40}[a-fA-F])(?:[\da-fA-F]{1,4}::?){3,7}[\da-fA-F]{1,4}",
     r"(?!10\.|127\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.)[1-9]\d{1,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}",
-)
-_PASSWORD = re.compile(
-    rf"(?:(?<![a-z])|(?=[^\x00-\x7f]))(?i:{_any_of('password')})(?:\s?[:=\"“„«]\s?\S|[^\n.:=]{{1,20}}[:=]\s?\S{{0,20}}\d"
-    r"|\s(?:(?i:is|ist|est|es|è|是)\s)?(?!(?:19|20)\d\d\b)(?:\S{1,20}\d|\d{4}))\S*"
-    r"|(?<!\w)PIN(?:[ -]?[Cc]ode)?\s?[:=]?\s?\d{4,6}(?!\d)"
-)
-_PLATES = _pattern(
-    # Germany, France, Russia, India, China, Japan
+    # number plates of Germany, France, Russia, India, China, Japan
     r"[A-ZÄÖÜ]{1,3}-[A-ZÄÖÜ]{1,2} \d{3,4}[EH]?",
     r"[A-Z]{2}-\d{3}-[A-Z]{2}",
     r"[АВЕКМНОРСТУХ] ?\d{3} ?[АВЕКМНОРСТУХ]{2} ?\d{2,3}",
     r"[A-Z]{2}[ -]\d\d[ -][A-Z]{1,2}[ -]\d{4}",
     r"[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼][A-Z][ ·]?[A-Z\d]{5,6}",
     r"[一-龯]{1,4} ?\d{2,3} ?[ぁ-ん] ?\d\d-\d\d",
+)
+_PASSWORD = re.compile(
+    rf"(?:(?<![a-z])|(?=[^\x00-\x7f]))(?i:{_any_of('password')})(?:\s?[:=\"“„«]\s?\S|[^\n.:=]{{1,20}}[:=]\s?\S{{0,20}}\d"
+    r"|\s(?:(?i:is|ist|lautet|est|es|è|是)\s)?(?!(?:19|20)\d\d\b)(?:\S{1,20}\d|\d{4}))\S*"
+    r"|(?<!\w)PIN(?:[ -]?[Cc]ode)?\s?[:=]?\s?\d{4,6}(?!\d)"
 )
 _NAMED_PLATE = _pattern(
     r"(?=(?:[^\d\n]{0,8}\d){3}|[A-Z]{2}\d\d)(?=[\d -]{0,8}[A-ZÄÖÜ가-힣])"
@@ -136,12 +133,12 @@ _OTHER = re.compile(
 
 _YEAR = r"(?:19|2[045])\d\d"
 """Of people who may live. The years of the Buddhist era begin with 24 and 25."""
-_DATE = re.compile(
-    rf"(?i)(?<!\d)(?:\d{{1,2}}[./ -]{{1,2}}\d{{1,2}}[./ -]{{1,2}}(?:{_YEAR}|\d\d)"
+_DATE = (
+    rf"(?i:(?<!\d)(?:\d{{1,2}}[./ -]{{1,2}}\d{{1,2}}[./ -]{{1,2}}(?:{_YEAR}|\d\d)"
     rf"|(?:{_YEAR}|[正和成]\s?\d{{1,2}})[ ./年년-]{{1,2}}\d{{1,2}}[ ./月월-]{{1,2}}\d{{1,2}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th|er|º)?\.?\s(?:de\s|of\s)?[^\s\d]{{2,14}}(?:\s\d{{1,2}}\snăm)?,?\s(?:del?\s)?{_YEAR}"
     rf"|[^\s\d]{{2,14}}\s\d{{1,2}}(?:st|nd|rd|th)?,?\s{_YEAR}"
-    rf"|{_YEAR}\.?\s(?:m\.\s|\.\sgada\s)?[^\s\d]{{2,14}}\s\d{{1,2}})(?!\d)"
+    rf"|{_YEAR}\.?\s(?:m\.\s|\.\sgada\s)?[^\s\d]{{2,14}}\s\d{{1,2}})(?!\d))"
 )
 
 # ---- streets
@@ -202,9 +199,9 @@ def personal_data(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """
     yield from (("contact", match.span()) for match in _EMAIL.finditer(text))
     yield from (("location", match.span()) for match in re.finditer(_STREET, text))
-    yield from (("person", span) for span in _named("birth", text, _DATE))
-    yield from (("person", match.span()) for match in re.finditer(rf"(?:\*|(?<!\w)[bB]\.)\s?{_DATE.pattern[4:]}", text))
-    for pattern in (_IDENTITY, _PASSWORD, _PLATES):
+    yield from (("person", span) for span in _named("birth", text, re.compile(_DATE)))
+    yield from (("person", match.span()) for match in re.finditer(rf"(?:\*|(?<!\w)[bB]\.)\s?{_DATE}", text))
+    for pattern in (_IDENTIFIER, _PASSWORD):
         yield from (("identifier", match.span()) for match in pattern.finditer(text))
     yield from (("identifier", match.span()) for match in _IBAN.finditer(text) if _is_iban(match[0]))
     yield from (("identifier", match.span()) for match in _CARD.finditer(text) if _is_card(match[0]))
