@@ -61,11 +61,15 @@ class ExportFields(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NeededText(Struct, frozen=True):
-    """An image without an alt text in some of its languages, or with one that says nothing about its content."""
+    """An image with languages in which its alt text is not written, or in which a person has to write it.
+
+    `reasons` has the `NeedsTextReason` for each language, None where no text is written.
+    """
 
     image_id: str
     original_filename: str
     languages: tuple[str, ...]
+    reasons: dict[str, str | None]
 
 
 class MissingFile(Struct, frozen=True):

@@ -59,7 +59,8 @@ class Translation(Struct, frozen=True):
     def belongs_in_files(self) -> bool:
         """Whether a person or a model wrote the alt text. One that was put together from facts would be taken for a
         person's by every later reader of the file."""
-        return self.source not in (TextSource.FACTS, TextSource.PIXELS) and bool(self.seo_alt_text.strip())
+        is_written = self.source not in (TextSource.FACTS, TextSource.PIXELS) and not self.needs_text
+        return is_written and bool(self.seo_alt_text.strip())
 
 
 class TextState(Struct, frozen=True):

@@ -63,7 +63,8 @@ log = logging.getLogger(__name__)
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Without it, Excel reads a table as text in the system's own encoding."""
-_COLUMNS = ("file", "original_filename", "language", "seo_filename", "alt_text", "source", "needs_text", "variant")
+_TEXT_COLUMNS = ("language", "seo_filename", "alt_text", "source", "needs_text")
+_COLUMNS = ("file", "original_filename", *_TEXT_COLUMNS, "variant", "needs_text_reason")
 _FORMULA = re.compile(r"""(^|[;\t\r\n]"*)(?=[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
 """Where a spreadsheet would find a formula: at the start of a cell, and inside it after a character that separates
 cells or rows. If the list separator is `;`, as in German and French, Excel splits the line there, quoted or not.
@@ -136,13 +137,14 @@ def make_plan(
     names = _Names([job.project_name for job, files in chosen if files])
     images = []
     for job, files in chosen:
-        languages = tuple(text["language_code"] for text in _texts(job) if text["needs_text"])
-        if files and languages:
-            needs_text.append(NeededText(job.image_id, job.original_filename, languages))
+        reasons = {text["language_code"]: text["needs_text_reason"] for text in _texts(job) if text["needs_text"]}
+        if files and reasons:
+            needs_text.append(NeededText(job.image_id, job.original_filename, tuple(reasons), reasons))
         stem, endings = _stem(job, request.language), _endings(files, request.variants)
         stem = names.add(job.project_name, stem, endings.values()) if files else stem
         # originals are exported as they were uploaded
-        gets_texts = request.write_texts and any(text.belongs_in_files for text in job.translations)
+        texts = [text for text in job.translations if text.belongs_in_files or text.long_description]
+        gets_texts = request.write_texts and bool(texts)
         planned = (
             _PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
             for variant, stored in files.items()
@@ -302,7 +304,7 @@ def _cut(text: str, max_bytes: int) -> str:
 def _texts(job: Job) -> list[dict[str, Any]]:
     """The text in each requested language. If it was not written, the source is None.
 
-    An alt text that says nothing about the content is empty: a person has to write one.
+    An alt text that a person has to write is empty.
     """
     texts = {text.language_code: text for text in job.translations}
     has_analysis = any(stage.name is StageName.ANALYZE for stage in job.stages)
@@ -314,6 +316,8 @@ def _texts(job: Job) -> list[dict[str, Any]]:
             "seo_alt_text": text.seo_alt_text if text and not text.needs_text else "",
             "source": text.source if text else None,
             "needs_text": text.needs_text if text else True,
+            "needs_text_reason": text.needs_text_reason if text else None,
+            "long_description": text.long_description if text else "",
         }
         for code, text in described
     ]
@@ -327,13 +331,13 @@ def csv_table(images: Iterable[_PlannedImage]) -> Iterator[bytes]:
     yield csv_bytes((), _COLUMNS)
     for planned in images:
         texts = [
-            (*list(text.values())[:3], text["source"] or "", str(text["needs_text"]).lower())
-            for text in _texts(planned.job)
+            (*words, source or "", str(needs_text).lower(), reason or "")
+            for *words, source, needs_text, reason, _ in (text.values() for text in _texts(planned.job))
         ]
         yield csv_bytes(
-            (file.name, planned.job.original_filename, *cells, file.variant)
+            (file.name, planned.job.original_filename, *cells, file.variant, reason)
             for file in planned.files
-            for cells in texts or [("",) * 5]
+            for *cells, reason in texts or [("",) * (len(_TEXT_COLUMNS) + 1)]
         )
 
 

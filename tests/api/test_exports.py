@@ -11,11 +11,12 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Job, StageName
-from imgproc_local.domain.result import TextSource
+from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from tests.support import pictures
 from tests.support.exports import add, archive, content, post
 from tests.support.finished import Result, text
@@ -23,6 +24,11 @@ from tests.support.service import Running, running
 
 COUNT = 24
 ULID = "01arz3ndektsv4rrffq69g5fav"
+
+
+def csv_rows(files: dict[str, bytes]) -> list[dict[str, str]]:
+    """The rows of an archive's alt.csv."""
+    return list(csv.DictReader(io.StringIO(files["alt.csv"].decode("utf-8-sig"), newline="")))
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +50,7 @@ def test_every_picture_is_in_the_archive(many: tuple[Running, list[Job]]) -> Non
         assert files[f"{label}.jpg"] == content(f"{label} optimized")
         assert files[f"{label}.webp"] == content(f"{label} converted")
         assert files[f"{label}-original.jpg"] == content(label)
-    rows = list(csv.DictReader(io.StringIO(files["alt.csv"].decode("utf-8-sig"), newline="")))
-    assert [row["file"] for row in rows] == [name for name in files if not name.startswith("alt.")]
+    assert [row["file"] for row in csv_rows(files)] == [name for name in files if not name.startswith("alt.")]
     listed = json.loads(files["alt.json"])["images"]
     assert [image["job_id"] for image in listed] == [job.id for job in jobs]
     for file in (file for image in listed for file in image["files"]):
@@ -106,13 +111,16 @@ def test_images_and_projects_of_another_account_are_not_found(many: tuple[Runnin
 
 def test_images_that_need_a_text_are_listed_before_the_export_starts(fresh: Running) -> None:
     pixels = text("en", "photo-in-blue", "A photo in blue.", TextSource.PIXELS)
-    texts = [pixels, text("de", "boot"), text("fr", "photo", "Photo.", TextSource.PIXELS)]
+    quoted = Translation("fr", "boot", "“Ein Boot.”", TextSource.EMBEDDED, NeedsTextReason.OTHER_LANGUAGE)
+    texts = [pixels, replace(text("de", "boot"), long_description="Ein Boot am Kai."), quoted]
     job = add(fresh, "a", texts=texts, name="a.JPG")
     failed = add(fresh, "b", texts=[], languages=["en", "es"], errors={StageName.ANALYZE: "no"})
     expected = [
-        {"image_id": job.image_id, "original_filename": "a.JPG", "languages": ["en", "fr"]},
-        {"image_id": failed.image_id, "original_filename": "DSC_0001.JPG", "languages": ["en", "es"]},
-    ]
+        {"image_id": job.image_id, "original_filename": "a.JPG", "languages": ["en", "fr"],
+         "reasons": {"en": "nothing_known", "fr": "other_language"}},
+        {"image_id": failed.image_id, "original_filename": "DSC_0001.JPG", "languages": ["en", "es"],
+         "reasons": {"en": None, "es": None}},
+    ]  # fmt: skip
     assert post(fresh, dry_run=True).json()["data"]["needs_text"] == expected
     refused = post(fresh)
     assert refused.status_code == 409
@@ -122,8 +130,17 @@ def test_images_that_need_a_text_are_listed_before_the_export_starts(fresh: Runn
 
     files = archive(post(fresh, allow_needs_text=True))
     assert "photo-in-blue.jpg" in files
-    assert b"photo in blue." not in files["alt.csv"] + files["alt.json"]
-    assert b'"needs_text":true' in files["alt.json"]
+    assert b"photo in blue." not in b"".join(files.values())
+    assert "“Ein Boot.”".encode() not in b"".join(files.values())
+    described = [list(each.values())[2:] for each in json.loads(files["alt.json"])["images"][0]["translations"]]
+    assert described == [
+        ["", "pixels", True, "nothing_known", ""],
+        ["Text in de.", "embedded", False, None, "Ein Boot am Kai."],
+        ["", "embedded", True, "other_language", ""],
+    ]
+    rows = {(row["language"], row["needs_text"], row["needs_text_reason"]) for row in csv_rows(files)[:6]}
+    assert rows == {("en", "true", "nothing_known"), ("de", "false", ""), ("fr", "true", "other_language")}
+    assert files["alt.csv"].splitlines()[0].endswith(b",variant,needs_text_reason"), "new columns are at the end"
 
 
 def test_missing_files_are_listed_with_their_reason(fresh: Running) -> None:
@@ -200,7 +217,10 @@ def test_texts_are_written_into_results_and_not_into_originals(
     fresh: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     texts = [text("de", "boot", "Ein rotes Boot – größer."), text("ja", "fune", "赤い船", TextSource.PERSON)]
-    unknown = text("en", "photo", "A photo in blue.", TextSource.PIXELS)
+    needed = [
+        text("en", "photo", "A photo in blue.", TextSource.PIXELS),
+        Translation("fr", "bateau", "“Ein Boot.”", TextSource.EMBEDDED, NeedsTextReason.OTHER_LANGUAGE),
+    ]
     results = {
         "jpg": Result(pictures.jpeg(), Format.JPEG),
         "png": Result(pictures.png(), Format.PNG),
@@ -208,7 +228,7 @@ def test_texts_are_written_into_results_and_not_into_originals(
         "avif": Result(pictures.avif(), Format.AVIF),
     }
     for name, result in results.items():
-        add(fresh, name, optimized=result, converted=None, texts=[text("de", name), *texts[1:], unknown])
+        add(fresh, name, optimized=result, converted=None, texts=[text("de", name), *texts[1:], *needed])
     add(fresh, "broken", optimized=Result(content("broken"), Format.JPEG), converted=None, texts=texts[:1])
 
     body = {"variants": ["optimized", "original"], "allow_needs_text": True, "write_texts": True}

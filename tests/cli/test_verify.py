@@ -37,7 +37,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         service.client.delete(f"/jobs/{deleted}").raise_for_status()
         describer.error = StageFailed("No description.")
         assert service.process("analyze", pictures.jpeg())["status"] == "failed"
-        service.client.post(f"{text}/regenerate", headers={"Prefer": "wait=20"}).raise_for_status()
+        service.client.post(f"{text}/regenerate?replace=true", headers={"Prefer": "wait=20"}).raise_for_status()
         shutil.copytree(folder / "data", folder / "killed", ignore=shutil.ignore_patterns("owner*"))
     return folder / "killed"
 

@@ -75,6 +75,9 @@ def test_reasons_and_the_suggested_role_are_sent_and_long_descriptions_on_reques
         described = [text["long_description"] for text in listed["image"]["translations"]]
         assert described == ["Sales rose each year.", ""]
         assert listed["image"]["details"]["role"] == "informative"
+        queries: list[dict[str, str]] = [{"needs_text": "true"}, *({"language_missing": code} for code in ("de", "en"))]
+        found = [len(service.client.get("/jobs", params=query).json()["data"]) for query in queries]
+        assert found == [1, 1, 0], "a text in another language is missing"
 
 
 @pytest.mark.parametrize(
