@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -13,11 +14,12 @@ import pytest
 from imgproc_local.compose import open_store
 from imgproc_local.config import Config
 from imgproc_local.domain.errors import StorageFailed
-from imgproc_local.domain.job import Status
+from imgproc_local.domain.job import Job, Status
 from imgproc_local.storage.database import SCHEMA, STEPS, open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
 from imgproc_local.storage.stages import Stages
+from imgproc_local.storage.translations import Edit, Translations
 
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
@@ -82,6 +84,33 @@ async def test_jobs_of_0_1_0_are_listed_claimed_and_correct(old: Path) -> None:
         claimed = await Stages(database).claim("codecs")
         assert claimed is not None
         assert claimed.job.id == "j3"
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("found", [7, 9])
+async def test_texts_of_an_older_schema_are_edited_and_restored_with_their_reasons(old: Path, found: int) -> None:
+    with closing(sqlite3.connect(old)) as rows:
+        rows.executescript("".join(STEPS[version] for version in range(7, found)))
+        rows.execute(f"PRAGMA user_version = {found}")
+        rows.execute("INSERT INTO translation_versions VALUES ('j1', 'de', 1, 'b', 'b', 1, 'A photo.', 'pixels')")
+        rows.commit()
+    database = await open_database(old)
+    try:
+        translations = Translations(database, 1)
+        steps: list[Callable[[], Awaitable[Job]]] = [
+            lambda: translations.edit("j1", "de", Edit(long_description="Long.")),
+            lambda: translations.edit("j1", "de", Edit("New words."), "new-words"),
+            *[lambda: translations.undo("j1", "de")] * 3,
+            *[lambda: translations.redo("j1", "de")] * 3,
+        ]
+        seen = []
+        for step in steps:
+            text = (await step()).translations[2]
+            seen.append((text.seo_alt_text, text.seo_filename, text.needs_text_reason, text.long_description))
+        first, second = ("A photo.", "b", "nothing_known", ""), ("A text.", "a-name", "nothing_known", "")
+        described, written = (*second[:3], "Long."), ("New words.", "new-words", None, "Long.")
+        assert seen == [described, written, described, second, first, second, described, written]
     finally:
         await database.close()
 
