@@ -165,7 +165,9 @@ class Analyzer:
             hints = replace(hints, text_in_picture=self._text_in_picture(work, received, check_stop))
             texts = self._describer.describe(received.pixels, work.plan.languages, hints, check_stop)
         if not work.options.pixel_texts:
-            texts = tuple(replace(text, seo_alt_text="") if text.needs_text else text for text in texts)
+            texts = tuple(
+                replace(text, seo_alt_text="") if text.source is TextSource.PIXELS else text for text in texts
+            )
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
         return Output(texts=texts, removed=tuple(sorted(removed)))
 

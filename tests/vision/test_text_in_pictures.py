@@ -53,7 +53,7 @@ def test_text_is_the_alt_text_of_an_image_of_text_and_a_crash_costs_only_the_wor
         assert english["seo_alt_text"] == "Road closed"
         assert "„Road closed“" in german["seo_alt_text"], "text in another language is quoted"
         for entry in (english, german):
-            assert (entry["source"], entry["needs_text"]) == ("facts", False)
+            assert (entry["source"], entry["needs_text"]) == ("facts", entry is german)
             assert entry["seo_filename"].startswith("road-closed")
         crash = poster("Road closed", ocr_double.CRASHES)
         job = service.process("analyze", crash, "IMG_0002.png", languages="en")

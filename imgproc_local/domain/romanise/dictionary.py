@@ -164,12 +164,16 @@ def thai(text: str) -> str:
 
 
 def languages_of_han(text: str) -> set[str]:
-    """The languages whose character set has all Chinese characters of `text`: `ja`, `zh`, `zh-hant` (traditional)."""
+    """The languages whose character set has all Chinese characters of `text`: `ja`, `zh`, `zh-hant` (traditional).
+
+    If none has all, those that lack the fewest, and no more than a tenth: a sign may be misread, or mix old and new.
+    """
     han = "".join(_HAN_RUN.findall(text))
     if "々" in han or "〆" in han:
         return {"ja"}
     charsets = {"ja": "shift_jis", "zh": "gb2312", "zh-hant": "big5"}
-    found = {code for code, name in charsets.items() if han.encode(name, "ignore").decode(name) == han}
+    lacking = {code: len(han) - len(han.encode(name, "ignore").decode(name)) for code, name in charsets.items()}
+    found = {code for code, count in lacking.items() if count == min(lacking.values()) <= len(han) / 10}
     return found - {"ja"} if _TRADITIONAL.intersection(han) else found
 
 

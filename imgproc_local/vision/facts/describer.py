@@ -23,11 +23,12 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Role
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, TextInPicture
 from imgproc_local.vision.languages import (
     MAX_QUOTE_CHARS,
     Mentions,
     capitalized,
+    country_name,
     language_table,
     sentence,
     slug_kind,
@@ -38,6 +39,7 @@ from imgproc_local.vision.text.language import (
     function_words,
     is_readable,
     letters_by_script,
+    may_be_in,
     scripts_of,
     shorten,
 )
@@ -71,7 +73,10 @@ def _image_of_text_alt(hints: Hints, language: str) -> str:
         return ""
     if is_image_of_readable_text(hints, language):
         return text
-    return sentence(language, hints.facts, Mentions(quote=shorten(text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS)))
+    quote = shorten(text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS)
+    found = detect_language(text)
+    quote_language = found if found and found != language else ""
+    return sentence(language, hints.facts, Mentions(quote=quote, quote_language=quote_language))
 
 
 def is_image_of_readable_text(hints: Hints, language: str) -> bool:
@@ -79,13 +84,13 @@ def is_image_of_readable_text(hints: Hints, language: str) -> bool:
 
     It is an image of text, readers of `language` can read the text, and as a whole it is short enough. Screenshots show
     more than their text: a program, a conversation. The language of a few words, such as a name on a sign, is usually
-    unknown; then only their script is checked.
+    unknown; then their letters decide.
     """
     text = hints.text_in_picture.text
     is_complete = hints.text_in_picture.is_image_of_text and len(text) <= MAX_ALT_CHARS
     if hints.facts.kind == "screenshot" or not is_complete:
         return False
-    return detect_language(text) in (None, language) and is_readable(text, language)
+    return may_be_in(text, language) and is_readable(text, language)
 
 
 def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
@@ -99,66 +104,110 @@ def _describe_in_language(
     language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None
 ) -> Translation:
     """The alt text is an embedded text in `language`, else the text of an image of text, else made from facts."""
-    own_alt = first_in_language(texts.alt_texts, language)
+    own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
     model_alt = first_in_language(texts.model_alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
+    texts = replace(texts, places=tuple(_place_in(place, texts, language) for place in texts.places))
+    reason = None
     if own_alt or model_alt or caption:
-        source = TextSource.VISION if model_alt and not own_alt else TextSource.EMBEDDED
-        alt = shorten(own_alt or model_alt, MAX_ALT_CHARS) or shorten(caption)
+        source = TextSource.EMBEDDED if own_alt or not model_alt else TextSource.VISION
+        alt = shorten(own_alt.text if own_alt else model_alt, MAX_ALT_CHARS) or shorten(caption)
+        if own_alt and own_alt.is_in_another_language:
+            reason = NeedsTextReason.OTHER_LANGUAGE
     else:
-        mentions = _mentions(language, texts, month)
+        mentions, content = _mentions(language, texts, month)
         image_text = _image_of_text_alt(hints, language)
         source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
         # a text that a person wrote about the picture is preferred to the text in it
-        alt = image_text if image_text and not mentions.quote else sentence(language, hints.facts, mentions)
-    reason = NeedsTextReason.NOTHING_KNOWN if source is TextSource.PIXELS else None
+        if image_text and not mentions.quote:
+            alt = image_text
+            is_in_language = may_be_in(hints.text_in_picture.text, language)
+            reason = None if is_in_language else NeedsTextReason.OTHER_LANGUAGE
+        else:
+            alt = sentence(language, hints.facts, mentions)
+            reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
     return Translation(language, _file_name(language, hints, texts, month), alt, source, reason)
 
 
-def _mentions(language: str, texts: PictureTexts, capture_month: tuple[int, int] | None) -> Mentions:
-    """What a sentence in `language` may mention: quotations, keywords and names, none of them translated.
+def _place_in(place: str, texts: PictureTexts, language: str) -> str:
+    """The name of a place in `language` if it is a country. Other places keep their names."""
+    return country_name(place, language) if place == texts.country else place
+
+
+def _needs_text_reason(
+    language: str, content: Sequence[LocalizedText], texts: PictureTexts, text_in_picture: TextInPicture
+) -> NeedsTextReason | None:
+    """Why a sentence with `content` and the names of `texts` does not describe the picture for readers of `language`.
+
+    A person's name does: it says who is shown. A place does not.
+    """
+    if any(_is_in(entry, language) for entry in content):
+        return None
+    if content or not all(is_readable(person, language) for person in texts.persons):
+        return NeedsTextReason.OTHER_LANGUAGE
+    if texts.persons:
+        return None
+    if texts.places:
+        return NeedsTextReason.PLACE_OR_DATE_ONLY
+    return NeedsTextReason.UNREAD_TEXT if text_in_picture.unread_lines else NeedsTextReason.NOTHING_KNOWN
+
+
+def _is_in(entry: LocalizedText, language: str) -> bool:
+    """Whether a text is in `language`, or probably so if its language is unknown."""
+    return entry.language == language or (not entry.language and may_be_in(entry.text, language, is_likely=True))
+
+
+def _mentions(
+    language: str, texts: PictureTexts, capture_month: tuple[int, int] | None
+) -> tuple[Mentions, list[LocalizedText]]:
+    """What a sentence in `language` may mention: quotations, keywords and names, none of them translated. Also those
+    texts among them that are words of a language: the quotation, the keywords and the event.
 
     Titles and captions in a script that `language` does not use, and keywords in another language, are mentioned only
     if nothing else is known. An alt text is always quoted.
     """
     # events in the requested language first
-    events = tuple(entry.text for entry in sorted(texts.events, key=lambda entry: entry.language != language)[:1])
+    events = sorted(texts.events, key=lambda entry: entry.language != language)[:1]
     has_names = bool(events or texts.persons or texts.places)
-    quote = _first_text([*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)])
-    leading_keywords = () if quote else _keywords_in(texts, language)
+    quoted = [*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)][:1]
+    leading_keywords = () if quoted else _keywords_in(texts, language)
     labelled_keywords: Sequence[str] = ()
-    if not leading_keywords and (not quote or quote in [entry.text for entry in texts.titles]):
+    keyword_language = language if _keywords_in(texts, language) else None
+    if not leading_keywords and (not quoted or quoted[0] in texts.titles):
         # keywords add information to a title, but hardly to an alt text or a caption
-        matching = _keywords_in(texts, language) or _keywords_in(texts, None)
-        known = quote.casefold()
+        matching = _keywords_in(texts, keyword_language)
+        known = quoted[0].text.casefold() if quoted else ""
         labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
-    if not (has_names or quote or leading_keywords or labelled_keywords):
-        quote = _first_text([*texts.titles, *texts.captions])
-        labelled_keywords = () if quote else _keywords_of_any_language(texts)
+    if not (has_names or quoted or leading_keywords or labelled_keywords):
+        quoted = [*texts.titles, *texts.captions][:1]
+        if not quoted and texts.keywords:
+            keyword_language = texts.keywords[0].language
+            labelled_keywords = _keywords_of_any_language(texts)
+    content = [*quoted, *events]
+    if keywords := ", ".join((*leading_keywords, *labelled_keywords)):
+        content.append(LocalizedText(keywords, keyword_language))
     # the first keyword begins the sentence; the others keep their case
     leading_keywords = tuple(
         word if index else capitalized(word, language) for index, word in enumerate(leading_keywords)
     )
     max_chars = _PREFERRED_QUOTE_CHARS if has_names else MAX_QUOTE_CHARS
-    return Mentions(
-        quote=shorten(quote, _PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
-        verbatim=(*leading_keywords, *events),
+    quote = quoted[0] if quoted else LocalizedText("", None)
+    mentions = Mentions(
+        quote=shorten(quote.text, _PREFERRED_QUOTE_CHARS, max_chars).rstrip(".。 "),
+        quote_language="" if _is_in(quote, language) else quote.language or "",
+        verbatim=(*leading_keywords, *(entry.text for entry in events)),
         persons=texts.persons,
         places=texts.places,
         keywords=", ".join(labelled_keywords),
         capture_month=capture_month,
     )
+    return mentions, content
 
 
 def _readable(texts: Sequence[LocalizedText], language: str) -> list[LocalizedText]:
-    """The texts that readers of `language` can read, those of unknown language first, because they may be names."""
+    """The texts that readers of `language` can read: those in it first, then those of unknown language (names)."""
     matching = [entry for entry in texts if is_readable(entry.text, language)]
-    return sorted(matching, key=lambda entry: entry.language is not None)
-
-
-def _first_text(texts: Sequence[LocalizedText]) -> str:
-    """The first of `texts`; "" if there is none."""
-    return texts[0].text if texts else ""
+    return sorted(matching, key=lambda entry: (not _is_in(entry, language), entry.language is not None))
 
 
 # ---- file names
@@ -271,10 +320,14 @@ _TRADITIONAL_CHINESE = frozenset(("hant", "tw", "hk", "mo"))
 
 
 class LocalizedText(Struct, frozen=True):
-    """A text that a person wrote. `language` is None if neither the file nor the text itself determines it."""
+    """A text that a person wrote. `language` is None if neither the file nor the text itself determines it.
+
+    `is_in_another_language` says that an alt text was given to the first requested language for want of a better one.
+    """
 
     text: str
     language: str | None
+    is_in_another_language: bool = False
 
 
 class PictureTexts(Struct, frozen=True):
@@ -283,7 +336,7 @@ class PictureTexts(Struct, frozen=True):
     `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
     those that a model wrote.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
-    `filename` are the words of the file name.
+    `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -295,11 +348,12 @@ class PictureTexts(Struct, frozen=True):
     events: tuple[LocalizedText, ...] = ()
     persons: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    country: str = ""
     filename: tuple[str, ...] = ()
 
 
 def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence[str] = ()) -> PictureTexts:
-    """The texts of a picture. An alt text of unknown language is assigned one of `languages`, by its script."""
+    """The texts of a picture. An alt text of unknown language is assigned one of `languages`."""
     camera = embedded.camera
     captions = _localized(embedded.description, camera)
     headlines, titles = _localized(embedded.headline, camera), _localized(embedded.title, camera)
@@ -318,6 +372,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
             dict.fromkeys(name for person in embedded.persons[:_MAX_ENTRIES] if (name := human_text(person)))
         ),
         places=tuple(dict.fromkeys(place for place in places if place)),
+        country=places[-1] if embedded.country else "",
         filename=filename_words(filename),
     )
 
@@ -370,20 +425,22 @@ def _keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
 
 
 def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
-    """The alt texts, those of unknown language last and with the language that `_first_in_script` assigns."""
+    """The alt texts, those of unknown language last and assigned to one of `languages`."""
     known = [entry for entry in alt_texts if entry.language]
     # the text tagged x-default, a tag without a language, usually repeats one of the others
     known_texts = {entry.text for entry in known}
     others = [entry.text for entry in alt_texts if entry.text not in known_texts]
-    return (*known, *(LocalizedText(text, _first_in_script(text, languages)) for text in others))
+    return (*known, *(_assigned(text, languages) for text in others))
 
 
-def _first_in_script(text: str, languages: Sequence[str]) -> str | None:
-    """The first of `languages` that has the script of most letters of `text`; the first of all if none has it."""
+def _assigned(text: str, languages: Sequence[str]) -> LocalizedText:
+    """`text` with the first of `languages` that it may be in, which is the likely one if there is any, or the first."""
     counts = letters_by_script(text)
     script = max(counts, key=lambda name: counts[name])
-    matching = (code for code in languages if script in scripts_of(code))
-    return next(matching, languages[0] if languages else None)
+    # readers of all languages know Latin letters, but their language may have others
+    possible = [code for code in languages if script in scripts_of(code) and may_be_in(text, code)]
+    first = next(iter([*possible, *languages]), None)
+    return LocalizedText(text, first, is_in_another_language=not possible)
 
 
 def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> tuple[LocalizedText, ...]:

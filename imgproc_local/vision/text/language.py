@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
@@ -23,6 +23,8 @@ from imgproc_local.vision.text.ngram_table import MAX_CHARS, probabilities
 
 _MIN_PROBABILITY = 0.8
 """The minimum probability of a language in Latin or Cyrillic script."""
+_LIKELY = 0.5
+"""The same for a likely language. Others may be published as texts in a wrong language, these are only quoted."""
 _MIN_PROBABILITY_OF_RELATED: tuple[tuple[frozenset[str], float], ...] = (
     (frozenset(("da", "sv")), 0.98),
     (frozenset(("cs", "sk")), 0.85),
@@ -30,14 +32,17 @@ _MIN_PROBABILITY_OF_RELATED: tuple[tuple[frozenset[str], float], ...] = (
     (frozenset(("hr", "sl", "sr")), 0.93),
     (frozenset(("id", "ms")), 0.93),
     (frozenset(("nb", "nn")), 0.93),
+    (frozenset(("da", "nb")), 0.8),
+    (frozenset(("ca", "es", "fr", "it", "pt")), 0.8),
+    (frozenset(("be", "bg", "mk", "ru", "sr", "uk")), 0.8),
 )
 """The same where the next probable language is of the same group: whole sentences may be correct in both."""
 _MIN_PROBABILITY_WITH_FUNCTION_WORD = 0.6
 """The same if a function word of the language is none of the next probable language."""
 _MIN_PROBABILITY_AMONG_NAMES = 0.93
 """The same if names or words of another language occur in the text."""
-_MIN_PROBABILITY_OF_NAMES = 0.985
-"""The same for two or three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
+_MIN_PROBABILITY_OF_NAMES, _LIKELY_NAME = 0.985, 0.85
+"""The same two for up to three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
 _NAME_PARTICLE = re.compile(
     "de|del|della|dei|degli|delle|di|da|do|dos|das|du|des|la|le|les|los|las|el|l|d|van|von|der|den|ten|ter"
 )
@@ -78,6 +83,8 @@ _SCRIPTS = {
     }.items()
 }
 """A pattern for one letter of each script, with full-width, half-width and compatibility forms."""
+_SCORED_SCRIPTS = ("latin", "cyrillic")
+"""The scripts that `ngram_table.py` knows."""
 _MODIFIER_LETTERS = re.compile("[\u02b0-\u02ff]")
 """Letters without a script, such as the Ukrainian apostrophe and the Hawaiian okina. They are ignored."""
 _SCRIPTS_OF = {
@@ -132,7 +139,26 @@ def detect_language(text: str) -> str | None:
         return _detect_by_marks(text, script)
     if script == "han":
         return _detect_chinese(text)
-    return _detect_by_ngrams(text, script) if script in ("cyrillic", "latin") else _LANGUAGE_OF_SCRIPT.get(script)
+    return _detect_by_ngrams(text, script) if script in _SCORED_SCRIPTS else _LANGUAGE_OF_SCRIPT.get(script)
+
+
+@lru_cache(maxsize=256)
+def likely_language(text: str) -> str | None:
+    """The language of `text`, or of a text of uncertain language the most likely one; None if none is likely."""
+    counts = letters_by_script(text)
+    script = max(counts, key=lambda name: counts[name])
+    return detect_language(text) or (_detect_by_ngrams(text, script, _LIKELY) if script in _SCORED_SCRIPTS else None)
+
+
+def may_be_in(text: str, language_code: str, *, is_likely: bool = False) -> bool:
+    """Whether `text` may be in a language, by its letters; a Latin or Cyrillic one only if no other one is likely.
+
+    With `is_likely`, the language must be the likely one of a Latin or Cyrillic text.
+    """
+    likely, counts = likely_language(text), letters_by_script(text)
+    if likely or (is_likely and max(counts, key=lambda name: counts[name]) in _SCORED_SCRIPTS):
+        return likely == language_code
+    return language_code in languages_of_han(text) if counts["han"] else is_readable(text, language_code)
 
 
 @cache
@@ -184,7 +210,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
             return sum(bool(_LETTERS_NOT_IN_ARABIC.search(word)) for word in words) > 1
         case "hi":
             return detect_language(" ".join(words)) in ("mr", "ne")
-    if scripts[0] not in ("latin", "cyrillic") or len(words) < _MIN_WORDS:
+    if scripts[0] not in _SCORED_SCRIPTS or len(words) < _MIN_WORDS:
         return False
     found = probabilities(" ".join(words), scripts[0])
     related = (sum(found.get(code, 0) for code in group) for group in _RELATED)
@@ -198,7 +224,7 @@ def probability_of(language_code: str, words: Sequence[str]) -> float:
     """The probability (0 to 1) that `words` are in a language; 0 if most of their letters are in another script."""
     counts = letters_by_script(" ".join(words))
     script = max(counts, key=lambda name: counts[name])
-    is_scored = script in ("latin", "cyrillic") and script in scripts_of(language_code)
+    is_scored = script in _SCORED_SCRIPTS and script in scripts_of(language_code)
     return probabilities(" ".join(words), script)[language_code] if is_scored else 0.0
 
 
@@ -235,15 +261,15 @@ def _detect_by_marks(text: str, script: str) -> str | None:
     return None
 
 
-def _detect_by_ngrams(text: str, script: str) -> str | None:
-    """The language of a text in Latin or Cyrillic script.
+def _detect_by_ngrams(text: str, script: str, least: float = _MIN_PROBABILITY) -> str | None:
+    """The language of a text in Latin or Cyrillic script; `least` is its minimum probability.
 
     The names in a text, such as "Café", may be in another language: its other words must not suggest another one.
     """
     text = text[:MAX_CHARS]
     words = _WORD.findall(text.lower() if text.isupper() else text)
     distinct = {word: None for word in words if len(word) > 1}
-    if len(distinct) < _MIN_WORDS:
+    if not distinct or (len(distinct) < _MIN_WORDS and least >= _MIN_PROBABILITY):
         return None
     ordinary = _words_outside_names(words)
     content = [word for word in distinct if not _NAME_PARTICLE.fullmatch(word)]
@@ -251,8 +277,9 @@ def _detect_by_ngrams(text: str, script: str) -> str | None:
     found = probabilities(" ".join(distinct if may_be_name else words), script)
     language = max(found, key=lambda code: found[code])
     if may_be_name:
+        is_likely = least < _MIN_PROBABILITY and found[language] >= _LIKELY_NAME
         is_certain = language not in _LANGUAGES_OF_NAMES and found[language] >= _MIN_PROBABILITY_OF_NAMES
-        return language if language and is_certain else None
+        return language if language and (is_likely or is_certain) else None
     if 0 < len(ordinary) < len(words):
         without_names = probabilities(" ".join(ordinary), script)
         other, probability = max(without_names.items(), key=lambda item: item[1])
@@ -263,7 +290,7 @@ def _detect_by_ngrams(text: str, script: str) -> str | None:
             if without_names[language] < 0.2:
                 return None
         found = max(found, without_names, key=lambda each: each[language])
-    return language if language and found[language] >= _min_probability(language, found, ordinary) else None
+    return language if language and found[language] >= _min_probability(language, found, ordinary, least) else None
 
 
 def _words_outside_names(words: Sequence[str]) -> list[str]:
@@ -278,8 +305,8 @@ def _words_outside_names(words: Sequence[str]) -> list[str]:
     return ordinary
 
 
-def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[str]) -> float:
-    """The minimum probability of `language`, the most probable of `found`."""
+def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[str], least: float) -> float:
+    """The minimum probability of `language`, the most probable of `found`; `least` if nothing suggests another one."""
     if len(ordinary) < _MIN_WORDS:
         return _MIN_PROBABILITY_AMONG_NAMES
     rival = max((code for code in found if code != language), key=lambda code: found[code], default="")
@@ -287,9 +314,9 @@ def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[
         words = {word for word in ordinary if len(word) > 1}
         own, others = (words & function_words(code) for code in (language, rival))
         if own - others:
-            return _MIN_PROBABILITY_AMONG_NAMES if others - own else _MIN_PROBABILITY_WITH_FUNCTION_WORD
+            return _MIN_PROBABILITY_AMONG_NAMES if others - own else min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
     related = (least for group, least in _MIN_PROBABILITY_OF_RELATED if {language, rival} <= group)
-    return next(related, _MIN_PROBABILITY)
+    return next(related, least)
 
 
 # ---- words, letters and sentences

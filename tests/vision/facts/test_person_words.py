@@ -69,11 +69,15 @@ def read_cases(path: Path) -> list[Any]:
 def test_a_description_uses_the_texts_of_persons(
     picture: dict[str, Any], languages: list[str], code: str, wanted: dict[str, Any]
 ) -> None:
-    translation = describe(picture, languages)[code]
+    text_in_picture = TextInPicture(
+        picture.get("text_in_picture", ""), picture.get("unread_lines", 0), "text_in_picture" in picture
+    )
+    translation = describe(picture, languages, text_in_picture)[code]
     alt, name = translation.seo_alt_text, translation.seo_filename
     assert alt == wanted.get("alt", alt)
     assert name == wanted.get("name", name)
     assert translation.source.value == wanted.get("source", translation.source.value)
+    assert (translation.needs_text_reason or "") == wanted.get("reason", translation.needs_text_reason or "")
     assert name.startswith(wanted.get("name_begins", ""))
     assert all(text in alt for text in wanted.get("alt_has", ())), alt
     assert all(text in name for text in wanted.get("name_has", ())), name
@@ -126,7 +130,7 @@ def test_text_of_an_image_of_text_is_its_alt_text_in_this_language_and_quoted_in
     text_in_picture: TextInPicture, language: str, slug: str | None
 ) -> None:
     translation = describe({}, [language], text_in_picture)[language]
-    assert (translation.source, translation.needs_text) == ("facts", False)
+    assert (translation.source, translation.needs_text) == ("facts", slug is None)
     assert text_in_picture.text in translation.seo_alt_text
     assert (translation.seo_alt_text == text_in_picture.text) == (slug is not None)
     assert translation.seo_filename.startswith(slug or "")
@@ -148,5 +152,7 @@ def test_a_page_and_a_screenshot_of_text_are_quoted_as_what_they_are() -> None:
 
 
 def test_text_in_a_picture_that_shows_more_than_text_is_not_its_alt_text() -> None:
-    for text_in_picture in (TextInPicture(), TextInPicture("STOP"), TextInPicture(unread_lines=3)):
+    for text_in_picture in (TextInPicture(), TextInPicture("STOP")):
         assert describe({}, ["en"], text_in_picture) == describe({}, ["en"])
+    unread = describe({}, ["en"], TextInPicture(unread_lines=3))["en"]
+    assert (unread.source, unread.needs_text_reason) == ("pixels", "unread_text")
