@@ -38,7 +38,7 @@ from imgproc_local.vision.text.language import (
     detect_language,
     function_words,
     is_readable,
-    letters_by_script,
+    main_script,
     may_be_in,
     scripts_of,
     shorten,
@@ -107,7 +107,9 @@ def _describe_in_language(
     own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
     model_alt = first_in_language(texts.model_alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
-    texts = replace(texts, places=tuple(_place_in(place, texts, language) for place in texts.places))
+    texts = replace(
+        texts, places=tuple(country_name(each, language) if each == texts.country else each for each in texts.places)
+    )
     reason = None
     if own_alt or model_alt or caption:
         source = TextSource.EMBEDDED if own_alt or not model_alt else TextSource.VISION
@@ -127,11 +129,6 @@ def _describe_in_language(
             alt = sentence(language, hints.facts, mentions)
             reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
     return Translation(language, _file_name(language, hints, texts, month), alt, source, reason)
-
-
-def _place_in(place: str, texts: PictureTexts, language: str) -> str:
-    """The name of a place in `language` if it is a country. Other places keep their names."""
-    return country_name(place, language) if place == texts.country else place
 
 
 def _needs_text_reason(
@@ -435,8 +432,7 @@ def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequ
 
 def _assigned(text: str, languages: Sequence[str]) -> LocalizedText:
     """`text` with the first of `languages` that it may be in, which is the likely one if there is any, or the first."""
-    counts = letters_by_script(text)
-    script = max(counts, key=lambda name: counts[name])
+    script = main_script(text)
     # readers of all languages know Latin letters, but their language may have others
     possible = [code for code in languages if script in scripts_of(code) and may_be_in(text, code)]
     first = next(iter([*possible, *languages]), None)

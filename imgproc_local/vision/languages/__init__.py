@@ -289,14 +289,9 @@ def _country_codes() -> dict[str, str]:
         for code, name in Locale(language).territories.items():
             if code.isalpha():
                 codes |= {code.casefold(): code, straight(name).casefold(): code}
-    # the Polish and the Norwegian name of two countries
-    return codes | _FORMER_COUNTRY_NAMES | {"kongo": ""}
-
-
-_FORMER_COUNTRY_NAMES = {
-    "turkey": "TR", "czech republic": "CZ", "united states of america": "US", "great britain": "GB",
-}  # fmt: skip
-"""Frequent names of countries that CLDR does not list."""
+    # CLDR lacks these; "Kongo" is one country in Polish and another one in Norwegian
+    others = {"turkey": "TR", "czech republic": "CZ", "united states of america": "US", "great britain": "GB"}
+    return codes | others | {"kongo": ""}
 
 
 def _unquoted(text: str) -> str:

@@ -25,17 +25,10 @@ _MIN_PROBABILITY = 0.8
 """The minimum probability of a language in Latin or Cyrillic script."""
 _LIKELY = 0.5
 """The same for a likely language. Others may be published as texts in a wrong language, these are only quoted."""
-_MIN_PROBABILITY_OF_RELATED: tuple[tuple[frozenset[str], float], ...] = (
-    (frozenset(("da", "sv")), 0.98),
-    (frozenset(("cs", "sk")), 0.85),
-    (frozenset(("es", "pt", "gl")), 0.93),
-    (frozenset(("hr", "sl", "sr")), 0.93),
-    (frozenset(("id", "ms")), 0.93),
-    (frozenset(("nb", "nn")), 0.93),
-    (frozenset(("da", "nb")), 0.8),
-    (frozenset(("ca", "es", "fr", "it", "pt")), 0.8),
-    (frozenset(("be", "bg", "mk", "ru", "sr", "uk")), 0.8),
-)
+_MIN_PROBABILITY_OF_RELATED = {
+    "da sv": 0.98, "es pt gl": 0.93, "hr sl sr": 0.93, "id ms": 0.93, "nb nn": 0.93, "cs sk": 0.85, "da nb": 0.8,
+    "ca es fr it pt": 0.8, "be bg mk ru sr uk": 0.8,
+}  # fmt: skip
 """The same where the next probable language is of the same group: whole sentences may be correct in both."""
 _MIN_PROBABILITY_WITH_FUNCTION_WORD = 0.6
 """The same if a function word of the language is none of the next probable language."""
@@ -43,9 +36,7 @@ _MIN_PROBABILITY_AMONG_NAMES = 0.93
 """The same if names or words of another language occur in the text."""
 _MIN_PROBABILITY_OF_NAMES, _LIKELY_NAME = 0.985, 0.85
 """The same two for up to three words with capitals, which are probably a name, such as "Lisboa Portugal"."""
-_NAME_PARTICLE = re.compile(
-    "de|del|della|dei|degli|delle|di|da|do|dos|das|du|des|la|le|les|los|las|el|l|d|van|von|der|den|ten|ter"
-)
+_NAME_PARTICLE = re.compile("d[aeiou]|del|della|dei|degli|delle|d[aoe]s|l[ae]|l[aeo]s|el|l|d|van|von|der|den|ten|ter")
 """A lower-case word inside names, such as "Plaça de Catalunya"."""
 _LANGUAGES_OF_NAMES = frozenset(("ca", "es", "fr", "it", "pt", "ro"))
 """Languages whose ordinary words make up names of places that all languages use, such as "Ponte Vecchio"."""
@@ -123,8 +114,8 @@ _MARKS: dict[str, tuple[dict[str, str], ...]] = {
 _LETTERS_NOT_IN_ARABIC = re.compile("[پچژگکیےٹڈں]")
 
 
-def detect_language(text: str) -> str | None:
-    """The code of the language of `text`; None if it is uncertain.
+def detect_language(text: str, least: float = _MIN_PROBABILITY) -> str | None:
+    """The code of the language of `text`; None if it is uncertain. `least` is the minimum probability.
 
     The code is ISO 639-1, or "zh-hant" for Traditional Chinese. It may be a language that the service does not support.
     """
@@ -139,15 +130,13 @@ def detect_language(text: str) -> str | None:
         return _detect_by_marks(text, script)
     if script == "han":
         return _detect_chinese(text)
-    return _detect_by_ngrams(text, script) if script in _SCORED_SCRIPTS else _LANGUAGE_OF_SCRIPT.get(script)
+    return _detect_by_ngrams(text, script, least) if script in _SCORED_SCRIPTS else _LANGUAGE_OF_SCRIPT.get(script)
 
 
 @lru_cache(maxsize=256)
 def likely_language(text: str) -> str | None:
     """The language of `text`, or of a text of uncertain language the most likely one; None if none is likely."""
-    counts = letters_by_script(text)
-    script = max(counts, key=lambda name: counts[name])
-    return detect_language(text) or (_detect_by_ngrams(text, script, _LIKELY) if script in _SCORED_SCRIPTS else None)
+    return detect_language(text) or detect_language(text, _LIKELY)
 
 
 def may_be_in(text: str, language_code: str, *, is_likely: bool = False) -> bool:
@@ -155,10 +144,10 @@ def may_be_in(text: str, language_code: str, *, is_likely: bool = False) -> bool
 
     With `is_likely`, the language must be the likely one of a Latin or Cyrillic text.
     """
-    likely, counts = likely_language(text), letters_by_script(text)
-    if likely or (is_likely and max(counts, key=lambda name: counts[name]) in _SCORED_SCRIPTS):
+    likely, script = likely_language(text), main_script(text)
+    if likely or (is_likely and script in _SCORED_SCRIPTS):
         return likely == language_code
-    return language_code in languages_of_han(text) if counts["han"] else is_readable(text, language_code)
+    return language_code in languages_of_han(text) if script == "han" else is_readable(text, language_code)
 
 
 @cache
@@ -177,6 +166,12 @@ def letters_by_script(text: str) -> dict[str, int]:
     letters = _MODIFIER_LETTERS.sub("", "".join(filter(str.isalpha, text)))
     counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
     return counts | {"other": len(letters) - sum(counts.values())}
+
+
+def main_script(text: str) -> str:
+    """The script of most letters of `text`."""
+    counts = letters_by_script(text)
+    return max(counts, key=lambda name: counts[name])
 
 
 def is_readable(text: str, language_code: str) -> bool:
@@ -222,8 +217,7 @@ def is_other_language(words: Sequence[str], language: str) -> bool:
 
 def probability_of(language_code: str, words: Sequence[str]) -> float:
     """The probability (0 to 1) that `words` are in a language; 0 if most of their letters are in another script."""
-    counts = letters_by_script(" ".join(words))
-    script = max(counts, key=lambda name: counts[name])
+    script = main_script(" ".join(words))
     is_scored = script in _SCORED_SCRIPTS and script in scripts_of(language_code)
     return probabilities(" ".join(words), script)[language_code] if is_scored else 0.0
 
@@ -261,7 +255,7 @@ def _detect_by_marks(text: str, script: str) -> str | None:
     return None
 
 
-def _detect_by_ngrams(text: str, script: str, least: float = _MIN_PROBABILITY) -> str | None:
+def _detect_by_ngrams(text: str, script: str, least: float) -> str | None:
     """The language of a text in Latin or Cyrillic script; `least` is its minimum probability.
 
     The names in a text, such as "Café", may be in another language: its other words must not suggest another one.
@@ -269,7 +263,7 @@ def _detect_by_ngrams(text: str, script: str, least: float = _MIN_PROBABILITY) -
     text = text[:MAX_CHARS]
     words = _WORD.findall(text.lower() if text.isupper() else text)
     distinct = {word: None for word in words if len(word) > 1}
-    if not distinct or (len(distinct) < _MIN_WORDS and least >= _MIN_PROBABILITY):
+    if len(distinct) < (_MIN_WORDS if least >= _MIN_PROBABILITY else 1):
         return None
     ordinary = _words_outside_names(words)
     content = [word for word in distinct if not _NAME_PARTICLE.fullmatch(word)]
@@ -315,7 +309,9 @@ def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[
         own, others = (words & function_words(code) for code in (language, rival))
         if own - others:
             return _MIN_PROBABILITY_AMONG_NAMES if others - own else min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
-    related = (least for group, least in _MIN_PROBABILITY_OF_RELATED if {language, rival} <= group)
+    related = (
+        minimum for group, minimum in _MIN_PROBABILITY_OF_RELATED.items() if {language, rival} <= {*group.split()}
+    )
     return next(related, least)
 
 
