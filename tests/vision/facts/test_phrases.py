@@ -128,9 +128,10 @@ hu 3 2023 márciusában készült fénykép.
 fi 3 Maaliskuussa 2023 otettu valokuva.
 ca 10 Fotografia feta l’octubre del 2023.
 it 7 Fotografia scattata a luglio 2023.
+lt 7 Nuotrauka, daryta 2023 m. liepą.
 tr 8 Ağustos 2023 tarihli fotoğraf.
 ja 7 2023年7月に撮影された写真。
-th 7 ภาพถ่ายเมื่อเดือนกรกฎาคม พ.ศ. 2566
+th 7 ภาพถ่าย ถ่ายเมื่อเดือนกรกฎาคม พ.ศ. 2566
 """
 
 
