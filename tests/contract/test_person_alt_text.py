@@ -53,3 +53,26 @@ def test_an_alt_text_without_language_is_used_and_survives(
     for output in ("optimized", "converted"):
         data = service.client.get(f"/images/{image['id']}/{output}").content
         assert alt_texts(data, tmp_path) == (EmbeddedText(text),), output
+
+
+@pytest.mark.parametrize(
+    ("text", "languages", "own"),
+    [
+        ("Empty Chairs", "de,en", "en"),
+        ("Market in Nuevo León", "es,en", "en"),
+        ("Novalis", "de,en", "de"),
+        ("Kominík čistí komín vedle řeky", "sk,cs,pl", "cs"),
+        ("雪山飞瀑", "ja,zh", "zh"),
+        ("Чапля", "de,uk,ru", "uk"),
+        ("Vélo Rouillé", "en,de", ""),
+    ],
+)
+def test_an_alt_text_without_language_is_that_of_the_likely_requested_language(
+    service: Running, text: str, languages: str, own: str
+) -> None:
+    """`own` is the language that it is published in; "" if the first one keeps it and needs another text."""
+    image = service.process("analyze", picture("png", text), "a.png", languages=languages)["image"]
+    done = [each["language_code"] for each in image["translations"] if not each["needs_text"]]
+    embedded = [each["language_code"] for each in image["translations"] if each["source"] == "embedded"]
+    assert (done, embedded) == ([own] if own else [], [own or languages.partition(",")[0]])
+    assert all(text in each["seo_alt_text"] for each in image["translations"])
