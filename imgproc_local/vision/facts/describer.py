@@ -38,6 +38,7 @@ from imgproc_local.vision.text.language import (
     detect_language,
     function_words,
     is_readable,
+    language_of_tag,
     main_script,
     may_be_in,
     scripts_of,
@@ -309,12 +310,6 @@ def _stop_words(language: str) -> frozenset[str]:
 _MAX_ENTRIES = 50
 """The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""
 
-_LANGUAGE_ALIASES = {"no": "nb", "iw": "he", "in": "id"}
-"""Macrolanguage and deprecated codes, with the codes of the supported languages. Source: IANA Language Subtag
-Registry."""
-_TRADITIONAL_CHINESE = frozenset(("hant", "tw", "hk", "mo"))
-"""Subtags that mean Traditional Chinese: its script, and the regions that use it."""
-
 
 class LocalizedText(Struct, frozen=True):
     """A text that a person wrote. `language` is None if neither the file nor the text itself determines it.
@@ -445,21 +440,8 @@ def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> t
     for entry in embedded[:_MAX_ENTRIES]:
         text = human_text(entry.text)
         if text and text.casefold() != (camera or "").casefold():
-            localized.append(LocalizedText(text, _language_of_tag(entry.language) or detect_language(text)))
+            localized.append(LocalizedText(text, language_of_tag(entry.language) or detect_language(text)))
         chars += len(entry.text)
         if chars > 24_000:  # cleaning takes time
             break
     return tuple(localized)
-
-
-def _language_of_tag(tag: str | None) -> str | None:
-    """The language code of a BCP 47 tag; None for tags that name no language, such as XMP's x-default.
-
-    Traditional Chinese is "zh-hant", because the supported language "zh" is written in simplified characters.
-    """
-    if not tag or tag.lower().startswith(("x-", "und", "mul", "zxx")):
-        return None
-    primary, *others = tag.lower().replace("_", "-").split("-")
-    if primary == "zh" and _TRADITIONAL_CHINESE.intersection(others) and "hans" not in others:
-        return "zh-hant"
-    return _LANGUAGE_ALIASES.get(primary, primary)
