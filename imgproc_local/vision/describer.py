@@ -43,10 +43,10 @@ class ReadLine(Struct, frozen=True, array_like=True):
 class TextInPicture(Struct, frozen=True):
     """The text that was read in the pixels of a picture, without uncertain lines.
 
-    `unread_lines` is the number of lines that can't be read, such as those in scripts that the reader does not know.
-    `is_image_of_text` is true if the picture shows little besides `text`: a poster, a sign, a screenshot of text.
-    `labels` is the number of short lines if they are spread over the picture, as in a chart, else 0. `was_read` is
-    false if the picture was not searched for text. Source: W3C WAI, "Images of Text".
+    `was_read` is true if the picture was searched for text, whether or not it has any. `unread_lines` is the number of
+    lines that can't be read, such as those in scripts that the reader does not know. `is_image_of_text` is true if the
+    picture shows little besides `text`: a poster, a sign, a page of text. `labels` is the number of short lines if they
+    are spread over the picture, as in a chart, else 0. Source: W3C WAI, "Images of Text".
     """
 
     text: str = ""

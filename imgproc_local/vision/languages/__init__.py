@@ -80,16 +80,26 @@ class _Phrases(Struct, frozen=True, forbid_unknown_fields=True):
     slug_kind: dict[str, str] = {}
 
 
-class _Judgement(Struct, frozen=True, forbid_unknown_fields=True):
-    """What does not belong in an alt text, and the words that say nothing without others (`generic`). Only English has
-    it, because a model describes a picture in English and translates that text."""
+class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
+    """What does not belong in an alt text. Only English has it, because a model describes a picture in English and
+    translates that text.
 
-    guesses: tuple[str, ...]
-    moods: tuple[str, ...]
-    camera: tuple[str, ...]
-    addresses: tuple[str, ...]
-    references: tuple[str, ...]
+    `remarks` are patterns by the complaint about what they find, and `claims` are the same for what may be noted.
+    `traits`, and the adjectives of `peoples`, are claims only before a word of `persons`, or before `adjectives` and
+    such a word: "a black coat" can be seen. `generic` are words that say nothing without others. `capitals` are words
+    with a capital that, like those of `peoples`, name nothing in particular, and `capital_phrases` are patterns for
+    several such words, with regard to case.
+    """
+
+    remarks: dict[str, tuple[str, ...]]
+    claims: dict[str, tuple[str, ...]]
+    traits: tuple[str, ...]
+    peoples: str
+    adjectives: str
+    persons: str
     generic: str
+    capitals: str
+    capital_phrases: tuple[str, ...]
 
 
 class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -120,7 +130,7 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     removable_openers: tuple[str, ...] = ()
     picture_clause: str = ""
     closers: tuple[str, ...] = ()
-    judgement: _Judgement | None = None
+    judgement: Judgement | None = None
 
 
 @cache

@@ -2,7 +2,10 @@
 
 Most checks are the same in all languages: whether the text is complete, its length, script and language, whether it
 repeats itself or the prompt, begins with an opener such as "Image of", refuses to describe, or quotes what is not in
-the picture. Guesses, moods and camera work are found only in English, which a model writes first and then translates.
+the picture. Guesses, moods, opinions, camera work, names and other claims without evidence are found only in English,
+which a model writes first and then translates.
+
+It is one file, because an answer gets the complaint of the first check that refuses it.
 
 A problem of an alt text is returned as a complaint that completes the sentence "The answer before was refused: …." in
 the prompt of the retry. If a problem is uncertain, the answer is accepted.
@@ -25,7 +28,8 @@ from imgproc_local.domain.filename import JOINERS, make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
-from imgproc_local.vision.languages import capitalized, is_about_a_picture, language_table, straight
+from imgproc_local.vision.languages import Judgement, capitalized, is_about_a_picture, language_table, straight
+from imgproc_local.vision.llm.evidence import QUOTED, foreign_word, missing_quotation, unknown_name
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
@@ -47,10 +51,6 @@ _FULL_STOPS = {"ja": "。", "zh": "。", "hi": "।", "th": ""}
 _ENCLOSED = re.compile(r"^[“„”«»「『\"'‘‚(\[]([^“”„«»「」『』\"()\[\]]{2,})[“”«»」』\"'’‘)\]]\.*$")
 """A whole text in quotation marks or brackets."""
 _ENDED = re.compile(r"[.!?…。！？।॥؟][”“’»«\"')\]）」』】]*$")
-_QUOTED = re.compile(
-    r"“[^“”]*[“”]|„[^„“”]*[“”]|”[^“”]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』|《[^《》]*》|(?<!\w)\"[^\"]*\""
-    r"|‘[^‘’]*’|‚[^‚‘’]*[‘’]|(?<!\w)'[^']+'(?!\w)|(?<!\w)’[^’]+’(?!\w)"
-)
 
 
 def clean_answer(answer: Answer, language: str) -> Answer:
@@ -87,7 +87,8 @@ def _is_ended(text: str, language: str) -> bool:
 
 class _Text(Struct, frozen=True):
     """A cleaned alt text. In `unquoted`, "•" stands for each quotation. `words` are those of `unquoted` that the notes
-    don't have with a capital, because names may be in any script and spelling.
+    don't have with a capital, because names may be in any script and spelling. `draft` is the text of which it is a
+    translation, or "". `known` is all that is noted, read or in the draft. A text that is no translation is judged.
     """
 
     text: str
@@ -96,19 +97,25 @@ class _Text(Struct, frozen=True):
     language: str
     notes: str
     read_text: TextInPicture
+    draft: str
+    known: str
+    judgement: Judgement | None
 
 
 def alt_text_problem(
-    answer: Answer, language: str, *, notes: str = "", read_text: TextInPicture = NO_TEXT
+    answer: Answer, language: str, *, notes: str = "", read_text: TextInPicture = NO_TEXT, draft: str = ""
 ) -> str | None:
     """The complaint about the alt text of a cleaned `answer`, the most important one; None if it can be published.
 
-    `notes` are those in the prompt, and `read_text` is the text that was read in the picture.
+    `notes` are those in the prompt, and `read_text` is the text that was read in the picture. `draft` is the text of
+    which the answer is a translation, if it is one.
     """
-    unquoted = _QUOTED.sub("•", answer.alt_text)  # no letter, so that the words around a quotation stay apart
+    unquoted = QUOTED.sub("•", answer.alt_text)  # no letter, so that the words around a quotation stay apart
     names = frozenset(word.casefold() for word in words_of(notes) if word != word.lower())
     words = [word for word in words_of(unquoted) if word.casefold() not in names]
-    text = _Text(answer.alt_text, unquoted, words, language, notes, read_text)
+    judgement = None if draft else language_table(language).judgement
+    known = f"{notes} {read_text.text} {draft}"
+    text = _Text(answer.alt_text, unquoted, words, language, notes, read_text, draft, known, judgement)
     return next(filter(None, (check(text) for check in _CHECKS)), None)
 
 
@@ -168,27 +175,40 @@ def _file_name(draft: _Text) -> str | None:
 _MARKUP = re.compile(
     r"\\[nrtu\"]|&(amp|nbsp|quot|lt|gt|apos|#\d+|#x[0-9a-f]+);|```|\*\*|^#+ |\n#|\[/?INST\]|<\||\|>|</?\w+[^>]{0,40}>"
     r"|!?\[[^\]]{0,80}\]\([^)]{0,80}\)|[{\[]\s*[\"'][\w -]{1,30}[\"']|[\"']\s*:\s*[\"'{\[]|[\"']\s*[}\]]|\b\w+=[\"']"
-    r"|^\W*\{|\}\W*$|\b(undefined|NaN|null)\b|#\w+[^#]{0,30}#\w+|^[-*•] .{1,200} [-*•] |\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
+    r"|[\U0001F000-\U0001FAFF\u2600\u263A\u2728\u2764\ufe0f]|^\W*\{|\}\W*$|\b(undefined|NaN|null)\b|#\w+[^#]{0,30}#\w+"
+    r"|^[-*•] .{1,200} [-*•] |\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
     re.IGNORECASE,
 )
 
 
 def _markup(draft: _Text) -> str | None:
-    return "it contained mark-up" if _MARKUP.search(draft.text) else None
+    return "it contained mark-up or emoji" if _MARKUP.search(draft.text) else None
 
 
 def _remark(draft: _Text) -> str | None:
-    """Whether the text refuses to describe or, in English, guesses or talks of something else than the content."""
-    unquoted = straight(draft.unquoted)
-    found = ((complaint, pattern.search(unquoted)) for complaint, pattern in _remarks(draft.language).items())
-    return next((f'{complaint} ("{match[0].strip()}")' for complaint, match in found if match), None)
+    """Whether the text refuses to describe or, in English, guesses, talks of something else than the content, or claims
+    what can't be seen and is neither noted nor read.
+    """
+    known = _content(draft.known, draft.language)
+    for complaint, pattern in _remarks(draft.language, draft.judgement is not None).items():
+        may_be_known = draft.judgement is not None and complaint in draft.judgement.claims
+        for match in pattern.finditer(straight(draft.unquoted)):
+            claimed = _content(match[0], draft.language)
+            if not (may_be_known and claimed and claimed <= known):
+                return f'{complaint} ("{match[0].strip()[:40]}")'
+    return None
+
+
+def _content(text: str, language: str) -> set[str]:
+    """The content words of `text`, without the s of an English plural, and its numbers."""
+    words = set(re.findall(r"\w+", text.casefold())) - function_words(language)
+    return {word.removesuffix("s") for word in words}
 
 
 def _generic(draft: _Text) -> str | None:
-    judgement, words = language_table(draft.language).judgement, set(casefolded_words(draft.unquoted))
-    generic = set(judgement.generic.split()) if judgement and draft.text == draft.unquoted else set()
-    says_nothing = words & generic and words <= generic | function_words(draft.language)
-    return "it said nothing about the content" if says_nothing else None
+    words, function = set(casefolded_words(draft.unquoted)), function_words(draft.language)
+    generic = set(draft.judgement.generic.split()) if draft.judgement and draft.text == draft.unquoted else set()
+    return "it said nothing about the content" if words & generic and words <= generic | function else None
 
 
 def _list(draft: _Text) -> str | None:
@@ -203,6 +223,17 @@ def _list(draft: _Text) -> str | None:
 
 def _repetition(draft: _Text) -> str | None:
     return "it repeated itself" if repeats_itself(draft.unquoted, draft.language) else None
+
+
+def _unproven_name(draft: _Text) -> str | None:
+    """Whether an English text names somebody or something that is neither noted nor read."""
+    name = unknown_name(draft.unquoted, draft.known) if draft.judgement else ""
+    return f"it named “{name[:60]}”, which is neither noted nor read" if name else None
+
+
+def _foreign_word(draft: _Text) -> str | None:
+    word = foreign_word(draft.unquoted, draft.language, draft.known)
+    return f"it contained “{word[:60]}”, which is not in {LANGUAGES[draft.language].name}" if word else None
 
 
 _TOKEN_SEAM = re.compile(
@@ -238,21 +269,16 @@ def _private_data(draft: _Text) -> str | None:
 
 
 def _misquotation(draft: _Text) -> str | None:
-    """Whether a quotation is not in the picture; one from the notes may be elsewhere.
+    """Whether a quotation is not in the picture; one from the notes or from the draft may be elsewhere.
 
-    Nothing is compared if no text was read, or if there is more text in the picture than was read. One character in ten
-    may differ, because OCR may misread some, and quotations of one or two letters are not compared.
+    Nothing is compared if no reader is installed, because most models read short signs well, or if there is more text
+    in the picture than was read. Quotations of one or two letters are not compared.
     """
-    if not draft.read_text.text or draft.read_text.unread_lines:
+    read = draft.read_text
+    if read.unread_lines or not (read.text or read.was_read):
         return None
-    known = [letters_and_digits(text) for text in (draft.read_text.text, draft.notes)]
-    for quotation in (quoted[1:-1] for quoted in _QUOTED.findall(draft.text)):
-        quoted = letters_and_digits(quotation)
-        if len(quoted) > 2 and not any(_errors(quoted, text) <= 0.1 * len(quoted) for text in known):
-            # a complaint must fit into `_RETRY_TOKENS` of `llama.py`
-            shown = quotation if len(quotation) <= 60 else f"{quotation[:60]}…"
-            return f"it quoted “{shown}”, which is not in the picture"
-    return None
+    wrong = missing_quotation(draft.text, draft.known)
+    return f"it quoted {wrong}, which is not in the picture" if wrong else None
 
 
 _CHECKS: tuple[Callable[[_Text], str | None], ...] = (
@@ -268,8 +294,10 @@ _CHECKS: tuple[Callable[[_Text], str | None], ...] = (
     _list,
     _repetition,
     _nonsense,
+    _foreign_word,
     _cut_off,
     _private_data,
+    _unproven_name,
     _misquotation,
 )
 """Each returns its complaint, or None."""
@@ -332,7 +360,7 @@ _UNCLOSED_QUOTE = re.compile('[„“«「『《]|(?<!\\w)"')
 
 def _is_cut_off(text: str, language: str) -> bool:
     """Whether `text` ends in the middle of a sentence: with a comma, a preposition, in a quotation or similar."""
-    unquoted = _QUOTED.sub("0", text)  # a digit, because a quotation at the end is no dangling word
+    unquoted = QUOTED.sub("0", text)  # a digit, because a quotation at the end is no dangling word
     if _OPEN_AT_END.search(text) or _UNCLOSED_QUOTE.search(unquoted):
         return True
     end = unquoted.rpartition(" ")[2]
@@ -365,17 +393,6 @@ def _has_odd_words(words: Sequence[str], language: str) -> bool:
     return unpronounceable > 1
 
 
-def _errors(wanted: str, text: str) -> int:
-    """The edit distance between `wanted` and the most similar part of `text`."""
-    row = [0] * (len(text) + 1)
-    for index, character in enumerate(wanted, 1):
-        previous, row[0] = row[0], index
-        for column, found in enumerate(text, 1):
-            substituted = previous + (character != found)
-            previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, substituted)
-    return min(row)
-
-
 @cache
 def _openers_and_closers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """Patterns for the beginning and the end of a text; the second is None if the language has no closers."""
@@ -387,9 +404,12 @@ def _openers_and_closers(language: str) -> tuple[re.Pattern[str], re.Pattern[str
     return openers, re.compile(closers, re.IGNORECASE) if table.closers else None
 
 
+_TRAIT = "it stated age, origin, belief, health or looks of a person"
+
+
 @cache
-def _remarks(language: str) -> dict[str, re.Pattern[str]]:
-    """The patterns of `language` by the complaint about what they find."""
+def _remarks(language: str, is_judged: bool) -> dict[str, re.Pattern[str]]:
+    """The patterns of `language` by the complaint about what they find, with those of its judgement or without."""
     table = language_table(language)
     before, after = r"(?<!\w)", r"(?!\w)"
     if language in (*UNSPACED, "ko"):
@@ -403,15 +423,12 @@ def _remarks(language: str) -> dict[str, re.Pattern[str]]:
     # a pattern may end in punctuation
     after = rf"(?:{after}|(?<=[^\w\s]))" if after else ""
     kinds = {"it described nothing": table.refusals}
-    if judgement := table.judgement:
-        kinds = {
-            "it guessed": judgement.guesses,
-            "it described a mood instead of the content": judgement.moods,
-            "it described the camera work": judgement.camera,
-            **kinds,
-            "it addressed the reader": judgement.addresses,
-            "it referred to the picture itself": judgement.references,
-        }
+    if is_judged and (judgement := table.judgement):
+        traits = "|".join((*judgement.traits, *judgement.peoples.split()))
+        adjectives, persons = ("|".join(words.split()) for words in (judgement.adjectives, judgement.persons))
+        of_persons = rf"({traits})(?= (({adjectives}) ){{0,2}}({persons})(?![\w'-]))"
+        kinds |= judgement.remarks | judgement.claims
+        kinds[_TRAIT] = (*kinds[_TRAIT], of_persons)
     return {
         complaint: re.compile(rf"{before}(?:{'|'.join(parts)}){after}", re.IGNORECASE)
         for complaint, parts in kinds.items()

@@ -31,7 +31,6 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.languages import all_tables, capitalized, is_about_a_picture, language_table, straight
 from imgproc_local.vision.text.encodings import has_lost_letters, with_repaired_letters
-from imgproc_local.vision.text.language import has_lost_letters, with_repaired_letters
 
 _VOCABULARY: dict[str, str] = msgspec.toml.decode(
     resources.files(__package__).joinpath("vocabulary.toml").read_bytes(), type=dict[str, str]

@@ -49,14 +49,20 @@ def letters(text: str) -> str:
     return re.sub(r"\W", "", text).casefold()
 
 
-def is_published(text: str, language: str) -> bool:
+def names_in(text: str) -> str:
+    """The words of `text` with capitals: the notes of a picture whose names its owner noted."""
+    return " ".join(re.findall(r"\b[A-ZÀ-Þ]\w+", text))
+
+
+def is_published(text: str, language: str, **options: Any) -> bool:
     """Whether `text` is accepted, without an opener or a label that cleaning removed."""
-    return complaint_about(text, language) is None and letters(cleaned(text, language).alt_text) == letters(text)
+    is_unchanged = letters(cleaned(text, language).alt_text) == letters(text)
+    return is_unchanged and complaint_about(text, language, **options) is None
 
 
 def test_at_most_one_percent_of_good_texts_is_refused() -> None:
     texts = read("good_alt_texts.toml")["text"]
-    refused = [entry for entry in texts if not is_published(entry["text"], entry["language"])]
+    refused = [entry for entry in texts if not is_published(**entry, notes=names_in(entry["text"]))]
     # measured: 1 of 346
     assert len(refused) <= 0.01 * len(texts), refused
 
@@ -68,6 +74,42 @@ def test_at_least_90_percent_of_bad_texts_are_refused_or_mended() -> None:
     assert len(missed) <= 0.1 * len(texts), Counter(entry["kind"] for entry in missed)
 
 
+# --- English texts, which are held to what is seen or noted
+
+DRAFTS = read("draft_texts.toml")
+NOTHING_READ = TextInPicture(was_read=True)
+MISSED = {"person": 2, "brand": 1, "salad": 3, "vague": 1}
+"""How many texts of a kind of `draft_texts.toml` are missed, as measured, such as a name of one word at the beginning,
+and misspelt words. All other kinds are refused completely."""
+
+
+@pytest.mark.parametrize("kind", DRAFTS["bad"])
+def test_english_texts_that_claim_what_can_not_be_seen_are_refused(kind: str) -> None:
+    complaints = {text: complaint_about(text, "en", read_text=NOTHING_READ) for text in DRAFTS["bad"][kind]}
+    missed = [text for text, complaint in complaints.items() if not complaint]
+    assert len(missed) <= MISSED.get(kind, 0), missed
+    assert max(len(complaint or "") for complaint in complaints.values()) <= 120, "complaints fit into the prompt"
+
+
+def test_at_most_one_percent_of_good_english_texts_is_refused() -> None:
+    good = DRAFTS["good"]
+    texts = [(text, "", NOTHING_READ) for text in good["plain"]]
+    texts += [(text, notes, NOTHING_READ) for text, notes in good["noted"]]
+    texts += [(text, "", TextInPicture(read_text, was_read=True)) for text, read_text in good["read"]]
+    refused = [
+        text for text, notes, read_text in texts if not is_published(text, "en", notes=notes, read_text=read_text)
+    ]
+    # measured: 2 of 302
+    assert len(refused) <= 0.01 * len(texts), refused
+
+
+def test_a_translation_into_english_may_say_what_its_draft_says() -> None:
+    text = "A happy woman of 40 years, Erika Muster, in love with Paris."
+    assert complaint_about(text, "en")
+    draft = "Eine glückliche Frau von 40 Jahren, Erika Muster, verliebt in Paris."
+    assert complaint_about(text, "en", draft=draft) is None
+
+
 # --- accepted texts
 
 
@@ -76,7 +118,7 @@ def test_good_alt_texts_are_accepted_unchanged_except_for_a_full_stop(language: 
     assert len(GOOD.get(language, ())) >= 10, f"alt_texts.toml needs ten good alt texts in {language}"
     for text in GOOD[language]:
         assert cleaned(text, language).alt_text.rstrip(".。।") == text.rstrip(".。।")
-        assert complaint_about(text, language) is None, text
+        assert complaint_about(text, language, notes=names_in(text)) is None, text
 
 
 @pytest.mark.parametrize(("language", "text"), TEXTS["accepted"])
@@ -196,6 +238,13 @@ def test_other_and_translated_quotations_are_refused(language: str, alt_text: st
 @pytest.mark.parametrize("read_text", [TextInPicture(), TextInPicture("Road closed", unread_lines=2)])
 def test_without_the_whole_text_nothing_is_refused(read_text: TextInPicture) -> None:
     assert complaint_about("A sign reads “Road opened”.", "en", read_text=read_text) is None
+
+
+def test_a_quotation_is_refused_if_nothing_was_read_and_the_notes_do_not_have_it() -> None:
+    text = "A sign reads “Road opened”."
+    complaint = "it quoted “Road opened”, which is not in the picture"
+    assert complaint_about(text, "en", read_text=NOTHING_READ) == complaint
+    assert complaint_about(text, "en", read_text=NOTHING_READ, notes="Caption: Road opened") is None
 
 
 def test_the_prompt_notes_what_was_read_and_that_some_was_not() -> None:

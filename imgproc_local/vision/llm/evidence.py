@@ -1,0 +1,133 @@
+"""What a text claims: its quotations, names and foreign words, and whether another text has them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from imgproc_local.vision.languages import language_table, straight
+from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE
+from imgproc_local.vision.text.language import (
+    casefolded_words,
+    function_words,
+    letters_and_digits,
+    letters_by_script,
+    scripts_of,
+    words_of,
+)
+
+# ---- quotations
+
+QUOTED = re.compile(
+    r"“[^“”]*[“”]|„[^„“”]*[“”]|”[^“”]*[“”]|«[^«»]*»|»[^«»]*«|「[^「」]*」|『[^『』]*』|《[^《》]*》|(?<!\w)\"[^\"]*\""
+    r"|‘[^‘’]*’|‚[^‚‘’]*[‘’]|(?<!\w)'[^']+'(?!\w)|(?<!\w)’[^’]+’(?!\w)"
+)
+
+
+def missing_quotation(text: str, *known: str) -> str:
+    """The first quotation in `text` that none of the `known` texts has, in quotation marks; "" if there is none.
+
+    One character in ten may differ, because OCR may misread some.
+    """
+    letters = [letters_and_digits(each) for each in known]
+    for quotation in (quoted[1:-1] for quoted in QUOTED.findall(text)):
+        quoted = letters_and_digits(quotation)
+        if len(quoted) > 2 and not any(_errors(quoted, each) <= 0.1 * len(quoted) for each in letters):
+            # a complaint must fit into `_RETRY_TOKENS` of `llama.py`
+            return f"“{quotation.strip()}”" if len(quotation) <= 60 else f"“{quotation[:60]}…”"
+    return ""
+
+
+def _errors(wanted: str, text: str) -> int:
+    """The edit distance between `wanted` and the most similar part of `text`."""
+    row = [0] * (len(text) + 1)
+    for index, character in enumerate(wanted, 1):
+        previous, row[0] = row[0], index
+        for column, found in enumerate(text, 1):
+            substituted = previous + (character != found)
+            previous, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, substituted)
+    return min(row)
+
+
+# ---- foreign words
+
+
+def foreign_word(text: str, language: str, known: str) -> str:
+    """The first word in `text` in letters of another script than those of `language`, or in small Latin ones in a
+    language with another script, that is not in `known`; "" if there is none.
+    """
+    scripts, known_words = set(scripts_of(language)), casefolded_words(known)
+    for word in words_of(text):
+        found = {script for script, count in letters_by_script(word).items() if count}
+        is_foreign = found - scripts - {"latin"} or (found == {"latin"} - scripts and word.islower() and len(word) > 3)
+        if is_foreign and word.casefold() not in known_words:
+            return word
+    return ""
+
+
+# ---- names
+
+
+def _names_in(text: str) -> list[str]:
+    """The names in `text`: words in a row with capitals, without words such as "Christmas" and "German". A single word
+    at the beginning of a sentence is none, because it has a capital anyway.
+    """
+    common, phrases = _no_names()
+    names: list[str] = []
+    name: list[str] = []
+    previous = ":"
+    for token in [*phrases.sub("•", straight(text)).split(), ""]:
+        # the full stop of "Dr." ends no sentence
+        is_start = previous[-1:] in ".!?:" and not re.fullmatch(r"[A-Z][a-z]{0,2}\.", previous)
+        words = [word for word in words_of(token) if _has_capital(word, is_start) and not _forms(word) & common]
+        name += words
+        if name and (not words or token[-1] in ".,;:!?)"):
+            names.append(" ".join(name))
+            name = []
+        previous = token
+    return names
+
+
+def _has_capital(word: str, is_start: bool) -> bool:
+    """Whether `word` has a capital, at the beginning of a sentence a further one. Single letters are no words."""
+    return len(word) > 1 and any(map(str.isupper, word[1:] if is_start else word))
+
+
+def _forms(word: str) -> set[str]:
+    """`word`, case-folded, and its singular."""
+    return {word.casefold(), word.casefold().removesuffix("s")}
+
+
+@cache
+def _no_names() -> tuple[frozenset[str], re.Pattern[str]]:
+    """English words, and phrases, that have a capital, but name nobody and nothing in particular."""
+    judgement = language_table(DRAFT_LANGUAGE).judgement
+    assert judgement
+    words = frozenset((*judgement.capitals.split(), *judgement.peoples.split()))
+    return words | function_words(DRAFT_LANGUAGE), re.compile(rf"\b({'|'.join(judgement.capital_phrases)})\b")
+
+
+def unknown_name(text: str, known: str) -> str:
+    """The first name in `text`, in English, that is not in `known`, or "".
+
+    Sights count: to a reader, a wrong name is worse than none. A map or a flag shows of which country it is.
+    """
+    words = {*casefolded_words(known), *(_countries() if _MAP_OR_FLAG.search(text) else ())}
+    letters = letters_and_digits(known)
+    for name in _names_in(text):
+        for word in words_of(name):
+            # words of signs may be read without the spaces between them
+            if not _forms(word) & words and not (len(word) > 4 and word.casefold() in letters):
+                return name
+    return ""
+
+
+_MAP_OR_FLAG = re.compile(r"\b(map|flag|globe|atlas)s?\b", re.IGNORECASE)
+
+
+@cache
+def _countries() -> frozenset[str]:
+    """The words of the English names of countries and continents."""
+    from babel import Locale
+
+    return frozenset(casefolded_words(" ".join(Locale(DRAFT_LANGUAGE).territories.values())))
