@@ -3,7 +3,7 @@
 Most checks are the same in all languages: whether the text is complete, its length, script and language, whether it
 repeats itself or the prompt, begins with an opener such as "Image of", refuses to describe, or quotes what is not in
 the picture. Guesses, moods, opinions, camera work, names and other claims without evidence are found only in English,
-which a model writes first and then translates.
+which a model writes first and then translates. A translation is compared with its draft.
 
 It is one file, because an answer gets the complaint of the first check that refuses it.
 
@@ -29,7 +29,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.languages import Judgement, capitalized, is_about_a_picture, language_table, straight
-from imgproc_local.vision.llm.evidence import QUOTED, foreign_word, missing_quotation, unknown_name
+from imgproc_local.vision.llm.evidence import QUOTED, foreign_word, infidelity, missing_quotation, unknown_name
 from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
 from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
@@ -281,6 +281,12 @@ def _misquotation(draft: _Text) -> str | None:
     return f"it quoted {wrong}, which is not in the picture" if wrong else None
 
 
+def _infidelity(translation: _Text) -> str | None:
+    # without text in the picture, a quotation from the notes is a title, which may be translated
+    titles = "" if translation.read_text.text else translation.notes
+    return infidelity(translation.draft, translation.text, translation.language, titles) if translation.draft else None
+
+
 _CHECKS: tuple[Callable[[_Text], str | None], ...] = (
     _unprintable,
     _prompt,
@@ -299,6 +305,7 @@ _CHECKS: tuple[Callable[[_Text], str | None], ...] = (
     _private_data,
     _unproven_name,
     _misquotation,
+    _infidelity,
 )
 """Each returns its complaint, or None."""
 

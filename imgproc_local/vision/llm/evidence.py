@@ -1,14 +1,16 @@
-"""What a text claims: its quotations, names and foreign words, and whether another text has them."""
+"""What a text claims: its quotations, numbers, names and foreign words, and whether another text has them."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import cache
 
 from imgproc_local.vision.languages import language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE
 from imgproc_local.vision.text.language import (
     casefolded_words,
+    detect_language,
     function_words,
     letters_and_digits,
     letters_by_script,
@@ -62,6 +64,31 @@ def foreign_word(text: str, language: str, known: str) -> str:
         is_foreign = found - scripts - {"latin"} or (found == {"latin"} - scripts and word.islower() and len(word) > 3)
         if is_foreign and word.casefold() not in known_words:
             return word
+    return ""
+
+
+# ---- numbers
+
+_ROMAN = dict(enumerate(("XIII", "XIV", "XV", "XVI", "XVII", "XVIII", "XIX", "XX", "XXI"), 13))
+
+
+def _lost_number(draft: str, translation: str, language: str) -> str:
+    """A number of `draft` that its translation into `language` does not have, or "".
+
+    Numbers up to twelve may be words, unless there is another one instead; centuries may have Roman numerals, and large
+    numbers are written in units of 10,000 in Chinese, Japanese and Korean.
+    """
+    text = "".join(str(unicodedata.decimal(char, char)) for char in translation)
+    # separators of thousands, decimals, hours and minutes differ between languages
+    digits = re.sub(r"(?<=\d)\D{1,3}(?=\d)", "", text)
+    has_other = not set(re.findall(r"\d+", text)) <= set(re.findall(r"\d+", draft))
+    numbers: list[str] = re.findall(r"\d+(?:[.,:]\d+)*", draft)
+    for number in numbers:
+        value = int(re.sub(r"\D", "", number))
+        is_large = value >= 10_000 and language in ("ja", "ko", "zh")
+        is_kept = str(value) in digits or is_large or _ROMAN.get(value, "•") in text
+        if not is_kept and (value > 12 or has_other):
+            return number
     return ""
 
 
@@ -131,3 +158,54 @@ def _countries() -> frozenset[str]:
     from babel import Locale
 
     return frozenset(casefolded_words(" ".join(Locale(DRAFT_LANGUAGE).territories.values())))
+
+
+def _lost_name(draft: str, translation: str, language: str) -> str:
+    """A name of `draft` that its translation into `language` does not have, as written, inflected or in another
+    spelling, or "".
+
+    The names of places differ between languages, so any other name may stand for it. In German, where all nouns have
+    capitals, nothing is known of a single word; nor is it in scripts without capitals.
+    """
+    if scripts_of(language)[0] not in ("latin", "cyrillic", "greek"):
+        return ""
+    names, text = _names_in(draft), _base_letters(translation)
+    has_fewer = len(_names_in(translation)) < len(names)
+    for name in names:
+        stems = (_base_letters(word)[: max(3, len(word) // 3)] for word in name.split())
+        is_kept = any(re.search(rf"\b{stem}", text) for stem in stems)
+        if not is_kept and (" " in name if language == "de" else has_fewer):
+            return name
+    return ""
+
+
+def _base_letters(text: str) -> str:
+    """`text` in lower case, without the marks of its letters."""
+    return "".join(char for char in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(char))
+
+
+# ---- translations
+
+_LENGTHS = {"zh": 0.36, "ja": 0.44, "ko": 0.55, "he": 0.8, "ar": 0.85, "hi": 0.95}
+"""The usual number of characters for one of an English text; 1.05 in the other languages."""
+
+
+def infidelity(draft: str, translation: str, language: str, titles: str = "") -> str | None:
+    """What a translation of `draft` into `language` lost, left untranslated or added: a complaint, or None.
+
+    Quotations stay as they are, except for those that are in `titles`.
+    """
+    if len(words_of(draft)) > 3 and letters_and_digits(translation) == letters_and_digits(draft):
+        return "it was not translated"
+    if number := _lost_number(draft, translation, language):
+        return f"it lost or changed the number {number}"
+    if quotation := missing_quotation(draft, translation, titles):
+        return f"it lost or translated the quotation {quotation}"
+    source = detect_language(draft) or DRAFT_LANGUAGE
+    # German has capitals in all nouns
+    if source != "de" and (name := _lost_name(QUOTED.sub("•", draft), QUOTED.sub("•", translation), language)):
+        return f"it lost the name “{name[:60]}”"
+    usual = len(draft) * _LENGTHS.get(language, 1.05) / _LENGTHS.get(source, 1.05)
+    if not 0.6 * usual < len(translation) < 1.5 * usual + 5:
+        return "it was much longer or shorter than the text to translate"
+    return None

@@ -9,6 +9,7 @@ import random
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
 from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import NO_NOTES, Answer, picture_notes
 from imgproc_local.vision.text.language import scripts_of
+from tests.support import tiny
 
 
 def read(name: str) -> dict[str, Any]:
@@ -108,6 +110,62 @@ def test_a_translation_into_english_may_say_what_its_draft_says() -> None:
     assert complaint_about(text, "en")
     draft = "Eine glückliche Frau von 40 Jahren, Erika Muster, verliebt in Paris."
     assert complaint_about(text, "en", draft=draft) is None
+
+
+# --- translations, which are compared with their draft
+
+TRANSLATIONS = [
+    (language, text, draft["text"], draft.get("notes", ""))
+    for draft in read("translations.toml")["draft"]
+    for language, text in draft["translations"].items()
+]
+QUOTED = re.compile("[“„”«「](Road closed|Best mum)[”“»」]")
+DAMAGES: dict[str, tuple[int, Callable[[str, str], str]]] = {
+    "a number is lost": (0, lambda text, _: re.sub(r"\d*(18|142|1934|32)|[١१][٨८]", "", text)),
+    "a number is changed": (0, lambda text, _: re.sub(r"\d*(18|142|1934|32)|[١१][٨८]", "77", text)),
+    "a quotation is lost": (0, lambda text, _: QUOTED.sub("", text)),
+    "a quotation is translated": (0, lambda text, _: QUOTED.sub("„Lorem ipsum“", text)),
+    # in scripts without capitals nothing is known of names
+    "a name is lost": (0, lambda text, _: re.sub("Anna Kowalsk[aá]|Анна Ковальская|Άννα Κοβάλσκα", "hon", text)),
+    "it is doubled": (6, lambda text, _: f"{text} {text[::-1]}"),
+    "half of it is missing": (28, lambda text, _: text[: len(text) // 2]),
+    "it is not translated": (0, lambda _, draft: draft),
+}
+"""Damages to a correct translation, and how many of the damaged ones are missed, as measured."""
+
+
+def test_correct_translations_are_accepted() -> None:
+    assert len(TRANSLATIONS) >= 200
+    for language, text, draft, notes in TRANSLATIONS:
+        assert complaint_about(text, language, draft=draft, notes=notes) is None, text
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_translations_are_refused(damage: str) -> None:
+    max_missed, damaged = DAMAGES[damage]
+    wrong = [
+        (language, new, draft, notes)
+        for language, text, draft, notes in TRANSLATIONS
+        if (new := damaged(text, draft)) != text
+    ]
+    assert len(wrong) >= 10
+    complaints = [complaint_about(text, language, draft=draft, notes=notes) for language, text, draft, notes in wrong]
+    missed = [text for (_, text, _, _), complaint in zip(wrong, complaints, strict=True) if not complaint]
+    assert len(missed) <= max_missed, missed
+
+
+def test_all_right_answers_of_the_tiny_model_are_accepted() -> None:
+    answer = tiny.scenes().reference_answer
+    for scene in tiny.scenes().held_out_scenes(100, seed=1234):
+        draft = answer(scene, "en").alt_text
+        assert complaint_about(draft, "en", read_text=NOTHING_READ) is None
+        for language in tiny.LANGUAGES[1:]:
+            assert complaint_about(answer(scene, language).alt_text, language, draft=draft) is None
+
+
+@pytest.mark.parametrize(("language", "text", "draft", "complaint"), TEXTS["translations"])
+def test_a_translation_keeps_what_its_draft_claims(language: str, text: str, draft: str, complaint: str) -> None:
+    assert (complaint_about(text, language, draft=draft) or "") == complaint
 
 
 # --- accepted texts
