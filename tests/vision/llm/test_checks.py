@@ -105,6 +105,13 @@ def test_at_most_one_percent_of_good_english_texts_is_refused() -> None:
     assert len(refused) <= 0.01 * len(texts), refused
 
 
+def test_what_is_noted_of_a_link_may_be_said_in_its_text() -> None:
+    text = "Order your tickets for the beautiful garden now."
+    assert complaint_about(text, "en") == 'it gave an opinion, advertised or spoke to the reader ("your")'
+    notes = "Text of the page around it: Button to order your tickets, Beautiful Garden"
+    assert complaint_about(text, "en", notes=notes) is None
+
+
 def test_a_translation_into_english_may_say_what_its_draft_says() -> None:
     text = "A happy woman of 40 years, Erika Muster, in love with Paris."
     assert complaint_about(text, "en")
