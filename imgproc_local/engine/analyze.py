@@ -147,7 +147,9 @@ class Analyzer:
         return self._make_describer()
 
     def run(self, work: WorkItem, check_stop: CheckStop) -> Output:
-        """One text per language, and the kinds of private data removed from the metadata's texts and the file name."""
+        """One text per language, the suggested role, and the kinds of private data removed from texts and file name."""
+        from imgproc_local.vision.facts.roles import suggested_role
+
         received = self._workers.run(describer_input, work, memory_limit_bytes(work.info), check_stop)
         name_people = work.options.disclosure.name_people
         hints = Hints(
@@ -169,7 +171,7 @@ class Analyzer:
                 replace(text, seo_alt_text="") if text.source is TextSource.PIXELS else text for text in texts
             )
         removed = {*received.embedded.removed, *clean_text(work.original_filename).removed}
-        return Output(texts=texts, removed=tuple(sorted(removed)))
+        return Output(texts=texts, suggestion=suggested_role(hints), removed=tuple(sorted(removed)))
 
     def _text_in_picture(self, work: WorkItem, received: _DescriberInput, check_stop: CheckStop) -> TextInPicture:
         """The text in the picture; `NO_TEXT` if no text reader is installed, or if it failed."""

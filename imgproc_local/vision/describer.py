@@ -11,11 +11,15 @@ from imgproc_local.domain.plan import Role
 class PixelFacts(Struct, frozen=True):
     """The measurements of one picture.
 
-    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown.
+    `kind` is "photograph", "graphic", "screenshot", "animation", or "picture" if the kind is unknown. `is_icon` says
+    that the picture is drawn, small and of few colours. `shows_nothing_because` is a sentence for people if the picture
+    certainly shows nothing, else "".
     """
 
     kind: str
     black_and_white: bool = False
+    is_icon: bool = False
+    shows_nothing_because: str = ""
 
 
 class ReadLine(Struct, frozen=True, array_like=True):

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from imgproc_local.domain.plan import Role
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import SuggestedRole, TextSource, Translation
 from imgproc_local.engine.analyze import Analyzer
 from imgproc_local.engine.stage import Output
 from tests.support.service import GatedDescriber
@@ -65,5 +65,8 @@ def test_a_decorative_picture_has_an_empty_alt_text_and_a_file_name_and_no_model
 
 @pytest.mark.parametrize("role", [Role.INFORMATIVE, Role.LINK, Role.BUTTON])
 def test_the_describer_knows_the_role_of_other_pictures(analyzed: Analyzed, role: Role) -> None:
-    assert analyzed.run(role).texts[0].seo_alt_text == "Text in en."
+    output = analyzed.run(role)
+    assert output.texts[0].seo_alt_text == "Text in en."
     assert analyzed.describer.hints.role is role
+    assert output.suggestion is not None
+    assert output.suggestion.role is SuggestedRole.INFORMATIVE
