@@ -56,8 +56,8 @@ def text_in_picture(lines: Sequence[ReadLine], kind: str) -> TextInPicture:
     used = [line for line in lines if _is_read(line, 0.9, is_drawn)]
     if _VIETNAMESE.search(" ".join(unicodedata.normalize("NFC", line.text).lower() for line in used)):
         used = [line for line in used if not _LATIN.search(line.text)]
-    # other things that can't be read are mostly textures
-    unread = [line for line in lines if line not in used and line.aspect >= 2 and line.height_share <= 0.25]
+    # other things that can't be read are mostly textures; the stripes of a flag have an aspect of 4.5
+    unread = [line for line in lines if line not in used and line.aspect >= (2 if line.height_share <= 0.25 else 5)]
     if _edge_share(unread) > _edge_share(used):
         used = [line for line in used if line.confidence >= 0.98]
     # a line with private data is removed alone; the others are cleaned as a whole, because human_text drops a line that

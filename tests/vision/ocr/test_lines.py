@@ -74,6 +74,9 @@ def test_short_lines_far_from_each_other_are_labels() -> None:
 
 
 def test_textures_are_neither_read_nor_reported_as_unread_text() -> None:
+    stripe, sign = (ReadLine("", 0.0, aspect, height_share=0.35, box=ABOVE, edge_share=0.8) for aspect in (4.5, 9))
+    assert text_in_picture([stripe], "graphic").unread_lines == 0
+    assert text_in_picture([sign], "graphic").unread_lines == 1
     blob = ReadLine("梁", 0.3, aspect=1.1, height_share=0.4, box=ABOVE, edge_share=0.8)
     assert text_in_picture([line("7"), line("ab")], "picture").text == ""
     assert text_in_picture([blob], "photograph").unread_lines == 0
