@@ -238,10 +238,8 @@ def with_blocks(data: Data, blocks: Blocks) -> bytes:
 
 
 def _is_kept(chunk: _Chunk) -> bool:
-    """Whether `with_blocks` keeps a chunk. Decoders ignore one that is too long, or refuse the picture."""
-    if chunk.kind in _PICTURE_CHUNKS:
-        return chunk.end - chunk.payload <= _PICTURE_CHUNKS[chunk.kind]
-    return not chunk.kind[0] & 0x20 and chunk.kind.isalpha()
+    """Whether `with_blocks` keeps a chunk. Decoders ignore others, or refuse the picture before it is cleaned."""
+    return chunk.end - chunk.payload <= _PICTURE_CHUNKS.get(chunk.kind, -1)
 
 
 def dropped(data: Data) -> Iterator[Removed | None]:

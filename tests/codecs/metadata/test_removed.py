@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from imgproc_local.codecs.container import Blocks
+from imgproc_local.codecs.container.png import with_blocks
 from imgproc_local.codecs.metadata.exif import MAX_IFD_ENTRIES
 from imgproc_local.domain.image import Disclosure, KeepLocation
 from imgproc_local.domain.privacy import Removed
@@ -293,3 +294,11 @@ def test_a_raw_profile_is_read_up_to_its_length(tmp_path: Path) -> None:
 def test_the_kinds_that_earlier_versions_stored_are_read() -> None:
     stored = b'["email", "maker_note", "appended", "gps"]'
     assert msgspec.json.decode(stored, type=list[Removed]) == [CONTACT, CAMERA, OTHER, GPS]
+
+
+@pytest.mark.parametrize("kind", [b"PRIV", b"CgBI"])
+def test_an_unknown_critical_chunk_that_the_decoder_ignores_is_removed(tmp_path: Path, kind: bytes) -> None:
+    plain = pictures.saved(pictures.graphic(64, 48), "PNG")
+    data = plain[:-12] + pictures.chunk(kind, b"Secret planted") + plain[-12:]
+    assert kinds(tmp_path, data) == {Removed.OTHER}
+    assert with_blocks(data, Blocks()) == plain
