@@ -79,3 +79,8 @@ class Hints(Struct, frozen=True):
     context: str = ""
     text_in_picture: TextInPicture = NO_TEXT
     role: Role = Role.INFORMATIVE
+
+    @property
+    def has_function(self) -> bool:
+        """Whether the picture is a link or a button, which an alt text names instead of describing the picture."""
+        return self.role in (Role.LINK, Role.BUTTON)

@@ -20,7 +20,7 @@ from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, Role
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.vision.describer import Hints, TextInPicture
@@ -129,7 +129,8 @@ def _describe_in_language(
         else:
             alt = sentence(language, hints.facts, mentions)
             reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
-    return Translation(language, _file_name(language, hints, texts, month), alt, source, reason)
+    name, in_full = _file_name(language, hints, texts, month), first_in_language(texts.extended, language)
+    return Translation(language, name, alt, source, reason, in_full)
 
 
 def _needs_text_reason(
@@ -326,13 +327,14 @@ class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
     `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
-    those that a model wrote.
+    those that a model wrote. `extended` are IPTC's extended descriptions.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
     `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
     model_alt_texts: tuple[LocalizedText, ...] = ()
+    extended: tuple[LocalizedText, ...] = ()
     alt_text_candidates: tuple[LocalizedText, ...] = ()
     titles: tuple[LocalizedText, ...] = ()
     captions: tuple[LocalizedText, ...] = ()
@@ -355,6 +357,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
     return PictureTexts(
         alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
         model_alt_texts=_localized(embedded.model_alt_text),
+        extended=extended,
         alt_text_candidates=extended + captions + headlines + titles,
         titles=titles + headlines,
         captions=captions + extended,
@@ -375,7 +378,7 @@ def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | Non
     If their language is unknown, it is one of `languages`, as that of an alt text.
     """
     text = shorten(" ".join(clean_text(hints.context).text.split()))
-    if hints.role not in (Role.LINK, Role.BUTTON) or not text:
+    if not hints.has_function or not text:
         return None
     return _with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
 
@@ -385,7 +388,7 @@ def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translati
     instead, so a person has to write them, unless the file has an alt text, or the picture shows the words of the
     button. Those of other pictures are unchanged.
     """
-    if hints.role not in (Role.LINK, Role.BUTTON):
+    if not hints.has_function:
         return tuple(texts)
     function = function_text(hints, [text.language_code for text in texts])
     reason = NeedsTextReason.OTHER_LANGUAGE if function else NeedsTextReason.NOTHING_KNOWN

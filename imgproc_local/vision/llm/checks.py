@@ -215,10 +215,14 @@ def _list(draft: _Text) -> str | None:
     """Whether the text lists more than eight things, or keywords: a long word occurs three times among five parts."""
     commas = len(re.findall(r"[,،、，;；|]", draft.unquoted))
     if commas > 7:
-        return "it was a list"
+        return A_LIST
     known = function_words(draft.language)
     content = Counter(word for word in casefolded_words(draft.unquoted) if len(word) > 3 and word not in known)
     return "it was a list of keywords" if commas > 3 and max(content.values(), default=0) > 2 else None
+
+
+A_LIST = "it was a list"
+"""The complaint about a text that would be right about a chart, whose values are a list."""
 
 
 def _repetition(draft: _Text) -> str | None:

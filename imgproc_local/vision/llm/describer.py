@@ -21,6 +21,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from imgproc_local.domain.alt_text import sentences
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageTimedOut
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Pixels
@@ -35,19 +36,28 @@ from imgproc_local.vision.facts.describer import (
     is_image_of_readable_text,
     with_function,
 )
-from imgproc_local.vision.llm.checks import SINGLE_WORD, alt_text_problem, clean_answer, is_good_filename
+from imgproc_local.vision.llm.checks import (
+    A_LIST,
+    SINGLE_WORD,
+    alt_text_problem,
+    clean_answer,
+    is_good_filename,
+    repeats_itself,
+)
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
+    FUNCTION_NOTE,
+    MAX_LONG_ANSWER_CHARS,
     Answer,
     draft_note,
-    function_note,
     language_prompt,
+    long_prompt,
     parse_answer,
     person_draft_note,
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel, VisionModel
-from imgproc_local.vision.text.language import function_words
+from imgproc_local.vision.text.language import UNSPACED, function_words
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +70,8 @@ class LoadedModel(Protocol):
 
     `prefill` is called once per picture, and then `generate` any number of times. A prompt consists of the
     instructions, the picture, the notes and a suffix. `prefill` receives suffixes only to reserve memory for them.
-    `generate` returns one answer per suffix; with a `seed`, the model samples randomly. An answer is "" if the model
+    `generate` returns one answer per suffix; with a `seed`, the model samples randomly, and `in_full` it writes a long
+    description, after a suffix that asks for one. An answer is "" if the model
     gave none. Both raise ModelUnusable, and what `check_stop` raises. `close` frees the memory of the model and may be
     called twice.
     """
@@ -70,7 +81,9 @@ class LoadedModel(Protocol):
 
     def prefill(self, image: Pixels, notes: str, suffixes: Sequence[str], check_stop: CheckStop) -> None: ...
 
-    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]: ...
+    def generate(
+        self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, *, in_full: bool = False
+    ) -> list[str]: ...
 
     def close(self) -> None: ...
 
@@ -123,8 +136,12 @@ class LlmDescriber:
                 log.warning("Pictures are described without the vision model: %s", error.message)
             self._logged_problem = error.message
         return tuple(
-            # an accepted text may lack a file name
-            replace(own, seo_filename=own.seo_filename or each.seo_filename)
+            replace(
+                own,
+                # an accepted text may lack a file name
+                seo_filename=own.seo_filename or each.seo_filename,
+                long_description=each.long_description or own.long_description,
+            )
             if (own := by_model.get(each.language_code))
             else each
             for each in facts
@@ -165,8 +182,9 @@ class LlmDescriber:
             answers = _Answers(loaded, hints, notes, check_stop)
             try:
                 loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
-                in_english = [text for text in texts.alt_texts if text.language == DRAFT_LANGUAGE]
-                answers.ask_all(asked, function or next(iter((*in_english, *texts.alt_texts)), None))
+                answers.ask_all(asked, function or _english_first(texts.alt_texts))
+                if _says_more(hints) and answers.accepted:
+                    answers.ask_in_full(_english_first(texts.extended))
             except (StageTimedOut, ModelUnusable) as error:
                 if not answers.has_answered:
                     raise
@@ -239,9 +257,42 @@ class _Answers:
         if self.accepted and others:
             self._ask(others, draft_note(self.accepted[DRAFT_LANGUAGE].seo_alt_text))
 
+    def ask_in_full(self, draft: LocalizedText | None) -> None:
+        """Add long descriptions to the accepted answers: translations of `draft`, which a person wrote, or of the
+        model's in English. Each is asked for once.
+
+        Raises: ModelUnusable; what `check_stop` raises.
+        """
+        written = {} if draft else self._write_in_full([DRAFT_LANGUAGE], None)
+        draft = draft or LocalizedText(written.get(DRAFT_LANGUAGE, ""), DRAFT_LANGUAGE)
+        others = [language for language in self.accepted if language != draft.language]
+        if others and draft.text:
+            written |= self._write_in_full(others, draft)
+        for language in written.keys() & self.accepted.keys():
+            self.accepted[language] = replace(self.accepted[language], long_description=written[language])
+
+    def _write_in_full(self, languages: Sequence[str], draft: LocalizedText | None) -> dict[str, str]:
+        """The usable long descriptions in `languages`."""
+        suffixes = [long_prompt(language, draft) for language in languages]
+        generated = self._loaded.generate(suffixes, self._check_stop, in_full=True)
+        answers = zip(languages, (parse_answer(text, MAX_LONG_ANSWER_CHARS) for text in generated), strict=True)
+        return {code: usable for code, answer in answers if answer and (usable := self._usable(answer.alt_text, code))}
+
+    def _usable(self, text: str, language: str) -> str:
+        """The sentences of `text` that pass the checks of alt texts; "" if the first one does not."""
+        cleaned = [clean_answer(Answer("", each), language) for each in sentences(text)]
+        usable = [each.alt_text for each in cleaned if self._problem(each, language) in (None, A_LIST)]
+        joined = ("" if language in UNSPACED else " ").join(usable)
+        begins_well = usable[:1] == [cleaned[0].alt_text]
+        return joined if begins_well and not repeats_itself(joined, language) else ""
+
+    def _problem(self, answer: Answer, language: str) -> str | None:
+        return alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
+
     def _ask(self, languages: Sequence[str], note: str) -> None:
         """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
-        note = function_note(self._hints.role) + note
+        if self._hints.has_function:
+            note = FUNCTION_NOTE.format(self._hints.role) + note
         complaints = dict.fromkeys(languages, "")
         # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
         for seed in (None, 1):
@@ -270,8 +321,8 @@ class _Answers:
         if parsed is None:
             return "it had no complete alternative text"
         answer = clean_answer(parsed, language)
-        complaint = alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
-        if complaint and not (complaint == SINGLE_WORD and function_note(self._hints.role)):
+        complaint = self._problem(answer, language)
+        if complaint and not (complaint == SINGLE_WORD and self._hints.has_function):
             self._refused[language] = answer.alt_text
             return complaint
         translation = _translation(answer, language, self._hints, _name_and_version(self._loaded.model))
@@ -279,6 +330,20 @@ class _Answers:
             self.accepted[language] = translation
         # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
         return "" if translation.seo_filename else "its file name must be written in Latin letters"
+
+
+def _says_more(hints: Hints) -> bool:
+    """Whether an alt text is too short for what the picture says: a screenshot, or a drawing with several words that is
+    more than these, such as a chart, a diagram or a map.
+    """
+    read = hints.text_in_picture
+    has_labels = len(read.text.split()) >= 5 and not read.is_image_of_text
+    return hints.facts.kind == "screenshot" or (hints.facts.kind == "graphic" and has_labels)
+
+
+def _english_first(texts: Sequence[LocalizedText]) -> LocalizedText | None:
+    """The English one of `texts`, else the first."""
+    return next(iter(sorted(texts, key=lambda text: text.language != DRAFT_LANGUAGE)), None)
 
 
 def _name_and_version(model: AnyModel) -> str:

@@ -40,11 +40,14 @@ _MAX_NEW_TOKENS = 208
 """Limit for one answer: enough for an alternative text of 125 characters and its file name in every language. Hindi and
 Greek need the most tokens, 161 and 148, because they take one per character in Qwen's vocabularies. In other languages
 the grammar, which limits the number of characters, ends an answer before this limit."""
+_MAX_LONG_TOKENS = 400
+"""Limit for a long description. What is cut off is left out up to the last complete sentence."""
 _BATCH_TOKENS = 512
 """The maximum number of tokens in a batch, unless a picture needs more: some models need all of it in one batch."""
 _SPARE_TOKENS = 640
 """Reserved in the context besides the suffixes that `prefill` receives and their answers: for the text to translate,
-and for the complaint and the refused sentence of a retry. If several prompts need more, they are used in turn."""
+the complaint and the refused sentence of a retry, and a long description. If several prompts need more, they are used
+in turn."""
 _PERFORMANCE_CPUS = Path("/sys/devices/cpu_core/cpus")
 """The file in which Linux lists the performance cores of a hybrid processor of Intel; other processors have none."""
 _ANSWER_END = b'"}'
@@ -254,8 +257,11 @@ class Llama:
         self.check(status)
         return int(after.value)
 
-    def generate(self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None) -> list[str]:
-        """The generated text after each of `suffixes`, in order. A text of `_MAX_NEW_TOKENS` is incomplete.
+    def generate(
+        self, suffixes: Sequence[str], check_stop: CheckStop, seed: int | None = None, *, in_full: bool = False
+    ) -> list[str]:
+        """The generated text after each of `suffixes`, in order: a long description if `in_full`. A text of
+        `_MAX_NEW_TOKENS` or `_MAX_LONG_TOKENS` is incomplete, and shorter, or "", if a suffix leaves no room for more.
 
         Decoding is greedy, or random with a `seed`; the same seed gives the same text. There are at most as many
         suffixes as `prefill` received.
@@ -264,16 +270,20 @@ class Llama:
         """
         if not self._prefix_end:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
+        root, limit = ("long", _MAX_LONG_TOKENS) if in_full else ("root", _MAX_NEW_TOKENS)
         half = len(suffixes) // 2
-        if half and self._needed_tokens(suffixes) > self._context_tokens:
+        missing = max(0, self._needed_tokens(suffixes, limit) - self._context_tokens)
+        if missing and half:
             parts = (suffixes[:half], suffixes[half:])
-            return [text for part in parts for text in self.generate(part, check_stop, seed)]
+            return [text for part in parts for text in self.generate(part, check_stop, seed, in_full=in_full)]
+        if missing >= limit:
+            return [""]
         memory = self._llama.llama_get_memory(self._context)
         sequences = range(_FIRST_LANGUAGE, _FIRST_LANGUAGE + len(suffixes))
-        samplers = [Sampler(self._llama, self._vocabulary, seed) for _ in suffixes]
+        samplers = [Sampler(self._llama, self._vocabulary, seed, root) for _ in suffixes]
         with self._interruptible(check_stop):
             try:
-                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers)
+                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers, limit - missing)
             finally:
                 for sampler in samplers:
                     sampler.close()
@@ -281,11 +291,11 @@ class Llama:
                     self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [self._text(tokens).decode("utf-8", "replace") for tokens in generated]
 
-    def _needed_tokens(self, suffixes: Sequence[str]) -> int:
-        """The size of a context for `suffixes` with their answers. They share the tokens with which all begin."""
+    def _needed_tokens(self, suffixes: Sequence[str], limit: int) -> int:
+        """The size of a context for `suffixes` and answers of `limit` tokens. They share their beginning."""
         suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
         common = _common_length(suffix_tokens)
-        own = sum(len(tokens) - common + _MAX_NEW_TOKENS for tokens in suffix_tokens)
+        own = sum(len(tokens) - common + limit for tokens in suffix_tokens)
         return self._prefix_tokens + common + own
 
     def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[_BatchItem]:
@@ -302,10 +312,10 @@ class Llama:
         self._process([item for each in items for item in each[common:-1]])
         return [each[-1] for each in items]
 
-    def _generate(self, step: Sequence[_BatchItem], samplers: Sequence[Sampler]) -> list[list[int]]:
-        """The tokens of each answer, after the last tokens of the suffixes."""
+    def _generate(self, step: Sequence[_BatchItem], samplers: Sequence[Sampler], limit: int) -> list[list[int]]:
+        """The tokens of each answer, at most `limit`, after the last tokens of the suffixes."""
         generated: list[list[int]] = [[] for _ in samplers]
-        for _ in range(_MAX_NEW_TOKENS):
+        for _ in range(limit):
             self._decode(step)
             next_step = []
             for row, item in enumerate(step):

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS, Role
+from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
@@ -54,17 +54,22 @@ Alternative text{} by the owner of the picture: {}
 Translate all of it into natural wording, and add nothing. See in the picture what its words mean.
 """
 
-_FUNCTIONS = {Role.LINK: "where it leads", Role.BUTTON: "what it does"}
+FUNCTION_NOTE = """\
+The picture is a {}. Its alternative text says only where it leads or what it does, in a few words, as the page does.
+"""
 
 GRAMMAR = r"""
 root ::= "{\"alt_text\":\"" first rest{1,199} "\",\"filename\":\"" word ("-" word){2,7} "\"}"
+long ::= "{\"long_description\":\"" first rest+ "\"}"
 word ::= [^"\\\x00-\x20\x7f.,:;!?/<>_-]{1,24}
 first ::= [^"\\\x00-\x20\x7f<>]
 rest ::= [^"\\\x00-\x1f\x7f<>]
 """
 """The JSON of an answer in GBNF, llama.cpp's grammar format. The object is flat, because small models fail on nested
 ones. The alternative text is first, because small models write a label such as a file name in English and then continue
-in English. All scripts are allowed in the file name, which is romanised afterwards."""
+in English. All scripts are allowed in the file name, which is romanised afterwards. `long` is a long description."""
+MAX_LONG_ANSWER_CHARS = 1000
+"""The limit of a long description; only complete sentences of a longer one are used."""
 
 
 class Answer(Struct, frozen=True):
@@ -97,20 +102,10 @@ def picture_notes(texts: PictureTexts, project_name: str, context: str = "", rea
         if len((noted + note).encode()) <= 800:
             noted += note
     noted += _note("Text of the page around it", [context], MAX_CONTEXT_CHARS)
-    noted += _note("Exact text in the picture", [read_text.text])
+    noted += _note("Exact text in the picture", [read_text.text], 600)
     if read_text.unread_lines:
         noted += _note("Text in the picture that could not be read", ["do not guess it"])
     return NOTES + noted if noted else NO_NOTES
-
-
-def function_note(role: Role) -> str:
-    """The beginning of all suffixes about a link or a button; "" for other pictures."""
-    if role not in _FUNCTIONS:
-        return ""
-    return (
-        f"The picture is a {role}. Its alternative text does not describe it: in a few words, it says"
-        f" {_FUNCTIONS[role]}, as the text of the page does.\n"
-    )
 
 
 def draft_note(english: str) -> str:
@@ -131,12 +126,27 @@ def language_prompt(language: str, complaint: str = "", refused: str = "") -> st
     """
     again = f"The answer before was refused: {complaint}. " if complaint else ""
     again += f"It was: “{_without_markers(refused, 200)}” Rewrite it. " if refused else ""
-    name, native_name = LANGUAGES[language].name, LANGUAGES[language].native_name
-    named = name if native_name == name else f"{name} ({native_name})"
     # these languages need far fewer characters for the same content than the number in the instructions
     is_dense = language in ("ja", "ko", "zh")
     length = ", with an alternative text of about 40 to 60 characters" if is_dense else ""
-    return f"{again}Respond in {named}{length}."
+    return f"{again}Respond in {_named(language)}{length}."
+
+
+def long_prompt(language: str, draft: LocalizedText | None = None) -> str:
+    """The suffix that asks for a long description, or for a translation of `draft`."""
+    task = (
+        "Now describe the picture in full, in one paragraph of at most 120 words: what kind of chart, diagram, map or"
+        " program it is, what it shows, and its values and texts as they are written there."
+    )
+    if draft:
+        text = _without_markers(complete_sentences(draft.text, MAX_LONG_ANSWER_CHARS) or draft.text, 1000)
+        task = f"Full description of the picture: {text}\nTranslate all of it into natural wording, and add nothing."
+    return f"{task} Answer in JSON with the key long_description. Respond in {_named(language)}."
+
+
+def _named(language: str) -> str:
+    name, native_name = LANGUAGES[language].name, LANGUAGES[language].native_name
+    return name if native_name == name else f"{name} ({native_name})"
 
 
 # ---- what can be used of an answer
@@ -147,11 +157,11 @@ def language_prompt(language: str, complaint: str = "", refused: str = "") -> st
 
 _STRING = r'"(?:{})"\s{{0,9}}:\s{{0,9}}"((?:[^"\\]|\\.)++)("?)'
 _ALT_TEXT = re.compile(
-    _STRING.format("alt|(?:alt|alternative)[_ -]?text|(?:image[_ -]?)?(?:description|caption)|text"), re.I | re.S
+    _STRING.format("alt|(?:alt|alternative)[_ -]?text|(?:(?:image|long)[_ -]?)?(?:description|caption)|text"),
+    re.I | re.S,
 )
 _FILENAME = re.compile(_STRING.format("(?:file|seo)?[_ -]?(?:file)?name|slug"), re.I | re.S)
 """Strings in JSON, by keys that models use. The second group is empty if the string is cut off."""
-_FILENAME_LINE = re.compile(r"(?:suggested )?file[ _-]?name\W+(.{1,200})", re.IGNORECASE)
 _MARKDOWN = re.compile(r"```\w{0,20}|\*\*|__|^#.*$", re.MULTILINE)
 """Markdown that is no text: fences, emphasis and headings."""
 _THOUGHT = re.compile(r"(okay|first|so),|let me |(i|we) (need|should|have to) |the user |got it", re.IGNORECASE)
@@ -160,8 +170,8 @@ _MIN_KEPT_BYTES = 40
 """Complete sentences before a cut are kept if they have so many bytes: 40 Latin letters, or 14 Chinese ones."""
 
 
-def parse_answer(generated: str) -> Answer | None:
-    """The answer in `generated`; None if there is none.
+def parse_answer(generated: str, max_chars: int = MAX_ALT_CHARS) -> Answer | None:
+    """The answer in `generated`, whose text may have `max_chars`; None if there is none.
 
     It is an object of JSON, whatever surrounds it, with these or similar keys; the text alone, in prose; or JSON that
     was cut off. Of a text that was cut off, or is too long, the complete sentences are kept. `filename` is "" if there
@@ -178,12 +188,12 @@ def parse_answer(generated: str) -> Answer | None:
     is_cut_off = string is not None and not string[2]
     # the grammar limits texts to 200 characters
     may_be_cut_off = len(text) >= 190 and sentence_ends(text)[-1:] != [len(text)]
-    if is_cut_off or may_be_cut_off or len(text) > MAX_ALT_CHARS:
-        text = complete_sentences(text) or ("" if is_cut_off else text)
+    if is_cut_off or may_be_cut_off or len(text) > max_chars:
+        text = complete_sentences(text, max_chars) or ("" if is_cut_off else text)
     return Answer(answer.filename, text) if text else None
 
 
-def complete_sentences(text: str, max_chars: int = MAX_ALT_CHARS) -> str:
+def complete_sentences(text: str, max_chars: int) -> str:
     """The complete sentences at the beginning of `text`; "" if they say too little."""
     ends = [end for end in sentence_ends(text) if end <= max_chars]
     kept = text[: ends[-1]] if ends else ""
@@ -199,11 +209,10 @@ def _unescaped(string: str) -> str:
 
 
 def _answer_in_prose(text: str) -> Answer | None:
-    """The first line that is neither a heading nor the file name; remarks follow it. None for thoughts."""
+    """The first line that is no heading; remarks follow it. None for thoughts."""
     lines = [line.strip("*#>-•_` \t") for line in _MARKDOWN.sub("", text).splitlines()]
-    names = [match[1] for line in lines if (match := _FILENAME_LINE.fullmatch(line))]
-    texts = [line for line in lines if line and not line.endswith((":", "：")) and not _FILENAME_LINE.fullmatch(line)]
-    return Answer("".join(names[:1]), _one_line(texts[0])) if texts and not _THOUGHT.match(texts[0]) else None
+    first = next((line for line in lines if line and not line.endswith((":", "："))), "")
+    return Answer("", _one_line(first)) if first and not _THOUGHT.match(first) else None
 
 
 def _note(name: str, texts: Sequence[LocalizedText | str], max_chars: int = 160) -> str:

@@ -11,7 +11,7 @@ from imgproc_local.vision.llm.prompt import GRAMMAR
 
 
 class Sampler:
-    """Samples the next token of one answer, constrained by the grammar of `prompt.py`. `close` frees its memory.
+    """Samples the next token of one answer, constrained by `root`, a rule of the grammar. `close` frees its memory.
 
     The first attempt at an answer is greedy: the most probable token is taken. An answer that is refused is generated
     again with a `seed`: its tokens are sampled randomly. Checking one token against the grammar takes 0.01 ms, checking
@@ -21,7 +21,7 @@ class Sampler:
     Raises: ModelUnusable, if llama.cpp can't parse the grammar.
     """
 
-    def __init__(self, llama: Any, vocabulary: Any, seed: int | None) -> None:
+    def __init__(self, llama: Any, vocabulary: Any, seed: int | None, root: str) -> None:
         self._llama = llama
         self._random = seed is not None
         self._unconstrained = llama.llama_sampler_chain_init(llama.llama_sampler_chain_default_params())
@@ -33,7 +33,7 @@ class Sampler:
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_top_p(0.8, 1))
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_temp(0.7))
             llama.llama_sampler_chain_add(self._unconstrained, llama.llama_sampler_init_dist(seed))
-        self._grammar = llama.llama_sampler_init_grammar(vocabulary, GRAMMAR.encode(), b"root")
+        self._grammar = llama.llama_sampler_init_grammar(vocabulary, GRAMMAR.encode(), root.encode())
         if not self._grammar:
             # a NULL sampler in a chain would abort the process
             llama.llama_sampler_free(self._unconstrained)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -13,10 +14,11 @@ from unittest.mock import Mock
 import pytest
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled
+from imgproc_local.vision.facts.describer import LocalizedText
 from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import Interruption, bindings
 from imgproc_local.vision.llm.llama import Llama
-from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, parse_answer
+from imgproc_local.vision.llm.prompt import NO_NOTES, language_prompt, long_prompt, parse_answer
 from imgproc_local.vision.models.model import ChatFormat, VisionModel
 from tests.support import tiny
 
@@ -71,6 +73,18 @@ def test_prompts_that_do_not_fit_into_the_context_together_are_used_in_turn(
     assert len(generated) == len(SUFFIXES)
     assert all(generated), "none is empty or an error"
     assert parts.call_count > 1
+    assert llama.generate([f"{filler * 5}{SUFFIXES[0]}"], never_stop) == [""], "one that leaves no room for an answer"
+    assert llama.generate(SUFFIXES, never_stop) == expected
+
+
+def test_a_long_description_is_json_of_its_own_and_the_alt_texts_stay_the_same(llama: Llama) -> None:
+    """The tiny model was not trained to write one: it writes whatever the grammar allows."""
+    expected = generate(llama, scene_pixels(6), SUFFIXES)
+    draft = LocalizedText("A red circle is above a blue square. " * 8, "en")
+    for suffixes in ([long_prompt("en")], [long_prompt(language, draft) for language in tiny.LANGUAGES]):
+        generated = llama.generate(suffixes, never_stop, in_full=True)
+        assert len(generated) == len(suffixes)
+        assert all(re.match(r'{"long_description":"[^"]+("}$)?', text) for text in generated), generated
     assert llama.generate(SUFFIXES, never_stop) == expected
 
 

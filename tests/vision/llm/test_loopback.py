@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from imgproc_local import compose
@@ -18,7 +19,7 @@ from imgproc_local.config import Config
 from imgproc_local.domain.errors import SettingInvalid, StageCancelled
 from imgproc_local.domain.image import EmbeddedMetadata, Pixels
 from imgproc_local.domain.result import TextSource, Translation
-from imgproc_local.vision.describer import Hints
+from imgproc_local.vision.describer import Hints, PixelFacts, TextInPicture
 from imgproc_local.vision.facts.describer import describe_from_facts
 from imgproc_local.vision.llm import loopback as server_module
 from imgproc_local.vision.llm.describer import LlmDescriber
@@ -189,10 +190,20 @@ def test_a_model_that_thinks_nevertheless_gets_more_tokens(tmp_path: Path, caplo
             double.chats.append(behaviour)
             assert describe(describer, "de en")[1].source == TextSource.VISION
             limits = [each.get("max_tokens") or each["options"]["num_predict"] for each in double.questions]
-            assert limits == [400, 2000, 2000]
+            assert limits == [800, 2000, 2000]
             double.chats.append(behaviour)
             assert describe(describer) == facts(), "it is not asked a third time"
             assert "wrote only thoughts" in warnings(caplog)[-1]
+
+
+def test_a_long_description_is_asked_for_with_a_schema_of_its_own(tmp_path: Path, double: ModelServerDouble) -> None:
+    full = "Bar chart of the revenue. It rises from 12 in 2022 to 19 in 2023."
+    double.chats += [writes(json.dumps(GOOD["en"])), writes(json.dumps({"long_description": full}))]
+    chart = replace(HINTS, facts=PixelFacts("graphic"), text_in_picture=TextInPicture("Revenue 2022 12 2023 19"))
+    [english] = compose.describer(config(tmp_path, double)).describe(PICTURE, ["en"], chart, lambda: None)
+    assert (english.seo_alt_text, english.long_description) == (GOOD["en"]["alt_text"], full)
+    schemas = [each.get("format") or each["response_format"]["json_schema"]["schema"] for each in double.questions]
+    assert [schema["required"] for schema in schemas] == [["alt_text", "filename"], ["long_description"]]
 
 
 def test_json_that_is_sent_as_a_thought_is_used(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""What is used of an answer that is not the JSON that was asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.fake_model import BARN, VISION, FakeModel, describe, facts
+
+SENTENCE = "A red barn stands in the snow under a grey sky."
+MANY = f"{SENTENCE} Behind it, {'a long row of bare trees, '.join(f'number {n} of ' for n in range(9))}"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        BARN,
+        f"```json\n{BARN}\n```",
+        f"Sure! Here is the JSON:\n\n{BARN}",
+        f"{BARN}\n\nLet me know if you need it in another language.",
+        f"{BARN}{BARN.replace('red barn', 'blue barn')}",
+        BARN.replace("alt_text", "altText").replace("filename", "file_name"),
+        BARN.replace("alt_text", "Alternative text"),
+        BARN.replace("alt_text", "description"),
+        f'{{"answer": {BARN}, "language": "English"}}',
+        BARN.replace("A red", "A\nred"),
+        BARN.replace('"}', '",}'),
+        BARN[:-20],
+        f'{{"alt_text":"{SENTENCE}","filename":"red-ba',
+        f'{{"alt_text":"{SENTENCE} A dog runs across the',
+        f'{{"alt_text":"{MANY}","filename":"red-barn-snow"}}',
+        SENTENCE,
+        f"“{SENTENCE}”",
+        f"- {SENTENCE}",
+        f"Alt text: {SENTENCE}\nFile name: red-barn-snow",
+        f"**Alternative text:** {SENTENCE}\n\n**Filename:** `red-barn-snow`",
+        f"# Alternative text\n\n{SENTENCE}\n\nIt names the barn first.",
+        f"Here is an alternative text for the picture:\n\n> {SENTENCE}",
+    ],
+)
+def test_an_answer_is_found_in_what_models_write_instead_of_the_json(written: str) -> None:
+    [english] = describe(FakeModel(en=written), "en")
+    assert (english.seo_alt_text, english.source) == (SENTENCE, VISION)
+    assert english.seo_filename.startswith("red-barn-s")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "{" * 10_000,
+        '{"filename":"red-barn-snow","alt_text":"A red',
+        '{"filename":1}',
+        '{"alt_text":["A red barn in the snow."]}',
+        '{"alt_text":"A red barn stands in the snow next to a',
+        '{"alt_text":"' + "\\" * 10_001,
+        '{"thought":"The user wants an alternative text. The picture shows a red barn in the snow."}',
+        "The user wants an alternative text for a picture of a barn.",
+        "Okay, the picture has a red barn in the snow.",
+        "nonsense",
+        "I'm sorry, I can't see the picture.",
+    ],
+)
+def test_an_answer_without_a_complete_sentence_about_the_picture_is_rejected(written: str) -> None:
+    assert describe(FakeModel(en=written), "en") == facts("en")
