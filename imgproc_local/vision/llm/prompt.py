@@ -203,8 +203,8 @@ def complete_sentences(text: str, max_chars: int) -> str:
 def _unescaped(string: str) -> str:
     """The text that is written as `string` in JSON, on one line."""
     try:
-        return _one_line(json.loads(f'"{string}"', strict=False))
-    except ValueError:  # it is cut off in an escape sequence
+        return _one_line(json.loads(f'"{string}"'))
+    except ValueError:  # it has line breaks, or is cut off in an escape sequence
         return _one_line(string)
 
 

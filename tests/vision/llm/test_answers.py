@@ -7,7 +7,9 @@ import pytest
 from tests.support.fake_model import BARN, VISION, FakeModel, describe, facts
 
 SENTENCE = "A red barn stands in the snow under a grey sky."
-MANY = f"{SENTENCE} Behind it, {'a long row of bare trees, '.join(f'number {n} of ' for n in range(9))}"
+TREES = "Behind it, a long row of bare trees leads from the road to the hills, and in front of it, near the open gate"
+CUT_OFF = f"{SENTENCE} {TREES} of the snowy yard, two children in blue coats and"
+LONG = f"{CUT_OFF} a dog in a red collar build a large snowman together."
 
 
 @pytest.mark.parametrize(
@@ -24,10 +26,12 @@ MANY = f"{SENTENCE} Behind it, {'a long row of bare trees, '.join(f'number {n} o
         f'{{"answer": {BARN}, "language": "English"}}',
         BARN.replace("A red", "A\nred"),
         BARN.replace('"}', '",}'),
+        BARN.replace("stands", "st\\u0061nds"),
         BARN[:-20],
         f'{{"alt_text":"{SENTENCE}","filename":"red-ba',
         f'{{"alt_text":"{SENTENCE} A dog runs across the',
-        f'{{"alt_text":"{MANY}","filename":"red-barn-snow"}}',
+        f'{{"alt_text":"{CUT_OFF}","filename":"red-barn-snow"}}',
+        f'{{"alt_text":"{LONG}","filename":"red-barn-snow"}}',
         SENTENCE,
         f"“{SENTENCE}”",
         f"- {SENTENCE}",

@@ -126,8 +126,9 @@ def test_the_model_translates_the_words_of_a_button_and_may_answer_with_one() ->
 def test_a_button_that_shows_its_words_needs_no_others() -> None:
     shown = replace(hints(), role=BUTTON, text_in_picture=TextInPicture("Search the site", is_image_of_text=True))
     assert [text.needs_text_reason for text in describe(FakeModel(), "en", shown)] == [None]
+    shown = replace(shown, text_in_picture=TextInPicture("Novalis", is_image_of_text=True))
     fake = FakeModel(de='{"alt_text":"Die Website durchsuchen","filename":"suche"}')
-    texts = describe(fake, "en de", replace(shown, context="Find it here"))
+    texts = describe(fake, "en de", replace(shown, context="Find it on the page"))
     assert [text.source for text in texts] == [TextSource.FACTS, VISION], "the words of the client come first"
 
 

@@ -73,6 +73,11 @@ def test_prompts_that_do_not_fit_into_the_context_together_are_used_in_turn(
     assert len(generated) == len(SUFFIXES)
     assert all(generated), "none is empty or an error"
     assert parts.call_count > 1
+    steps = Mock(wraps=llama._generate)
+    monkeypatch.setattr(llama, "_generate", steps)
+    [cut_off] = llama.generate([f"{filler * 4}{SUFFIXES[0]}"], never_stop, in_full=True)
+    assert cut_off.startswith('{"long')
+    assert 0 < steps.call_args.args[2] < llama_module._MAX_LONG_TOKENS, "there is room for a part of it"
     assert llama.generate([f"{filler * 5}{SUFFIXES[0]}"], never_stop) == [""], "one that leaves no room for an answer"
     assert llama.generate(SUFFIXES, never_stop) == expected
 

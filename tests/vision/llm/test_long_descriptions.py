@@ -57,6 +57,15 @@ def test_a_person_s_long_description_is_used_without_a_model_and_translated_by_o
     assert [f"Full description of the picture: {FULL_DE}" in suffix for [suffix] in fake.long_suffixes] == [True]
 
 
+def test_the_model_replaces_no_long_description_of_a_person() -> None:
+    both = (EmbeddedText(FULL_DE, "de"), EmbeddedText(FULL, "en"))
+    fake = FakeModel({"de": "Ein ganz anderer Text."}, de=BARN_DE)
+    assert in_full(fake, "en de", replace(CHART, embedded=EmbeddedMetadata(extended_description=both))) == {
+        "en": FULL,
+        "de": FULL_DE,
+    }
+
+
 @pytest.mark.parametrize(
     ("written", "used"),
     [

@@ -210,6 +210,7 @@ def test_json_that_is_sent_as_a_thought_is_used(tmp_path: Path) -> None:
     with model_server("lmstudio") as double:
         double.chats.append(thinks("", json.dumps(GOOD["en"])))
         assert describe(compose.describer(config(tmp_path, double)))[0].source == TextSource.VISION
+        assert len(double.questions) == 1
 
 
 def test_a_slow_model_is_given_up_before_the_stage_times_out(
