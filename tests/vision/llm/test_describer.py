@@ -46,13 +46,18 @@ def test_the_english_text_is_translated_into_all_other_languages_together() -> N
     assert fake.seeds == [None, None]
 
 
+ENGLISH = "Our red barn in the snow under a grey sky."
+GERMAN = "Unsere rote Scheune im Schnee unter grauem Himmel."
+PERSIAN = "انبار قرمز ما در برف زیر آسمان خاکستری ایستاده است."
+
+
 @pytest.mark.parametrize(
     ("written", "note"),
     [
-        ([("Our old barn in winter.", "en")], "in English by the owner of the picture: Our old barn in winter."),
-        ([("Unsere Scheune im Winter.", "de")], "in German by the owner of the picture: Unsere Scheune im Winter."),
-        ([("انبار قدیمی ما در زمستان", "fa")], "text by the owner of the picture: انبار قدیمی ما در زمستان"),
-        ([("Unsere Scheune.", "de"), ("Our barn.", "en")], "in English by the owner of the picture: Our barn."),
+        ([(ENGLISH, "en")], f"in English by the owner of the picture: {ENGLISH}"),
+        ([(GERMAN, "de")], f"in German by the owner of the picture: {GERMAN}"),
+        ([(PERSIAN, "fa")], f"text by the owner of the picture: {PERSIAN}"),
+        ([(GERMAN, "de"), (ENGLISH, "en")], f"in English by the owner of the picture: {ENGLISH}"),
     ],
 )
 def test_an_alt_text_of_a_person_is_used_and_translated_into_all_other_languages(
@@ -239,7 +244,7 @@ def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_fa
         ([without_vowels, romanised], "maktab-mudarrib"),
         ([without_vowels], facts("ar")[0].seo_filename),
     ):
-        fake = FakeModel(ar=list(answers))
+        fake = FakeModel(en='{"alt_text":"A red barn.","filename":"red-barn"}', ar=list(answers))
         assert describe(fake, "ar") == (Translation("ar", filename, "متحمس مرتفع مختلف.", VISION, model="given"),)
         assert "its file name must be written in Latin letters. " in fake.suffixes[2][0]
 
