@@ -239,6 +239,7 @@ class _Answers:
         self._hints = hints
         self._notes = notes
         self._check_stop = check_stop
+        self._draft = ""  # what is translated
         self._refused: dict[str, str] = {}
         self.accepted: dict[str, Translation] = {}
         self.has_answered = False
@@ -250,12 +251,14 @@ class _Answers:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         if by_person:
+            self._draft = by_person.text
             self._ask(languages, person_draft_note(by_person))
             return
         self._ask([DRAFT_LANGUAGE], "")
         others = [language for language in languages if language != DRAFT_LANGUAGE]
         if self.accepted and others:
-            self._ask(others, draft_note(self.accepted[DRAFT_LANGUAGE].seo_alt_text))
+            self._draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text
+            self._ask(others, draft_note(self._draft))
 
     def ask_in_full(self, draft: LocalizedText | None) -> None:
         """Add long descriptions to the accepted answers: translations of `draft`, which a person wrote, or of the
@@ -286,8 +289,9 @@ class _Answers:
         begins_well = usable[:1] == [cleaned[0].alt_text]
         return joined if begins_well and not repeats_itself(joined, language) else ""
 
-    def _problem(self, answer: Answer, language: str) -> str | None:
-        return alt_text_problem(answer, language, notes=self._notes, read_text=self._hints.text_in_picture)
+    def _problem(self, answer: Answer, language: str, draft: str = "") -> str | None:
+        read_text = self._hints.text_in_picture
+        return alt_text_problem(answer, language, notes=self._notes, read_text=read_text, draft=draft)
 
     def _ask(self, languages: Sequence[str], note: str) -> None:
         """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
@@ -321,7 +325,7 @@ class _Answers:
         if parsed is None:
             return "it had no complete alternative text"
         answer = clean_answer(parsed, language)
-        complaint = self._problem(answer, language)
+        complaint = self._problem(answer, language, self._draft)
         if complaint and not (complaint == SINGLE_WORD and self._hints.has_function):
             self._refused[language] = answer.alt_text
             return complaint
