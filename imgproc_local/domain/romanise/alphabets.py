@@ -3,7 +3,7 @@
 Letters that no table names are romanised by anyascii.
 
 Arabic, Persian and Hebrew write few vowels. Their names of places and frequent words are looked up in tables. Every
-other word is romanised letter by letter, and dropped if the result can't be pronounced, such as `brj`.
+other word is romanised letter by letter, mostly without vowels.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ _DANO_NORWEGIAN = str.maketrans({"æ": "ae", "ø": "oe", "å": "aa", "ä": "ae",
 _LATIN_DIGRAPHS = dict.fromkeys(("da", "nb", "nn", "no"), _DANO_NORWEGIAN) | {
     "de": str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "ẞ": "ss"})
 }
+
+_FOREIGN = re.compile("[^\x00-\x7fäöüßæøåàâçèéêëîôû]")
+"""Letters that occur neither in German, Danish and Norwegian nor in their words from French."""
 
 _SERBIAN = romanisation("ёжхцчшђјљњћџ", "yo z h c c s dj j lj nj c dz")
 _CYRILLIC = {
@@ -128,10 +131,6 @@ _AFFIXES = {
 space. They are separated only if the rest of the word is in the table."""
 _ADVERB = re.compile("(.{2,})(?:\u064b\u0627|\u0627\u064b)")
 """An Arabic word with the ending -an of adverbs: fathatan with alef, in either order."""
-_PRONOUNCEABLE = re.compile(
-    "(?:(?:[bcdfghjklmnpqrstvwxyz]|sh|ch|kh|gh|th|dh|zh|tz)?[aeiou])+(?:[bdfghjklmnpqrstvwz]|sh|ch|kh|gh|tz)?"
-)
-"""A word whose syllables have a vowel and at most one consonant before it; one more consonant may end it."""
 
 
 def alphabetic(text: str, requested: str, text_language: str | None) -> str:
@@ -143,8 +142,10 @@ def alphabetic(text: str, requested: str, text_language: str | None) -> str:
     persian = text_language == "fa" or (text_language != "ar" and re.search("[پچژگکیھہۀےٹڈڑں]", text))
     text = _ARABIC_RUN.sub(lambda run: _vowelless(run[0], "fa" if persian else "ar"), text)
     text = _HEBREW_RUN.sub(lambda run: _vowelless(run[0], "he"), text)
-    # ä is ae in German
-    return text.translate(_LATIN_DIGRAPHS.get(text_language or requested, {}))
+    # ä is ae in German, but not in a word with letters that German lacks
+    digraphs = _LATIN_DIGRAPHS.get(text_language or requested, {})
+    words = (word if _FOREIGN.search(word) else word.translate(digraphs) for word in text.split(" "))
+    return " ".join(words) if digraphs else text
 
 
 def _cyrillic(text: str, requested: str, language: str | None) -> str:
@@ -161,20 +162,16 @@ def _cyrillic(text: str, requested: str, language: str | None) -> str:
 
 
 def _vowelless(text: str, language: str) -> str:
-    """Words of Arabic, Persian or Hebrew in Latin letters; "" if more than half of them would be dropped.
-
-    A name has at most four words.
-    """
+    """Words of Arabic, Persian or Hebrew in Latin letters. A name has at most four words."""
     words, out = text.split(), []
-    position = dropped = 0
+    position = 0
     while position < len(words):
         ends = range(min(len(words), position + 4), position, -1)
         found = ((end, _lookup(" ".join(words[position:end]), language)) for end in ends)
         end, name = next((pair for pair in found if pair[1]), (position + 1, ""))
         out.append(name or _letter_by_letter(words[position], language))
-        dropped += not out[-1]
         position = end
-    return " ".join(filter(None, out)) if dropped * 2 <= len(words) else ""
+    return " ".join(out)
 
 
 @cache
@@ -211,7 +208,6 @@ def _lookup(written: str, language: str) -> str:
 
 
 def _letter_by_letter(word: str, language: str) -> str:
-    """`word` romanised letter by letter if the result can be pronounced or has no letters; else ""."""
+    """`word` romanised letter by letter, with the vowels that are written."""
     plain = re.sub("[\u05b0-\u05c7\u064b-\u0652\u0670ـ]", "", word)
-    latin = transliterated(plain, _LETTERS[language], _RULES[language]).replace("aa", "a")
-    return latin if not re.search("[^\x00-\x7f]|[a-z]", latin) or _PRONOUNCEABLE.fullmatch(latin) else ""
+    return transliterated(plain, _LETTERS[language], _RULES[language]).replace("aa", "a")

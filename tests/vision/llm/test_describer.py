@@ -246,14 +246,11 @@ def test_an_unsuitable_file_name_is_replaced_by_words_of_the_alt_text() -> None:
 
 
 def test_a_file_name_that_cannot_be_romanised_is_generated_again_or_made_from_facts() -> None:
-    without_vowels = '{"alt_text":"متحمس مرتفع مختلف.","filename":"متحمس-مرتفع-مختلف"}'
-    romanised = without_vowels.replace("متحمس-مرتفع-مختلف", "maktab-mudarrib")
-    for answers, filename in (
-        ([without_vowels, romanised], "maktab-mudarrib"),
-        ([without_vowels], facts("ar")[0].seo_filename),
-    ):
-        fake = FakeModel(en='{"alt_text":"A red barn.","filename":"red-barn"}', ar=list(answers))
-        assert describe(fake, "ar") == (Translation("ar", filename, "متحمس مرتفع مختلف.", VISION, model="given"),)
+    unknown = '{"alt_text":"ฐฌฎฏฑฒณ","filename":"ฐฌฎ-ฏฑฒ-ฌฎณ"}'  # letters that are no words in the dictionary
+    romanised = unknown.replace("ฐฌฎ-ฏฑฒ-ฌฎณ", "maeo-dam")
+    for answers, filename in (([unknown, romanised], "maeo-dam"), ([unknown], facts("th")[0].seo_filename)):
+        fake = FakeModel(en='{"alt_text":"A red barn.","filename":"red-barn"}', th=list(answers))
+        assert describe(fake, "th") == (Translation("th", filename, "ฐฌฎฏฑฒณ", VISION, model="given"),)
         assert "its file name must be written in Latin letters. " in fake.suffixes[2][0]
 
 
