@@ -22,7 +22,7 @@ import hashlib
 import re
 import unicodedata
 from base64 import b32encode
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from urllib.parse import unquote
@@ -137,14 +137,16 @@ _INSIDE_WORDS = re.compile("[·‧⋅׳״\u00ad\u200b-\u200d\u2060\ufeff]")
 hyphens, zero-width joiners and non-joiners (Persian)."""
 
 
-def make_slug(text: str, language_code: str, text_language: str | None = None) -> str:
+def make_slug(text: str, language_code: str, text_language: str | None = None, omitted: Collection[str] = ()) -> str:
     """The words of `text` as a file name without extension; "" if none remain.
 
     `language_code` is the language of the description that the file name belongs to, and `text_language` that of the
     text. If it is None, the language is inferred from the script and from letters that only one language uses; if
-    several remain possible, that of the description is assumed. Words that can't be romanised are left out.
+    several remain possible, that of the description is assumed. Words that can't be romanised are left out, and those
+    that are `omitted` once they are romanised.
     """
-    slug = _joined_words(_words(text, language_code, text_language)[:MAX_SLUG_WORDS], _MAX_SLUG_CHARS)
+    words = [word for word in _words(text, language_code, text_language) if word not in omitted]
+    slug = _joined_words(words[:MAX_SLUG_WORDS], _MAX_SLUG_CHARS)
     return f"{slug}-image" if _is_device_name(slug) else slug  # Windows opens a device for a name such as `con`
 
 

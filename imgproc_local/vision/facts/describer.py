@@ -7,11 +7,8 @@ persons, events and places are unchanged.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
-from functools import cache
-from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +16,6 @@ from msgspec.structs import replace
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
-from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
@@ -29,14 +25,12 @@ from imgproc_local.vision.languages import (
     Mentions,
     capitalized,
     country_name,
-    language_table,
     sentence,
     slug_kind,
 )
 from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text
 from imgproc_local.vision.text.language import (
     detect_language,
-    function_words,
     is_readable,
     language_of_tag,
     main_script,
@@ -44,6 +38,7 @@ from imgproc_local.vision.text.language import (
     scripts_of,
     shorten,
 )
+from imgproc_local.vision.text.slug_words import content_words, slug_words
 
 _PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""
@@ -220,7 +215,9 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
     `month` is the year and month in which the picture was taken.
     """
     names = [*texts.persons, *(entry.text for entry in texts.events[:1]), *texts.places]
-    candidates = (_content_words(entry, language) for entry in _content_texts(language, hints, texts))
+    candidates = (
+        content_words(entry.text, language, entry.language) for entry in _content_texts(language, hints, texts)
+    )
     words = next(filter(None, candidates), [])
     for name in names:
         _append_words(words, name, language)
@@ -229,7 +226,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
     project = hints.project_name if hints.project_name != DEFAULT_PROJECT_NAME else ""
-    project_words = _content_words(LocalizedText(human_text(project), None), language)
+    project_words = content_words(human_text(project), language, None)
     if words:
         for addition in (kind, str(month[0]) if month else "", " ".join(project_words)):
             if len(words) < 3:
@@ -246,18 +243,18 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
 
 def slug_of_alt_text(alt_text: str, language: str) -> str:
     """The slug for the file name that follows an alt text in `language`; "" if none of its words can be romanised."""
-    return make_slug(" ".join(_content_words(LocalizedText(alt_text, language), language)), language)
+    return make_slug(" ".join(content_words(alt_text, language, language)), language)
 
 
 def _append_words(words: list[str], addition: str, language: str, text_language: str | None = None) -> None:
     """Append the words of `addition`, unless `words` has them already or would have more than `MAX_SLUG_WORDS`."""
-    added = _slug_words_of(addition, language, text_language)
+    added = slug_words(addition, language, text_language)
     if added and len(words) + len(added) <= MAX_SLUG_WORDS and f"-{'-'.join(added)}-" not in f"-{'-'.join(words)}-":
         words += added
 
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
-    """The texts that may name the file, the best first. Those of the metadata in another language are last."""
+    """The texts that may name the file, the best first. Those in another language are last."""
     keywords, untagged_keywords = (
         LocalizedText(" ".join(_keywords_in(texts, code)), code) for code in (language, None)
     )
@@ -268,42 +265,13 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     yield untagged_keywords
     if hints.text_in_picture.is_image_of_text:
         yield LocalizedText(hints.text_in_picture.text, detect_language(hints.text_in_picture.text))
-    yield LocalizedText(" ".join(texts.filename), None)
-    yield from (entry for entry in texts.captions if entry.language is None)
-    yield from (*texts.alt_texts, *texts.titles, *texts.captions)
+    untagged = (entry for entry in texts.captions if entry.language is None)
+    others = [*untagged, *texts.alt_texts, *texts.titles, *texts.captions]
+    words = " ".join(texts.filename)
+    typed = LocalizedText(words, None if words.isascii() else detect_language(words))  # it decides how ö is written
+    # one word says less than a caption in another language
+    yield from (typed, *others) if len(content_words(words, language, typed.language)) > 1 else (*others, typed)
     yield LocalizedText(" ".join(_keywords_of_any_language(texts)), None)
-
-
-def _content_words(text: LocalizedText, language: str) -> list[str]:
-    """The words of the slug of `text`, without function words of its language and of `language`."""
-    stop_words = _stop_words(language) | _stop_words(text.language or language)
-    content = re.sub(
-        r"(?<!\w)[^\W\d_]+(?!\w)", lambda word: "" if _is_stop_word(word, stop_words) else word[0], text.text
-    )
-    words = _slug_words_of(content, language, text.language)
-    if len(words) == 1 and not content.strip()[:1].islower():
-        # an article may be part of a name: La Boca, Le Mans
-        return _slug_words_of(text.text, language, text.language)
-    return words or _slug_words_of(text.text, language, text.language)
-
-
-def _is_stop_word(word: re.Match[str], stop_words: Collection[str]) -> bool:
-    """Whether `word` is one of `stop_words`, and neither an abbreviation in capitals (IT) nor a letter (Vitamin A)."""
-    is_abbreviation_or_letter = word[0].isupper() and (len(word[0]) > 1 or word.start() > 0)
-    return word[0].lower() in stop_words and not is_abbreviation_or_letter
-
-
-def _slug_words_of(text: str, language: str, text_language: str | None) -> list[str]:
-    """The words of the slug of `text`, without immediate repetitions. `text_language` is None if unknown."""
-    return [word for word, _ in groupby(make_slug(text, language, text_language).split("-")) if word]
-
-
-@cache
-def _stop_words(language: str) -> frozenset[str]:
-    """The words of `language` that file names omit; empty for languages that the service does not support."""
-    if language not in LANGUAGES:
-        return frozenset()
-    return function_words(language) | frozenset(language_table(language).stop_words.split())
 
 
 # ---- the texts that people wrote about a picture, in all languages

@@ -106,6 +106,8 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     """The file of one language.
 
     `function_words` are articles, prepositions, conjunctions and similar words; file names omit `stop_words`, too.
+    `romanised_stop_words` are those of languages in other scripts, as `domain/romanise` writes them: some are part of
+    the word after them, or there are no spaces.
     `openers` are beginnings that say that this is a picture, or address the reader, instead of describing the content;
     `closers` are the same at the end of a text, for languages that put "picture of" last. `removable_openers` are
     removed, because the rest is a correct text without them. In languages with cases this is not so: German "Bild eines
@@ -127,6 +129,7 @@ class _LanguageTable(Struct, frozen=True, forbid_unknown_fields=True):
     phrases: _Phrases
     function_words: str = ""
     stop_words: str = ""
+    romanised_stop_words: str = ""
     removable_openers: tuple[str, ...] = ()
     picture_clause: str = ""
     closers: tuple[str, ...] = ()

@@ -57,6 +57,8 @@ def read_cases(path: Path) -> list[Any]:
             rows.append(({"file": name}, ["en"], "en", wanted))
         for code, name, beginning in case.get("file_names_in", ()):
             rows.append(({"file": name}, [code], code, {"name_begins": beginning}))
+        for code, text, name in case.get("names_of_captions", ()):
+            rows.append(({"description": [f"{code}|{text}"]}, [code], code, {"name_begins": name}))
         for name in case.get("machine_names", ()):
             rows.append(({"file": name}, ["en"], "en", {"name_begins": "picture"}))
         parameters += [pytest.param(*row, id=f"{case['about'][:60]}-{row[2]}-{n}") for n, row in enumerate(rows)]
