@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
@@ -30,7 +31,9 @@ from imgproc_local.vision.languages import (
 )
 from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text
 from imgproc_local.vision.text.language import (
+    UNSPACED,
     detect_language,
+    function_words,
     is_readable,
     language_of_tag,
     main_script,
@@ -99,10 +102,12 @@ def _capture_month(created: str | None, today: date) -> tuple[int, int] | None:
 def _describe_in_language(
     language: str, hints: Hints, texts: PictureTexts, month: tuple[int, int] | None
 ) -> Translation:
-    """The alt text is an embedded text in `language`, else the text of an image of text, else made from facts."""
+    """The alt text is an embedded text in `language`, else the text of an image of text, else the file name if it reads
+    as a caption in `language`, else made from facts."""
     own_alt = next((entry for entry in texts.alt_texts if entry.language == language), None)
     model_alt = first_in_language(texts.model_alt_texts, language)
     caption = first_in_language(texts.alt_text_candidates, language)
+    typed = first_in_language(texts.filename_captions, language)
     texts = replace(
         texts, places=tuple(country_name(each, language) if each == texts.country else each for each in texts.places)
     )
@@ -115,12 +120,14 @@ def _describe_in_language(
     else:
         mentions, content = _mentions(language, texts, month)
         image_text = _image_of_text_alt(hints, language)
-        source = TextSource.FACTS if mentions.has_content or image_text else TextSource.PIXELS
-        # a text that a person wrote about the picture is preferred to the text in it
+        source = TextSource.FACTS if mentions.has_content or image_text or typed else TextSource.PIXELS
+        # a text that a person wrote about the picture is preferred to the text in it, and this to a file name
         if image_text and not mentions.quote:
             alt = image_text
             is_in_language = may_be_in(hints.text_in_picture.text, language)
             reason = None if is_in_language else NeedsTextReason.OTHER_LANGUAGE
+        elif typed:
+            alt = capitalized(shorten(typed), language)
         else:
             alt = sentence(language, hints.facts, mentions)
             reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
@@ -297,7 +304,8 @@ class PictureTexts(Struct, frozen=True):
     `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
     those that a model wrote. `extended` are IPTC's extended descriptions.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
-    `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name.
+    `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name, and
+    `filename_captions` the same as a text if they read as a caption.
     """
 
     alt_texts: tuple[LocalizedText, ...] = ()
@@ -312,6 +320,7 @@ class PictureTexts(Struct, frozen=True):
     places: tuple[str, ...] = ()
     country: str = ""
     filename: tuple[str, ...] = ()
+    filename_captions: tuple[LocalizedText, ...] = ()
 
 
 def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence[str] = ()) -> PictureTexts:
@@ -322,6 +331,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
     extended = _localized(embedded.extended_description, camera)
     location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
     places = [human_text(place) for place in location if place]
+    typed = filename_words(filename)
     return PictureTexts(
         alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
         model_alt_texts=_localized(embedded.model_alt_text),
@@ -336,8 +346,25 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         ),
         places=tuple(dict.fromkeys(place for place in places if place)),
         country=places[-1] if embedded.country else "",
-        filename=filename_words(filename),
+        filename=typed,
+        filename_captions=_filename_captions(typed, is_spaced=" " in filename.strip()),
     )
+
+
+def _filename_captions(words: Sequence[str], *, is_spaced: bool) -> tuple[LocalizedText, ...]:
+    """The words of a file name as a caption in their language; empty if they may be only keywords.
+
+    In Latin letters these are at least three words with spaces or a function word between them, in other scripts two
+    words, and without spaces between words four characters.
+    """
+    text = human_text(" ".join(words))
+    language = detect_language(text)
+    if language not in LANGUAGES:
+        return ()
+    is_phrase = is_spaced or not function_words(language).isdisjoint(map(str.lower, words))
+    is_latin = scripts_of(language) == ("latin",)
+    enough = len(text) >= 4 if language in UNSPACED else len(words) >= (3 if is_latin else 2)
+    return (LocalizedText(text, language),) if enough and (is_phrase or not is_latin) else ()
 
 
 def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | None:

@@ -57,6 +57,9 @@ def read_cases(path: Path) -> list[Any]:
             rows.append(({"file": name}, ["en"], "en", wanted))
         for code, name, beginning in case.get("file_names_in", ()):
             rows.append(({"file": name}, [code], code, {"name_begins": beginning}))
+        for code, name, alt in case.get("file_captions", ()):
+            wanted = {"alt": alt, "source": "facts"} if alt else {"source": "pixels"}
+            rows.append(({"file": name}, [code], code, wanted))
         for code, text, name in case.get("names_of_captions", ()):
             rows.append(({"description": [f"{code}|{text}"]}, [code], code, {"name_begins": name}))
         for name in case.get("machine_names", ()):
