@@ -65,7 +65,11 @@ class Translations:
             if new_slug and old.needs_text and is_unnamed and new.seo_alt_text != old.seo_alt_text:
                 new = replace(new, seo_filename=new_slug)
             if edit.seo_alt_text is not None or (edit.seo_filename is not None and not old.needs_text):
-                new = replace(new, source=TextSource.PERSON, needs_text_reason=None, model="")
+                new = replace(new, source=TextSource.PERSON, needs_text_reason=None)
+            # a long description counts as the model's as long as the model is named
+            is_by_person = new.source is TextSource.PERSON and not new.long_description
+            if is_by_person or edit.long_description is not None:
+                new = replace(new, model="")
             await store_version(tx, text, new)
             job = await read_job(tx, job_id)
         self._publish(job.id, job.account_id)

@@ -71,14 +71,15 @@ class Store:
         assert done is not None
         return done
 
-    async def analyzed(self, account_id: str | None = None) -> Job:
-        """A finished job of the account, by default the first, with texts in `LANGUAGES`."""
+    async def analyzed(self, account_id: str | None = None, **text: Any) -> Job:
+        """A finished job of the account, by default the first, with texts in `LANGUAGES` that have the fields `text`."""
         plan = Plan(Operation.ANALYZE, languages=LANGUAGES)
         job = await self.submit(Operation.ANALYZE, plan=plan, account_id=account_id or self.account_id)
         claimed = await self.stages.claim("vision")
         assert claimed is not None
         assert claimed.job.id == job.id
-        texts = tuple(Translation(code, "a-name", f"Text in {code}.", TextSource.FACTS) for code in LANGUAGES)
+        fields = {"source": TextSource.FACTS} | text
+        texts = tuple(Translation(code, "a-name", f"Text in {code}.", **fields) for code in LANGUAGES)
         done = await self.stages.record_done(claimed, None, texts)
         assert done is not None
         return done

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from imgproc_local.domain.errors import NoSuchVersion, QueueFull
+from imgproc_local.domain.result import TextSource
 from imgproc_local.storage.translations import Edit, Translations
 from tests.storage.conftest import LANGUAGES, Store
 
@@ -18,6 +19,15 @@ async def test_the_last_fifty_versions_are_stored(store: Store) -> None:
     assert job.translations[0].seo_alt_text == "Text 5."
     with pytest.raises(NoSuchVersion):
         await translations.undo(job.id, "de")
+
+
+async def test_a_long_description_stays_the_models_until_a_person_edits_it(store: Store) -> None:
+    job = await store.analyzed(source=TextSource.VISION, long_description="Sales rose.", model="a@1")
+    translations, models = Translations(store.database, 4), []
+    for edit in (Edit("A bar chart."), Edit(seo_filename="bar-chart"), Edit(long_description="Sales rose in May.")):
+        text = (await translations.edit(job.id, "de", edit)).translations[0]
+        models.append((text.source.value, text.model))
+    assert models == [("person", "a@1"), ("person", "a@1"), ("person", "")]
 
 
 async def test_each_account_has_room_for_so_many_requests(store: Store) -> None:
