@@ -16,7 +16,7 @@ import pytest
 from imgproc_local.domain.alt_text import sentences
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, CleanText, Removed, clean_text
 from imgproc_local.vision.describer import ReadLine
-from imgproc_local.vision.facts.describer import PictureTexts
+from imgproc_local.vision.facts.texts import PictureTexts
 from imgproc_local.vision.llm.prompt import picture_notes
 from imgproc_local.vision.ocr.lines import text_in_picture
 from imgproc_local.vision.text.human_words import filename_words, human_text
@@ -150,4 +150,4 @@ def has_digit(text: str) -> bool:
 
 
 def read_in_picture(*lines: str) -> str:
-    return text_in_picture([ReadLine(line, 0.99, 6, 0.1, 0.2, 0.3) for line in lines], "graphic").text
+    return text_in_picture([ReadLine(line, 0.99, 6, 0.1, (0, 0, 1, 0.2), 0.3) for line in lines], "graphic").text

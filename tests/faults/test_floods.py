@@ -20,7 +20,7 @@ from imgproc_local.codecs.metadata.record import embedded
 from imgproc_local.codecs.picture.source import Picture
 from imgproc_local.domain.errors import ServiceError
 from imgproc_local.domain.image import Format
-from imgproc_local.vision.facts.describer import collect_texts
+from imgproc_local.vision.facts.texts import collect_texts
 from tests.codecs.pictures import never_stop
 from tests.faults.floods import FLOODS, SLOW_TO_ENCODE
 from tests.support.processes import memory_bytes, reset_peak

@@ -24,7 +24,7 @@ from imgproc_local.codecs.picture.source import dropped_kinds
 from imgproc_local.domain.errors import ServiceError, StageFailed
 from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, KeepLocation
 from imgproc_local.domain.privacy import Removed, clean_text
-from imgproc_local.vision.facts.describer import collect_texts
+from imgproc_local.vision.facts.texts import collect_texts
 from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text, is_screenshot_name
 from imgproc_local.vision.text.language import shorten
 

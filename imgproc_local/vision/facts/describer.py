@@ -10,17 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS
 from imgproc_local.domain.filename import FALLBACK_STEM, MAX_SLUG_WORDS, make_slug
-from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
-from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.domain.result import NeedsTextReason, TextSource, Translation
 from imgproc_local.vision.describer import Hints, TextInPicture
+from imgproc_local.vision.facts.texts import (
+    LocalizedText,
+    PictureTexts,
+    collect_texts,
+    first_in_language,
+    keywords_in,
+    keywords_of_any_language,
+    with_assigned_languages,
+)
 from imgproc_local.vision.languages import (
     MAX_QUOTE_CHARS,
     Mentions,
@@ -29,16 +35,11 @@ from imgproc_local.vision.languages import (
     sentence,
     slug_kind,
 )
-from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text
+from imgproc_local.vision.text.human_words import filename_number, human_text
 from imgproc_local.vision.text.language import (
-    UNSPACED,
     detect_language,
-    function_words,
     is_readable,
-    language_of_tag,
-    main_script,
     may_be_in,
-    scripts_of,
     shorten,
 )
 from imgproc_local.vision.text.slug_words import content_words, slug_words
@@ -171,19 +172,19 @@ def _mentions(
     events = sorted(texts.events, key=lambda entry: entry.language != language)[:1]
     has_names = bool(events or texts.persons or texts.places)
     quoted = [*texts.alt_texts, *_readable(texts.titles, language), *_readable(texts.captions, language)][:1]
-    leading_keywords = () if quoted else _keywords_in(texts, language)
+    leading_keywords = () if quoted else keywords_in(texts, language)
     labelled_keywords: Sequence[str] = ()
-    keyword_language = language if _keywords_in(texts, language) else None
+    keyword_language = language if keywords_in(texts, language) else None
     if not leading_keywords and (not quoted or quoted[0] in texts.titles):
         # keywords add information to a title, but hardly to an alt text or a caption
-        matching = _keywords_in(texts, keyword_language)
+        matching = keywords_in(texts, keyword_language)
         known = quoted[0].text.casefold() if quoted else ""
         labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quoted or leading_keywords or labelled_keywords):
         quoted = [*texts.titles, *texts.captions][:1]
         if not quoted and texts.keywords:
             keyword_language = texts.keywords[0].language
-            labelled_keywords = _keywords_of_any_language(texts)
+            labelled_keywords = keywords_of_any_language(texts)
     content = [*quoted, *events]
     if keywords := ", ".join((*leading_keywords, *labelled_keywords)):
         content.append(LocalizedText(keywords, keyword_language))
@@ -211,6 +212,40 @@ def _readable(texts: Sequence[LocalizedText], language: str) -> list[LocalizedTe
     return sorted(matching, key=lambda entry: (not _is_in(entry, language), entry.language is not None))
 
 
+# ---- links and buttons
+
+
+def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | None:
+    """What a link or button leads to or does, in the words of the client; None without them, and for other pictures.
+
+    If their language is unknown, it is one of `languages`, as that of an alt text.
+    """
+    text = shorten(" ".join(clean_text(hints.context).text.split()))
+    if not hints.has_function or not text:
+        return None
+    return with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
+
+
+def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translation, ...]:
+    """The texts from facts of a link or button: that of the client in its language. The others describe the picture
+    instead, so a person has to write them, unless the file has an alt text, or the picture shows the words of the
+    button. Those of other pictures are unchanged.
+    """
+    if not hints.has_function:
+        return tuple(texts)
+    function = function_text(hints, [text.language_code for text in texts])
+    reason = NeedsTextReason.OTHER_LANGUAGE if function else NeedsTextReason.NOTHING_KNOWN
+
+    def of_link(text: Translation) -> Translation:
+        code = text.language_code
+        if function and function.language == code:
+            return replace(text, seo_alt_text=function.text, source=TextSource.FACTS, needs_text_reason=None)
+        names_itself = not function and is_image_of_readable_text(hints, code)
+        return text if names_itself or text.source is TextSource.EMBEDDED else replace(text, needs_text_reason=reason)
+
+    return tuple(map(of_link, texts))
+
+
 # ---- file names
 
 
@@ -228,7 +263,7 @@ def _file_name(language: str, hints: Hints, texts: PictureTexts, month: tuple[in
     words = next(filter(None, candidates), [])
     for name in names:
         _append_words(words, name, language)
-    for keyword in _keywords_in(texts, language) or _keywords_in(texts, None):
+    for keyword in keywords_in(texts, language) or keywords_in(texts, None):
         if words and len(words) < 5:
             _append_words(words, keyword, language)
     kind = slug_kind(language, hints.facts)
@@ -262,9 +297,7 @@ def _append_words(words: list[str], addition: str, language: str, text_language:
 
 def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator[LocalizedText]:
     """The texts that may name the file, the best first. Those in another language are last."""
-    keywords, untagged_keywords = (
-        LocalizedText(" ".join(_keywords_in(texts, code)), code) for code in (language, None)
-    )
+    keywords, untagged_keywords = (LocalizedText(" ".join(keywords_in(texts, code)), code) for code in (language, None))
     best_texts = [*texts.titles, *texts.alt_texts, *texts.model_alt_texts, *texts.alt_text_candidates]
     yield from (entry for entry in best_texts if entry.language == language)
     yield keywords
@@ -278,168 +311,4 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     typed = LocalizedText(words, None if words.isascii() else detect_language(words))  # it decides how ö is written
     # one word says less than a caption in another language
     yield from (typed, *others) if len(content_words(words, language, typed.language)) > 1 else (*others, typed)
-    yield LocalizedText(" ".join(_keywords_of_any_language(texts)), None)
-
-
-# ---- the texts that people wrote about a picture, in all languages
-
-_MAX_ENTRIES = 50
-"""The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""
-
-
-class LocalizedText(Struct, frozen=True):
-    """A text that a person wrote. `language` is None if neither the file nor the text itself determines it.
-
-    `is_in_another_language` says that an alt text was given to the first requested language for want of a better one.
-    """
-
-    text: str
-    language: str | None
-    is_in_another_language: bool = False
-
-
-class PictureTexts(Struct, frozen=True):
-    """All texts of a picture.
-
-    `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
-    those that a model wrote. `extended` are IPTC's extended descriptions.
-    `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
-    `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name, and
-    `filename_captions` the same as a text if they read as a caption.
-    """
-
-    alt_texts: tuple[LocalizedText, ...] = ()
-    model_alt_texts: tuple[LocalizedText, ...] = ()
-    extended: tuple[LocalizedText, ...] = ()
-    alt_text_candidates: tuple[LocalizedText, ...] = ()
-    titles: tuple[LocalizedText, ...] = ()
-    captions: tuple[LocalizedText, ...] = ()
-    keywords: tuple[LocalizedText, ...] = ()
-    events: tuple[LocalizedText, ...] = ()
-    persons: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
-    country: str = ""
-    filename: tuple[str, ...] = ()
-    filename_captions: tuple[LocalizedText, ...] = ()
-
-
-def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence[str] = ()) -> PictureTexts:
-    """The texts of a picture. An alt text of unknown language is assigned one of `languages`."""
-    camera = embedded.camera
-    captions = _localized(embedded.description, camera)
-    headlines, titles = _localized(embedded.headline, camera), _localized(embedded.title, camera)
-    extended = _localized(embedded.extended_description, camera)
-    location = (embedded.sublocation, embedded.city or embedded.province, embedded.country)
-    places = [human_text(place) for place in location if place]
-    typed = filename_words(filename)
-    return PictureTexts(
-        alt_texts=_with_assigned_languages(_localized(embedded.alt_text), languages),
-        model_alt_texts=_localized(embedded.model_alt_text),
-        extended=extended,
-        alt_text_candidates=extended + captions + headlines + titles,
-        titles=titles + headlines,
-        captions=captions + extended,
-        keywords=_localized(embedded.keywords),
-        events=_localized(embedded.event),
-        persons=tuple(
-            dict.fromkeys(name for person in embedded.persons[:_MAX_ENTRIES] if (name := human_text(person)))
-        ),
-        places=tuple(dict.fromkeys(place for place in places if place)),
-        country=places[-1] if embedded.country else "",
-        filename=typed,
-        filename_captions=_filename_captions(typed, is_spaced=" " in filename.strip()),
-    )
-
-
-def _filename_captions(words: Sequence[str], *, is_spaced: bool) -> tuple[LocalizedText, ...]:
-    """The words of a file name as a caption in their language; empty if they may be only keywords.
-
-    In Latin letters these are at least three words with spaces or a function word between them, in other scripts two
-    words, and without spaces between words four characters.
-    """
-    text = human_text(" ".join(words))
-    language = detect_language(text)
-    if language not in LANGUAGES:
-        return ()
-    is_phrase = is_spaced or not function_words(language).isdisjoint(map(str.lower, words))
-    is_latin = scripts_of(language) == ("latin",)
-    enough = len(text) >= 4 if language in UNSPACED else len(words) >= (3 if is_latin else 2)
-    return (LocalizedText(text, language),) if enough and (is_phrase or not is_latin) else ()
-
-
-def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | None:
-    """What a link or button leads to or does, in the words of the client; None without them, and for other pictures.
-
-    If their language is unknown, it is one of `languages`, as that of an alt text.
-    """
-    text = shorten(" ".join(clean_text(hints.context).text.split()))
-    if not hints.has_function or not text:
-        return None
-    return _with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
-
-
-def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translation, ...]:
-    """The texts from facts of a link or button: that of the client in its language. The others describe the picture
-    instead, so a person has to write them, unless the file has an alt text, or the picture shows the words of the
-    button. Those of other pictures are unchanged.
-    """
-    if not hints.has_function:
-        return tuple(texts)
-    function = function_text(hints, [text.language_code for text in texts])
-    reason = NeedsTextReason.OTHER_LANGUAGE if function else NeedsTextReason.NOTHING_KNOWN
-
-    def of_link(text: Translation) -> Translation:
-        code = text.language_code
-        if function and function.language == code:
-            return replace(text, seo_alt_text=function.text, source=TextSource.FACTS, needs_text_reason=None)
-        names_itself = not function and is_image_of_readable_text(hints, code)
-        return text if names_itself or text.source is TextSource.EMBEDDED else replace(text, needs_text_reason=reason)
-
-    return tuple(map(of_link, texts))
-
-
-def first_in_language(texts: Sequence[LocalizedText], language: str | None) -> str:
-    """The first text in `language`, or of unknown language if that is None; "" if there is none."""
-    return next((entry.text for entry in texts if entry.language == language), "")
-
-
-def _keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
-    """The first five keywords in `language` of at most 30 characters; None stands for keywords of unknown language."""
-    matching = [entry.text for entry in texts.keywords if entry.language == language]
-    return tuple(text for text in matching if len(text) <= 30)[:5]
-
-
-def _keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
-    """The keywords in the language of the first keyword, whichever it is."""
-    return _keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
-
-
-def _with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
-    """The alt texts, those of unknown language last and assigned to one of `languages`."""
-    known = [entry for entry in alt_texts if entry.language]
-    # the text tagged x-default, a tag without a language, usually repeats one of the others
-    known_texts = {entry.text for entry in known}
-    others = [entry.text for entry in alt_texts if entry.text not in known_texts]
-    return (*known, *(_assigned(text, languages) for text in others))
-
-
-def _assigned(text: str, languages: Sequence[str]) -> LocalizedText:
-    """`text` with the first of `languages` that it may be in, which is the likely one if there is any, or the first."""
-    script = main_script(text)
-    # readers of all languages know Latin letters, but their language may have others
-    possible = [code for code in languages if script in scripts_of(code) and may_be_in(text, code)]
-    first = next(iter([*possible, *languages]), None)
-    return LocalizedText(text, first, is_in_another_language=not possible)
-
-
-def _localized(embedded: Sequence[EmbeddedText], camera: str | None = None) -> tuple[LocalizedText, ...]:
-    """The cleaned texts with their languages, without those that no person wrote and without the name of `camera`."""
-    localized, chars = [], 0
-    for entry in embedded[:_MAX_ENTRIES]:
-        text = human_text(entry.text)
-        if text and text.casefold() != (camera or "").casefold():
-            localized.append(LocalizedText(text, language_of_tag(entry.language) or detect_language(text)))
-        chars += len(entry.text)
-        if chars > 24_000:  # cleaning takes time
-            break
-    return tuple(localized)
+    yield LocalizedText(" ".join(keywords_of_any_language(texts)), None)

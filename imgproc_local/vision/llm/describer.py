@@ -28,14 +28,12 @@ from imgproc_local.domain.image import Pixels
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import (
-    LocalizedText,
-    collect_texts,
     describe_from_facts,
-    first_in_language,
     function_text,
     is_image_of_readable_text,
     with_function,
 )
+from imgproc_local.vision.facts.texts import LocalizedText, collect_texts, first_in_language
 from imgproc_local.vision.llm.checks import (
     A_LIST,
     SINGLE_WORD,

@@ -25,7 +25,7 @@ from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.plan import DEFAULT_PROJECT_NAME, MAX_CONTEXT_CHARS
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
-from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
+from imgproc_local.vision.facts.texts import LocalizedText, PictureTexts
 
 INSTRUCTIONS = """\
 Write the alternative text and a file name for the picture below.

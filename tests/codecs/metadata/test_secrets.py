@@ -97,7 +97,10 @@ def described(folder: Path, data: bytes, disclosure: Disclosure = BY_DEFAULT) ->
 def with_texts(folder: Path, result: bytes, source_name: str) -> bytes:
     """A result into which the texts of its source are written."""
     path = pictures.write(folder, result, "result")
-    texts = [replace(text, source=TextSource.VISION) for text in described(folder, source(source_name))]
+    texts = [
+        replace(text, source=TextSource.VISION, needs_text_reason=None)
+        for text in described(folder, source(source_name))
+    ]
     out = write_alt_texts(path, probe(path, MAX_PIXELS), texts_to_write(texts), never_stop)
     assert all(escaped(text.seo_alt_text).encode() in out for text in texts)
     return out

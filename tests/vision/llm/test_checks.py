@@ -17,7 +17,7 @@ import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.describer import TextInPicture
-from imgproc_local.vision.facts.describer import LocalizedText, PictureTexts
+from imgproc_local.vision.facts.texts import LocalizedText, PictureTexts
 from imgproc_local.vision.llm.checks import alt_text_problem, clean_answer, is_good_filename
 from imgproc_local.vision.llm.prompt import NO_NOTES, Answer, picture_notes
 from imgproc_local.vision.text.language import scripts_of

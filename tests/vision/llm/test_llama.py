@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 
 from imgproc_local.domain.errors import CheckStop, ModelUnusable, StageCancelled
-from imgproc_local.vision.facts.describer import LocalizedText
+from imgproc_local.vision.facts.texts import LocalizedText
 from imgproc_local.vision.llm import llama as llama_module
 from imgproc_local.vision.llm.bindings import Interruption, bindings
 from imgproc_local.vision.llm.llama import Llama
