@@ -72,7 +72,7 @@ class Store:
         return done
 
     async def analyzed(self, account_id: str | None = None, **text: Any) -> Job:
-        """A finished job of the account, by default the first, with texts in `LANGUAGES` that have the fields `text`."""
+        """A finished job of the account, by default the first, with texts in `LANGUAGES` with the fields `text`."""
         plan = Plan(Operation.ANALYZE, languages=LANGUAGES)
         job = await self.submit(Operation.ANALYZE, plan=plan, account_id=account_id or self.account_id)
         claimed = await self.stages.claim("vision")
