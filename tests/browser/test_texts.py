@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
-from tests.browser.conftest import Tab, alt_text, jobs, show, translation, wait_for_text, wait_until, wait_until_stored
-from tests.support.service import Running
+from msgspec.structs import replace
+
+from imgproc_local.domain.result import TextSource, Translation
+from tests.browser.conftest import (
+    NumberedDescriber,
+    OpenTab,
+    Tab,
+    alt_text,
+    jobs,
+    show,
+    translation,
+    wait_for_text,
+    wait_until,
+    wait_until_stored,
+)
+from tests.support import pictures
+from tests.support.service import Running, running
 
 
 def test_a_text_is_edited_undone_and_redone(tab: Tab, service: Running) -> None:
@@ -126,9 +142,10 @@ def test_a_text_of_a_person_is_regenerated_only_after_a_confirmation(tab: Tab, s
     tab.page.locator("[data-alt=en]").fill(own)
     tab.press("Control+Enter")
     wait_until_stored(service, "6.jpg", own)
-    title = "Replace 1 text that you accepted?"
+    title = "Replace a text that a person wrote?"
     tab.page.get_by_role("button", name="Regenerate English").click()
     assert tab.text("dialog h2") == title
+    assert tab.text("dialog .lost") == own, "the user sees what would be lost"
     assert "No model is in use" in tab.text("dialog p")
     tab.page.get_by_role("button", name="Cancel").click()
     tab.press("Escape", "r")
@@ -139,9 +156,56 @@ def test_a_text_of_a_person_is_regenerated_only_after_a_confirmation(tab: Tab, s
     assert translation(service, "6.jpg")["seo_alt_text"] == own
     german = translation(service, "6.jpg", "de")["seo_alt_text"]
     tab.press("r")
-    tab.page.locator("dialog").get_by_role("button", name="Regenerate").click()
+    tab.page.locator("dialog").get_by_role("button", name="Replace").click()
     for code, before in (("en", own), ("de", german)):
         tab.wait(f"document.querySelector('[data-alt={code}]').value !== {json.dumps(before)}")
     tab.press("Control+z")
     wait_for_text(tab, own)
     wait_for_text(tab, german, "de")
+
+
+class EmbeddedDescriber(NumberedDescriber):
+    """Finds texts that a person wrote into the file."""
+
+    def describe(self, image: Any, languages: Any, hints: Any, check_stop: Any) -> tuple[Translation, ...]:
+        texts = super().describe(image, languages, hints, check_stop)
+        return tuple(replace(text, source=TextSource.EMBEDDED) for text in texts)
+
+
+def test_a_text_of_the_file_is_regenerated_only_after_a_confirmation(tmp_path: Path, open_tab: OpenTab) -> None:
+    with running(tmp_path, EmbeddedDescriber) as service:
+        service.process("analyze", pictures.jpeg(96, 64), "1.jpg", languages=["en"])
+        tab = open_tab(service)
+        show(tab, "1.jpg")
+        tab.page.get_by_role("button", name="Regenerate English").click()
+        assert tab.text("dialog .lost") == "Text 1 in en."
+        tab.page.locator("dialog").get_by_role("button", name="Replace").click()
+        wait_for_text(tab, "Text 2 in en.")
+
+
+def test_a_text_that_was_accepted_since_the_page_showed_it_is_not_replaced(tab: Tab, service: Running) -> None:
+    show(tab, "5.jpg")
+    address = f"/images/{jobs(service)['5.jpg']['image']['id']}/translations/en"
+
+    def accept_elsewhere(route: Any) -> None:
+        service.client.patch(address, json={"seo_alt_text": "Written elsewhere."})
+        route.continue_()
+
+    tab.page.route("**/regenerate", accept_elsewhere)
+    tab.page.get_by_role("button", name="Regenerate English").click()
+    tab.wait("document.querySelector('.notice')")
+    assert "person wrote" in tab.text(".notice")
+    assert translation(service, "5.jpg")["seo_alt_text"] == "Written elsewhere."
+
+
+def test_the_page_says_why_a_worse_text_did_not_replace_the_one_in_force(
+    empty_service: Running, open_tab: OpenTab
+) -> None:
+    for number in range(1, 4):  # the fourth text that is written needs a person
+        empty_service.process("analyze", pictures.jpeg(96, 64, seed=number), f"{number}.jpg", languages=["en"])
+    tab = open_tab(empty_service)
+    show(tab, "1.jpg")
+    before = alt_text(tab)
+    tab.page.get_by_role("button", name="Regenerate English").click()
+    tab.page.get_by_role("alert").filter(has_text="the text in force was kept").wait_for()
+    assert alt_text(tab) == before

@@ -38,9 +38,12 @@ export function clearNotice(id) {
   notices.set(notices.value.filter((other) => other.id !== id));
 }
 
-/** Ask the user in a dialog. Resolves with true for the button `yes`, with false for Cancel or Escape. */
-export function confirmed({ title, text, yes }) {
-  return new Promise((resolve) => question.set({ title, text, yes, resolve }));
+/**
+ * Ask the user in a dialog. `words` are the texts that would be lost. Resolves with true for the button `yes`, with false for
+ * Cancel or Escape.
+ */
+export function confirmed({ title, words = [], text, yes }) {
+  return new Promise((resolve) => question.set({ title, words, text, yes, resolve }));
 }
 
 /** The notices, the confirmation dialog and the announcement. Rendered once. */
@@ -81,13 +84,16 @@ function Announcement() {
     </div>`;
 }
 
-function Confirmation({ title, text, yes, resolve }) {
+function Confirmation({ title, words, text, yes, resolve }) {
   const close = (answer) => {
     question.set(null);
     resolve(answer);
   };
   return html`
     <${Dialog} label=${title} onClose=${() => close(false)} class="confirmation">
+      ${words.length > 0 && html`
+        <ul class="lost" tabindex="0" aria-label="Texts that would be lost">${words.map(({ code, seo_alt_text: altText }) => html`
+          <li key=${code} lang=${altText ? code : null} dir="auto">${altText || "No words, because the picture is decorative"}</li>`)}</ul>`}
       <p>${text}</p>
       <div class="dialog-actions">
         <button type="button" autofocus onClick=${() => close(false)}>Cancel</button>

@@ -3,7 +3,7 @@
 // Each action of the user is one entry of the history, also if it changes the texts of a picture in several languages. All
 // requests are sent one after the other: an undo waits until the change before it is stored or refused.
 
-import { counted } from "./format.js";
+import { counted, number } from "./format.js";
 import { announce, confirmed, notice } from "./messages.js";
 import { Observable } from "./observable.js";
 import { AnswerLost, Refused, api } from "./service.js";
@@ -107,24 +107,26 @@ export const acceptTexts = ({ id, image }) => reporting(() => save(id, new Map(i
   .map(({ language_code: code, seo_alt_text: altText }) => [code, { seo_alt_text: altText }]))));
 
 /**
- * Let the service write texts anew, as one action, but ask first where a person's would be replaced. `describedBy` is that of
- * GET /local/overview. The event stream reports when they are written.
+ * Let the service write texts anew, as one action, but ask first where words of a person would be replaced. `describedBy` is that
+ * of GET /local/overview. The event stream reports when they are written.
  */
 export const regenerateTexts = (id, codes, { model, problem }) => reporting(async () => {
   const open = codes.filter((code) => !latestText(id, code)?.regenerating);
   if (open.length === 0) return;
   const hasModel = model !== null && problem === null;
-  const accepted = open.filter((code) => isFromPerson(id, code)).length;
-  if (!hasModel && accepted === 0 && open.every((code) => latestText(id, code)?.source === "pixels")) {
+  const own = open.filter((code) => isFromPerson(id, code) || latestText(id, code)?.source === "embedded");
+  if (!hasModel && own.length === 0 && open.every((code) => latestText(id, code)?.source === "pixels")) {
     throw new Refused(0, "There is nothing to write this text from: no model is in use, and the file has no words. Write it yourself.");
   }
-  const isAgreed = accepted === 0 || await confirmed({
-    title: `Replace ${counted(accepted, "text")} that you accepted?`,
-    text: `${hasModel ? "" : "No model is in use. Without words in the file, the new text names only the kind and the date. "}Undo brings your words back.`,
-    yes: "Regenerate",
+  const isAgreed = own.length === 0 || await confirmed({
+    title: own.length === 1 ? "Replace a text that a person wrote?" : `Replace ${number(own.length)} texts that a person wrote?`,
+    words: own.map((code) => ({ code, ...latestText(id, code), ...sent.value.get(keyOf(id, code)) })),
+    text: `${hasModel ? "" : "No model is in use: the new text is made from words in the file. "}Undo brings these words back.`,
+    yes: "Replace",
   });
   if (!isAgreed) return;
-  await enqueue(() => changeAll(id, open, (code) => request(id, code, "POST", "/regenerate")));
+  // what another person has written since the question is not replaced: the service refuses the others without `replace`
+  await enqueue(() => changeAll(id, open, (code) => request(id, code, "POST", `/regenerate${own.includes(code) ? "?replace=true" : ""}`)));
   announce(`${counted(open.length, "text")} being written.`);
 });
 
