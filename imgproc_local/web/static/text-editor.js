@@ -11,9 +11,16 @@ const USUAL_CHARS = 125;
 const SOURCES = {
   vision: "written by the vision model",
   facts: "from words in the metadata",
-  pixels: "only kind and date are known",
   embedded: "from the file",
   person: "accepted by you",
+};
+
+/** Why a person has to write the alt text, and what to write, by `needs_text_reason`. */
+const REASONS = {
+  nothing_known: (language) => `Nothing is known but kind and date. Write in ${language} what the picture shows.`,
+  other_language: (language) => `What is known is in another language. Write the text in ${language}.`,
+  place_or_date_only: (language) => `Only a place or a date is known. Write in ${language} what the picture shows.`,
+  unread_text: (language) => `The picture shows text that could not be read. Write in ${language} what it says.`,
 };
 
 const characters = (text) => [...text].length;
@@ -30,7 +37,9 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
   const waiting = useObservable(sent).get(keyOf(id, code));
   const needsText = translation.needs_text && waiting?.seo_alt_text === undefined;
   const isAccepted = source === "person" || waiting?.seo_alt_text !== undefined;
-  const savedAltText = waiting?.seo_alt_text ?? translation.seo_alt_text;
+  // what is known stays beside the empty field until a person has written a text
+  const known = needsText ? translation.seo_alt_text : "";
+  const savedAltText = waiting?.seo_alt_text ?? (needsText ? "" : translation.seo_alt_text);
   const savedFilename = waiting?.seo_filename ?? translation.seo_filename;
   const [altText, setAltText, altSaved] = useDraft(savedAltText);
   const [filename, setFilename, filenameSaved] = useDraft(savedFilename);
@@ -39,11 +48,12 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
   /** Save what was changed. Returns whether the service accepted it; null if there was nothing to save. */
   const save = async ({ acceptance = false } = {}) => {
     const words = {};
-    if (!altSaved || (acceptance && !isAccepted)) words.seo_alt_text = altText;
+    // leaving the field is not enough to accept what was only copied into it
+    if ((!altSaved && (acceptance || altText !== known)) || (acceptance && !isAccepted)) words.seo_alt_text = altText;
     if (!filenameSaved) words.seo_filename = filename;
     if (Object.keys(words).length === 0) return null;
     // from here on, `sent` has the words
-    setAltText(null);
+    if (words.seo_alt_text !== undefined) setAltText(null);
     setFilename(null);
     try {
       await saveText(id, code, words);
@@ -78,10 +88,10 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
     };
   }, []);
 
-  /** Whether the user may accept the alt text: not an unchanged placeholder, for which a problem is shown. */
+  /** Whether there is an alt text to accept; else a problem is shown. */
   const checkAcceptable = () => {
     if (!needsText || !altSaved) return true;
-    setProblem("Write an alt text: this one says nothing about what the picture shows.");
+    setProblem("Write an alt text first.");
     return false;
   };
   const saveAndAnnounce = async (acceptance) => {
@@ -94,7 +104,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
     // the service will refuse a text that is too long or empty: it stays in view to be corrected
     if (characters(altText) <= MAX_CHARS && altText.trim() !== "") onAccept();
   };
-  /** Accept the texts without going on. While the alt text is an unchanged placeholder, only a new file name is saved. */
+  /** Accept the texts without going on. While there is no alt text, only a new file name is saved. */
   const saveAndStay = () => {
     if (filenameSaved && !checkAcceptable()) return;
     saveAndAnnounce(!needsText || !altSaved);
@@ -114,6 +124,10 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
       event.stopPropagation(); // undo the typing, which the browser does, not the last action
     }
   };
+  const startFromKnown = (event) => {
+    setAltText(known);
+    event.target.closest(".text").querySelector(".alt").focus();
+  };
   const restore = (action) => reporting(async () => {
     await restoreText(id, code, action);
     announce(action === "undo" ? "Undone." : "Redone.");
@@ -125,13 +139,20 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
     <section class="text" aria-labelledby=${heading} data-needs=${needsText ? "" : null} onKeyDown=${onKeyDown}>
       <header class="text-head">
         <h3 id=${heading}>${language}</h3>
-        ${needsText ? html`<span class="tag warn">needs text</span>` : null}
         ${waiting ? html`<span class="tag">saving…</span>`
+          : needsText ? html`<span class="tag warn">needs text</span>`
           : html`<span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>`}
         ${state.regenerating && html`<span class="tag">being written…</span>`}
       </header>
+      ${needsText && html`
+        <div class="reason">
+          <p id=${`${heading}-reason`}>${REASONS[translation.needs_text_reason]?.(language) ?? `Write the text in ${language}.`}</p>
+          ${known && html`<p lang=${code} dir="auto">${known}</p>`}
+          ${known && translation.needs_text_reason !== "nothing_known" && html`
+            <button type="button" class="small" aria-label=${`Start from this text, ${language}`} onClick=${startFromKnown}>Start from this text</button>`}
+        </div>`}
       <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
-        <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${heading}-length`}
+        <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${needsText ? `${heading}-reason ` : ""}${heading}-length`}
           aria-invalid=${length > MAX_CHARS ? "true" : null} data-alt=${code} spellcheck
           onInput=${(event) => setAltText(event.target.value.replaceAll(/[\r\n]+/g, " "))} onBlur=${() => save()}></textarea>
       </label>
