@@ -13,10 +13,17 @@ const MAX_CONTEXT_CHARS = 500;
 const MAX_PROJECT_CHARS = 255;
 const MAX_SIDE_PX = 65_535;
 const SIDE_CHOICES = ["", "1280", "1600", "1920", "2560", "3840"]; // the longest side of the results in pixels; "" is that of the original
+/** What the pictures are for: `context` is the label of the field that says more, and `needed` where the alt text is made from it. */
+const ROLES = {
+  informative: { label: "Content", context: "What the pictures are for", example: "The heading of the page or article, for better alt texts" },
+  decorative: { label: "Decoration (no alt text)" },
+  link: { label: "Link", context: "Where the link leads", example: "Such as: the opening hours of the museum", needed: true },
+  button: { label: "Button", context: "What the button does", example: "Such as: searches the catalogue", needed: true },
+};
 const ACCEPT = "image/jpeg,image/png,image/gif,image/webp,image/tiff,image/heic,image/heif,.tif,.tiff,.heic,.heif";
 
-/** The options of the next upload. All but the context are preserved between visits. */
-export const options = preserved("imgproc-local.options", { project: "", languages: null, format: "webp", side: "", context: "" }, ["context"]);
+/** The options of the next upload. All but the role and the context are preserved between visits. */
+export const options = preserved("imgproc-local.options", { project: "", languages: null, format: "webp", side: "", role: "informative", context: "" }, ["role", "context"]);
 
 /** The chosen languages that the service offers, else the first two of the browser, else English. */
 function chosenLanguages(languages, maximum) {
@@ -30,9 +37,9 @@ function chosenLanguages(languages, maximum) {
 
 /** The form fields of an upload, from the current options. */
 function formFields(languages, overview) {
-  const { project, format, side, context } = options.value;
+  const { project, format, side, role, context } = options.value;
   const fields = chosenLanguages(languages, overview.max_languages).map((code) => ["languages", code]);
-  fields.push(["format", format]);
+  fields.push(["format", format], ["role", role]);
   if (project.trim() !== "") fields.push(["project_name", project.trim()]);
   if (side !== "") fields.push(["max_width_px", side], ["max_height_px", side]);
   if (context.trim() !== "") fields.push(["context", context.trim()]);
@@ -41,7 +48,10 @@ function formFields(languages, overview) {
 
 /** Send `found`, a list of { file, path }, with the current options. */
 export function addPictures(found, { overview, languages }) {
-  if (found.length > 0) addFiles(found, formFields(languages, overview), overview);
+  if (found.length === 0) return;
+  addFiles(found, formFields(languages, overview), overview);
+  // pictures that are dropped later, beside these options, are not decoration because the last ones were
+  options.set({ ...options.value, role: "informative" });
 }
 
 /** Buttons to choose files or a folder. `onFiles(found)` is called with a list of { file, path } in the order of the folder. */
@@ -119,6 +129,7 @@ function Options({ overview, languages }) {
   const value = useObservable(options);
   const known = useObservable(projects);
   const set = (changes) => options.set({ ...options.value, ...changes });
+  const role = ROLES[value.role] ?? ROLES.informative;
   const custom = !SIDE_CHOICES.includes(value.side);
   return html`
     <div class="options">
@@ -143,10 +154,16 @@ function Options({ overview, languages }) {
         ${custom && html`<input type="number" min="1" max=${MAX_SIDE_PX} value=${value.side} aria-label="Longest side in pixels"
           onChange=${({ target }) => set({ side: String(Math.min(MAX_SIDE_PX, Math.max(1, Math.round(Number(target.value)) || 1))) })} />`}
       </label>
-      <label class="field wide"><span>What the pictures are for</span>
-        <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder="The heading of the page or article, for better alt texts"
-          onInput=${(event) => set({ context: event.target.value })}></textarea>
+      <label class="field"><span>Role on the page</span>
+        <select value=${value.role} onChange=${({ target }) => set({ role: target.value })}>
+          ${Object.entries(ROLES).map(([name, { label }]) => html`<option key=${name} value=${name}>${label}</option>`)}
+        </select>
       </label>
+      ${role.context && html`
+        <label class="field wide"><span>${role.context}</span>
+          <textarea rows="2" maxlength=${MAX_CONTEXT_CHARS} value=${value.context} placeholder=${role.example} required=${role.needed}
+            onInput=${(event) => set({ context: event.target.value })}></textarea>
+        </label>`}
       <p class="hint wide">The quality of the results is a setting of the service: <code>quality_target</code>.</p>
       <p class="hint wide">${describedBy(overview.described_by)}</p>
     </div>`;

@@ -130,7 +130,7 @@ export function PicturesView({ app, path }) {
     const { id, name, image, details } = picture;
     const original = await fileOf(image.id, "original");
     const fields = details.languages.map((code) => ["languages", code]);
-    fields.push(["format", image.converted_format ?? options.value.format], ["project_id", details.project.id]);
+    fields.push(["format", image.converted_format ?? options.value.format], ["project_id", details.project.id], ["role", details.role]);
     for (const side of ["max_width_px", "max_height_px"]) if (details[side]) fields.push([side, details[side]]);
     const onAccepted = () => reporting(async () => {
       await api(`/jobs/${id}`, { method: "DELETE" });
