@@ -10,10 +10,11 @@ import { fileOf } from "./service.js";
 import { TextEditor } from "./text-editor.js";
 import { arrangement, changes, neighbour, pictureOf } from "./store.js";
 import { isOpen } from "./progress.js";
-import { reporting } from "./texts.js";
+import { markDecorative, reporting } from "./texts.js";
 
 const SAVED_AFTER_MS = 60_000; // until then, the browser has saved a file that it downloads
 const STAGE_LABELS = { analyze: "Alt text", optimize: "Optimization", convert: "Conversion" };
+const ROLE_LABELS = { decorative: "decoration", text: "an image of text", chart: "a chart, a diagram or a map", logo: "a logo" };
 const REMOVED_LABELS = {
   gps: "GPS position",
   location: "street or place",
@@ -91,6 +92,7 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
             <ul class="problems">${job.errors.map(({ stage, message }) => html`<li key=${stage}><strong>${STAGE_LABELS[stage] ?? stage}:</strong> ${message}</li>`)}
               <li><button type="button" class="small" onClick=${() => onRepeat(picture)}>Process again</button></li></ul>`}
           ${image.translations.length === 0 && html`<p class="hint">${isOpen(picture) ? "The texts are not written yet." : "This picture has no texts."}</p>`}
+          ${image.translations.length > 0 && html`<${Role} picture=${picture} />`}
           ${image.translations.map((translation) => html`
             <${TextEditor} key=${`${id} ${translation.language_code}`} picture=${picture} translation=${translation}
               language=${languageName(translation.language_code)} onAccept=${() => onTextAccepted(translation.language_code)}
@@ -103,6 +105,18 @@ export function Detail({ id, languageName, onGo, onClose, onDelete, onRepeat, on
         </div>
       </div>
     </section>`;
+}
+
+/** What a picture is, or seems to be, and a button that marks it as decorative. */
+function Role({ picture }) {
+  const { image: { translations, suggested_role: suggested, suggested_role_reason: reason } } = picture;
+  const isDecorative = translations.every(({ source, seo_alt_text: altText }) => source === "person" && altText === "");
+  if (isDecorative) return html`<p class="role-note">Decorative: screen readers skip this picture.</p>`;
+  return html`
+    <div class="role-note">
+      ${ROLE_LABELS[suggested] && html`<p>This seems to be ${ROLE_LABELS[suggested]}. <span class="hint">${reason}</span></p>`}
+      <button type="button" class="small" onClick=${() => markDecorative(picture)}>Mark as decorative</button>
+    </div>`;
 }
 
 /** The sizes of the files of a picture, with buttons to download them. */

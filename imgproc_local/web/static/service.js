@@ -145,6 +145,7 @@ async function showSessionEnded() {
 const FIELD_LABELS = {
   seo_alt_text: "alt text",
   seo_filename: "file name",
+  long_description: "long description",
   language_code: "language",
   project_name: "project name",
   project_id: "project",
@@ -155,7 +156,7 @@ const FIELD_LABELS = {
 
 /** A message of the service with the names of fields as the page calls them. */
 function inWordsOfPage(message) {
-  const text = message.replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (name) => FIELD_LABELS[name] ?? name);
+  const text = message.replace("send decorative: true", "press “Mark as decorative”").replaceAll(/\b[a-z]+(?:_[a-z]+)+\b/g, (name) => FIELD_LABELS[name] ?? name);
   return text === message ? message : text[0].toUpperCase() + text.slice(1);
 }
 

@@ -1,4 +1,4 @@
-// The alt text and the file name of a picture in one language, editable in place.
+// The alt text, the file name and the long description of a picture in one language, editable in place.
 
 import { html, useEffect, useId, useRef, useState } from "./preact.js";
 import { announce, notice } from "./messages.js";
@@ -23,6 +23,7 @@ const REASONS = {
   unread_text: (language) => `The picture shows text that could not be read. Write in ${language} what it says.`,
 };
 
+const inOneLine = (text) => text.replaceAll(/[\r\n]+/g, " ");
 const characters = (text) => [...text].length;
 
 /**
@@ -43,6 +44,9 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
   const savedFilename = waiting?.seo_filename ?? translation.seo_filename;
   const [altText, setAltText, altSaved] = useDraft(savedAltText);
   const [filename, setFilename, filenameSaved] = useDraft(savedFilename);
+  const [longText, setLongText, longSaved] = useDraft(waiting?.long_description ?? translation.long_description ?? "");
+  const [isAdding, setAdding] = useState(false); // the user has asked for a field for a long description
+  const hasLongText = isAdding || longText !== "" || !longSaved;
   const [problem, setProblem] = useState("");
 
   /** Save what was changed. Returns whether the service accepted it; null if there was nothing to save. */
@@ -51,10 +55,12 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
     // leaving the field is not enough to accept what was only copied into it
     if ((!altSaved && (acceptance || altText !== known)) || (acceptance && !isAccepted)) words.seo_alt_text = altText;
     if (!filenameSaved) words.seo_filename = filename;
+    if (!longSaved) words.long_description = longText;
     if (Object.keys(words).length === 0) return null;
     // from here on, `sent` has the words
     if (words.seo_alt_text !== undefined) setAltText(null);
     setFilename(null);
+    setLongText(null);
     try {
       await saveText(id, code, words);
       setProblem("");
@@ -64,6 +70,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
       // the refused words become a draft again, unless the user has typed others meanwhile
       setAltText((typed) => typed ?? words.seo_alt_text ?? null);
       setFilename((typed) => typed ?? words.seo_filename ?? null);
+      setLongText((typed) => typed ?? words.long_description ?? null);
       if (!mounted.current && pictureOf(id)) {
         notice(`text ${id} ${code}`, `The text of ${name} in ${language} was not saved: ${error.message} It was: ${Object.values(words).join(", ")}`, "Close");
       }
@@ -102,27 +109,34 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
     if (!checkAcceptable()) return;
     saveAndAnnounce(true);
     // the service will refuse a text that is too long or empty: it stays in view to be corrected
-    if (characters(altText) <= MAX_CHARS && altText.trim() !== "") onAccept();
+    if (altSaved || (characters(altText) <= MAX_CHARS && altText.trim() !== "")) onAccept();
   };
-  /** Accept the texts without going on. While there is no alt text, only a new file name is saved. */
+  /** Accept the texts without going on. While there is no alt text, only the other fields are saved. */
   const saveAndStay = () => {
-    if (filenameSaved && !checkAcceptable()) return;
+    if (filenameSaved && longSaved && !checkAcceptable()) return;
     saveAndAnnounce(!needsText || !altSaved);
   };
+  const isSaved = altSaved && filenameSaved && longSaved;
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.isComposing && event.target.closest("button") === null) {
       event.preventDefault();
       event.stopPropagation();
       if (event.ctrlKey || event.metaKey) saveAndStay();
       else accept();
-    } else if (event.key === "Escape" && !(altSaved && filenameSaved)) {
+    } else if (event.key === "Escape" && !isSaved) {
       event.stopPropagation();
       setAltText(null);
       setFilename(null);
+      setLongText(null);
       setProblem("");
-    } else if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !(altSaved && filenameSaved)) {
+    } else if (event.key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey) && !isSaved) {
       event.stopPropagation(); // undo the typing, which the browser does, not the last action
     }
+  };
+  const addLongText = (event) => {
+    const text = event.target.closest(".text");
+    setAdding(true);
+    requestAnimationFrame(() => text.querySelector(".long").focus());
   };
   const startFromKnown = (event) => {
     setAltText(known);
@@ -141,7 +155,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
         <h3 id=${heading}>${language}</h3>
         ${waiting ? html`<span class="tag">saving…</span>`
           : needsText ? html`<span class="tag warn">needs text</span>`
-          : html`<span class=${source === "person" ? "tag good" : "tag"}>${SOURCES[source] ?? source}</span>`}
+          : html`<span class=${source === "person" ? "tag good" : "tag"}>${source === "person" && savedAltText === "" ? "decorative" : SOURCES[source] ?? source}</span>`}
         ${state.regenerating && html`<span class="tag">being written…</span>`}
       </header>
       ${needsText && html`
@@ -154,7 +168,7 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
       <label class="field"><span class="visually-hidden">Alt text, ${language}</span>
         <textarea class="alt" rows="3" lang=${code} dir="auto" value=${altText} aria-describedby=${`${needsText ? `${heading}-reason ` : ""}${heading}-length`}
           aria-invalid=${length > MAX_CHARS ? "true" : null} data-alt=${code} spellcheck
-          onInput=${(event) => setAltText(event.target.value.replaceAll(/[\r\n]+/g, " "))} onBlur=${() => save()}></textarea>
+          onInput=${(event) => setAltText(inOneLine(event.target.value))} onBlur=${() => save()}></textarea>
       </label>
       <div class="gauge" data-tone=${tone}>
         <span class="gauge-bar" aria-hidden="true"><span style=${{ width: `${Math.min(100, (100 * length) / MAX_CHARS)}%` }}></span></span>
@@ -164,6 +178,11 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
         <input type="text" value=${filename} dir="ltr" spellcheck=${false} autocomplete="off" maxlength="80"
           onInput=${(event) => setFilename(event.target.value)} onBlur=${() => save()} />
       </label>
+      ${hasLongText && html`
+        <label class="field"><span>Long description</span>
+          <textarea class="long" rows="4" lang=${code} dir="auto" value=${longText} spellcheck aria-label=${`Long description, ${language}`}
+            onInput=${(event) => setLongText(inOneLine(event.target.value))} onBlur=${() => save()}></textarea>
+        </label>`}
       ${(problem || state.error) && html`<p class="problem" role="alert">${problem || state.error}</p>`}
       <div class="text-actions">
         <button type="button" class="small" onClick=${accept} aria-label=${`Accept ${language}`}>Accept <kbd aria-hidden="true">⏎</kbd></button>
@@ -173,6 +192,8 @@ export function TextEditor({ picture, translation, language, onAccept, onRegener
           onClick=${() => restore("undo")}>Undo</button>
         <button type="button" class="small" disabled=${!state.can_redo || state.regenerating} aria-label=${`Redo ${language}`}
           onClick=${() => restore("redo")}>Redo</button>
+        ${!hasLongText && picture.image.suggested_role === "chart" && html`
+          <button type="button" class="small" aria-label=${`Add long description, ${language}`} onClick=${addLongText}>Add long description</button>`}
       </div>
     </section>`;
 }

@@ -17,13 +17,13 @@ let queue = Promise.resolve(); // ends when all requests so far are answered
 
 /** How many actions the service has not yet answered. */
 export const saving = new Observable(0);
-/** The words on their way to the service, { seo_alt_text, seo_filename }, by the `keyOf` of their text. */
+/** The words on their way to the service, { seo_alt_text, seo_filename, long_description }, by the `keyOf` of their text. */
 export const sent = new Observable(new Map());
 
 export const keyOf = (id, code) => `${id} ${code}`;
 
 /** Whether the words and the source of two texts are the same. */
-const isSame = (text, other) => ["seo_alt_text", "seo_filename", "source"].every((name) => text?.[name] === other?.[name]);
+const isSame = (text, other) => ["seo_alt_text", "seo_filename", "long_description", "source"].every((name) => text?.[name] === other?.[name]);
 
 /** Do `work` when all earlier requests are answered. */
 function enqueue(work) {
@@ -86,7 +86,7 @@ function removeSent(id, code, answered) {
   setSent(id, code, Object.fromEntries(Object.entries(waiting).filter(([name, value]) => answered[name] !== value)));
 }
 
-/** Store words of a person as one action: `changes` has { seo_alt_text, seo_filename } by language. Throws `Refused`. */
+/** Store words of a person as one action: `changes` has those of `sent` by language. Throws `Refused`. */
 function save(id, changes) {
   for (const [code, words] of changes) setSent(id, code, { ...sent.value.get(keyOf(id, code)), ...words });
   return enqueue(() => changeAll(id, [...changes.keys()], async (code) => {
@@ -98,13 +98,19 @@ function save(id, changes) {
   }));
 }
 
-/** Store `words` ({ seo_alt_text, seo_filename }) of a person. Throws `Refused`. */
+/** Store `words` of a person; see `sent`. Throws `Refused`. */
 export const saveText = (id, code, words) => save(id, new Map([[code, words]]));
 
 /** Accept the texts of a picture, except those that are accepted, that are being saved, or that a person has to write. */
 export const acceptTexts = ({ id, image }) => reporting(() => save(id, new Map(image.translations
   .filter(({ language_code: code, needs_text: needsText }) => !needsText && !isFromPerson(id, code))
   .map(({ language_code: code, seo_alt_text: altText }) => [code, { seo_alt_text: altText }]))));
+
+/** Empty the alt texts of a picture, so that screen readers skip it, as one action. */
+export const markDecorative = ({ id, image }) => reporting(async () => {
+  await save(id, new Map(image.translations.map(({ language_code: code }) => [code, { seo_alt_text: "", decorative: true }])));
+  announce("Marked as decorative.", () => restoreLast("undo"));
+});
 
 /**
  * Let the service write texts anew, as one action, but ask first where words of a person would be replaced. `describedBy` is that
