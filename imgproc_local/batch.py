@@ -22,9 +22,9 @@ from imgproc_local.domain.errors import ServiceError, StorageFailed
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.image import Format, NamePeople
 from imgproc_local.domain.job import StageName
-from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, target_score
+from imgproc_local.domain.plan import ACCEPTED_LOCALLY, Plan, Role, target_score
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import RoleSuggestion, Translation
 from imgproc_local.engine.pipeline import Pipeline, StageResult
 from imgproc_local.engine.results import TextsWork, write_texts
 from imgproc_local.system.files import open_own_file
@@ -40,7 +40,10 @@ STATE_FOLDER = ".imgproc-local-archive"
 """The folder with the manifest of `archive`, in the root of its target. It is hidden, so that no command searches it
 for pictures. All other files of the target are results.
 """
-ALT_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
+FIRST_ALT_COLUMNS = ("file", "original_file", "language", "seo_filename", "alt_text", "source", "needs_text")
+"""The columns of the table of alt texts that every version writes first."""
+_SUGGESTION_COLUMNS = ("suggested_role", "suggested_role_reason")
+ALT_COLUMNS = (*FIRST_ALT_COLUMNS, "needs_text_reason", "long_description", *_SUGGESTION_COLUMNS)
 
 Kind = Literal["optimized", "converted", "sidecar"]
 
@@ -76,12 +79,17 @@ def options_hash(plans: Sequence[Plan], flags: Sequence[str], config: Config, mo
 
     Manifests store it instead of its content, because the text of --context must not be stored.
     """
+    plans_hashed = msgspec.to_builtins(plans)
+    for plan in plans_hashed:
+        # 0.1.0 knew no roles: a run after an upgrade does not process everything again
+        if plan["role"] == Role.INFORMATIVE:
+            del plan["role"]
     content = [
-        msgspec.to_builtins(plans),
+        plans_hashed,
         target_score(config.quality_target),
         config.effort,
         config.keep_location.value,
-        # 0.1.0 stored False here: a run after an upgrade does not process everything again
+        # 0.1.0 stored False here
         False if config.name_people is NamePeople.CAPTIONS else config.name_people.value,
         config.pixel_texts,
         config.compression_service,
@@ -104,13 +112,16 @@ class ResultFile(Struct, frozen=True):
 
 
 class Results(Struct, frozen=True, kw_only=True):
-    """The results of one picture. `removed` are the kinds of private data that it holds and a result does not."""
+    """The results of one picture. `removed` are the kinds of private data that it holds and a result does not.
+    `suggestion` is the role that it seems to have.
+    """
 
     optimized: ResultFile | None = None
     converted: ResultFile | None = None
     sidecar: ResultFile | None = None
     translations: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
+    suggestion: RoleSuggestion | None = None
 
     @property
     def by_kind(self) -> dict[Kind, ResultFile]:
@@ -203,12 +214,13 @@ class LocalFile(Struct, frozen=True):
 
 
 class Made(Struct, frozen=True):
-    """What was made of one picture. `errors` are as those of a `ManifestLine`."""
+    """What was made of one picture. `errors` are as those of a `ManifestLine`, the rest as that of `Results`."""
 
     files: tuple[LocalFile, ...] = ()
     texts: tuple[Translation, ...] = ()
     removed: tuple[Removed, ...] = ()
     errors: tuple[tuple[str | None, str], ...] = ()
+    suggestion: RoleSuggestion | None = None
 
     @property
     def replaced(self) -> set[Kind]:
@@ -246,7 +258,8 @@ def make_results(
         files.append(LocalFile("sidecar", folder / "sidecar", ".xmp"))
         files[-1].path.write_bytes(content)
     removed = {kind for output in done for kind in output.removed}
-    return Made(tuple(files), texts, tuple(sorted(removed)), tuple(errors))
+    suggestion = next((output.suggestion for output in done if output.suggestion), None)
+    return Made(tuple(files), texts, tuple(sorted(removed)), tuple(errors), suggestion)
 
 
 def _stage_files(
@@ -290,10 +303,10 @@ def _with_texts(
 
 def _sidecar_content(texts: Sequence[Translation]) -> bytes | None:
     """The content of the XMP file with the texts; None if no person or model wrote one of them."""
-    from imgproc_local.codecs.alt_texts import sidecar, texts_to_write
+    from imgproc_local.codecs.alt_texts import FileTexts, sidecar, texts_to_write
 
     file_texts = texts_to_write(texts)
-    return sidecar(file_texts) if file_texts.alt_texts else None
+    return sidecar(file_texts) if file_texts != FileTexts() else None
 
 
 def fallback_name(picture: PurePath, language: str) -> str:
@@ -309,8 +322,10 @@ def alt_rows(original: str, results: Results) -> Iterator[tuple[str, ...]]:
 
     `file` is the path in the output folder, empty without a file. An alt text that a person has to write is empty.
     """
+    suggestion = (results.suggestion.role.value, results.suggestion.reason) if results.suggestion else ("", "")
     for path in [file.path for kind, file in results.by_kind.items() if kind != "sidecar"] or [""]:
         for text in results.translations:
             alt_text = "" if text.needs_text else text.seo_alt_text
             needs_text = "true" if text.needs_text else "false"
-            yield path, original, text.language_code, text.seo_filename, alt_text, text.source.value, needs_text
+            first = (path, original, text.language_code, text.seo_filename, alt_text, text.source.value, needs_text)
+            yield *first, text.needs_text_reason or "", text.long_description, *suggestion

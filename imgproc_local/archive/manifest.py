@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from imgproc_local.archive.picture import Row
 from imgproc_local.archive.stores import Store
 from imgproc_local.batch import ALT_COLUMNS, STATE_FOLDER, Results, alt_rows
+from imgproc_local.domain.result import Translation
 from imgproc_local.engine.exports import csv_bytes
 from imgproc_local.system.files import encodable_text
 
@@ -154,13 +155,14 @@ def _row_schema() -> pa.Schema:
     """The columns of `archive.parquet`: the fields of `Row`, its own before those of `Results`."""
     text, number = pa.string(), pa.int64()
     file = pa.struct([("path", text), ("sha256", text), ("size_bytes", number), ("format", text)])
-    translation = pa.struct([(name, text) for name in ("language_code", "seo_filename", "seo_alt_text", "source")])
+    translation = pa.struct([(name, text) for name in Translation.__struct_fields__])
     types: dict[str, Any] = {
         "size_bytes": number,
         "problems": pa.list_(pa.struct([("stage", text), ("message", text)])),
         **dict.fromkeys(("optimized", "converted", "sidecar"), file),
         "translations": pa.list_(translation),
         "removed": pa.list_(text),
+        "suggestion": pa.struct([("role", text), ("reason", text)]),
     }
     results = Results.__struct_fields__
     own = [name for name in Row.__struct_fields__ if name not in results]

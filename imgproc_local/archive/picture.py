@@ -197,7 +197,8 @@ def _write(
             row = _with_earlier_results(row, earlier, tools.target, made)
         _remove_results(tools.target, earlier, row.files)
     if made.texts:
-        row = structs.replace(row, translations=tuple(_recorded(text, key) for text in made.texts))
+        texts = tuple(_recorded(text, key) for text in made.texts)
+        row = structs.replace(row, translations=texts, suggestion=made.suggestion)
     if row.translations:
         name = row.translations[0].seo_filename
     else:
@@ -223,6 +224,7 @@ def _with_earlier_results(row: Row, earlier: Row | None, target: Store, made: Ma
     return structs.replace(
         row,
         translations=earlier.translations,
+        suggestion=earlier.suggestion,
         removed=tuple(sorted(removed)),
         format=row.format or earlier.format,
         **remaining,

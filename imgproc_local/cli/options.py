@@ -27,6 +27,7 @@ from imgproc_local.domain.plan import (
     Effort,
     Operation,
     Plan,
+    Role,
 )
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ class PictureFlags(Struct, frozen=True):
     overwrite: bool
     sidecar: bool
     project: str | None
+    role: str
     context: str
 
 
@@ -249,12 +251,20 @@ _OPTIONS = (
         help="Use this name as the project and as context for the alt texts.",
     ),
     click.option(
+        "--role",
+        type=click.Choice([role.value for role in Role], case_sensitive=False),
+        default=Role.INFORMATIVE.value,
+        show_default=True,
+        help="What the pictures are for on their page. The alt text of a decorative one is empty; that of a link or"
+        " button says what --context says: where it leads, or what it does.",
+    ),
+    click.option(
         "--context",
         metavar="TEXT",
         callback=_checked_context,
         default="",
         help="Say what page or article the pictures are for, in at most 500 characters. The vision model reads it; it"
-        " is not stored.",
+        " is not stored. With --role, say where the link leads, or what the button does.",
     ),
 )
 
@@ -284,8 +294,13 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     has_texts = not flags.only or "analyze" in flags.only
     if flags.overwrite and not flags.write_metadata:
         raise click.UsageError("--overwrite needs --write-metadata.")
-    if (flags.write_metadata or flags.sidecar) and not has_texts:
-        raise click.UsageError("--write-metadata and --sidecar need alt texts: add --only analyze.")
+    role = Role(flags.role)
+    has_function = role in (Role.LINK, Role.BUTTON)
+    if (flags.write_metadata or flags.sidecar or role is not Role.INFORMATIVE) and not has_texts:
+        raise click.UsageError("--write-metadata, --sidecar and --role need alt texts: add --only analyze.")
+    if has_function and not flags.context:
+        aim = "where the link leads" if role is Role.LINK else "what the button does"
+        raise click.UsageError(f"--role {flags.role} needs --context: say {aim}, as the alt text has to.")
     if flags.write_metadata and set(flags.only) == {"analyze"}:
         raise click.UsageError(
             "--write-metadata needs files to write to: add --only optimize or --only convert, or use --sidecar."
@@ -295,7 +310,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
     except ModelUnusable:
         model = "unknown"
     has_model = model is not None and not used_model_status(config).problem
-    if flags.context and not has_model and has_texts:
+    if flags.context and not (has_model or has_function) and has_texts:
         click.echo(
             "--context has no effect: no vision model is in use. `imgproc-local models list` shows which there are.",
             err=True,
@@ -308,6 +323,7 @@ def request_for(flags: PictureFlags, config: Config, *, archive_names: bool) -> 
         context=flags.context,
         max_width_px=flags.max_width,
         max_height_px=flags.max_height,
+        role=role,
     )
     only = [Operation(name) for name in StageName if name in flags.only]
     is_part = 0 < len(only) < len(StageName)

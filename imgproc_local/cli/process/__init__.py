@@ -31,7 +31,7 @@ from imgproc_local.cli.output import (
     table,
 )
 from imgproc_local.domain.image import compression_percentage
-from imgproc_local.domain.result import Translation
+from imgproc_local.domain.result import SuggestedRole, Translation
 from imgproc_local.system.files import write_atomically
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ def command(
     recursively; hidden files and links to folders in them are skipped. Writes two files per picture to the --out
     folder, in the same subfolders: the optimized picture in its own format, and the converted one. Both get the SEO
     file name; the alt texts are printed. Your files are never overwritten: if a name is taken, -2, -3 … is added. The
-    pictures themselves are not changed. Pictures of which nothing but kind and date is known are listed first, in every
-    run: their alt texts need your words.
+    pictures themselves are not changed. Pictures whose alt texts need your words are listed first, in every run, with
+    the reason.
 
     The --out folder has a manifest, a hidden file: the same command again continues an interrupted run, processes what
     is new or changed, and skips the rest. A picture whose content or options have changed gets new results in place of
@@ -219,6 +219,8 @@ def _entry(
         "converted_size": converted and converted.size_bytes,
         "compression_percentage": record and optimized and _percentage([record]),
         "translations": [as_body(text, TranslationBody) for text in record.translations] if record is not None else [],
+        "suggested_role": record and record.suggestion and record.suggestion.role,
+        "suggested_role_reason": record and record.suggestion and record.suggestion.reason,
         "removed": record and record.removed,
         "optimized_file": optimized and path_text(out / optimized.path),
         "converted_file": converted and path_text(out / converted.path),
@@ -231,10 +233,10 @@ def _entry(
 
 def _require_own_table(csv_file: Path) -> None:
     """Raises: click.BadParameter, unless the file can be created or is the table of an earlier run."""
-    from imgproc_local.batch import ALT_COLUMNS
+    from imgproc_local.batch import FIRST_ALT_COLUMNS
     from imgproc_local.engine.exports import csv_bytes
 
-    head = csv_bytes((), ALT_COLUMNS)
+    head = csv_bytes((), FIRST_ALT_COLUMNS).rstrip()
     try:
         is_own = csv_file.absolute().parent.is_dir() and not csv_file.exists()
         if csv_file.is_file():  # a pipe would be read until something is written into it
@@ -293,12 +295,13 @@ def _print_table(outcomes: Sequence[Outcome], converted_to: str, out: Path) -> N
         click.echo(line)
         for text in record.translations:
             click.echo(f"    {_label(text):{width}}  {printable(text.seo_alt_text)}".rstrip())
+        if record.suggestion is not None and record.suggestion.role is not SuggestedRole.INFORMATIVE:
+            click.echo(f"    suggested role: {record.suggestion.role.value}. {printable(record.suggestion.reason)}")
     click.echo()
     for line in _totals([outcome.new for outcome in outcomes if outcome.new is not None], converted_to, out):
         click.echo(line)
     if needing := sum(record.needs_text for _, record in listed):
-        why = "nothing but kind and date is known."
-        click.echo(f"{_picture_count(needing)} listed first, in need of an alt text from you: {why}")
+        click.echo(f"{_picture_count(needing)} listed first, in need of an alt text from you.")
 
 
 def _totals(new: Sequence[ManifestLine], converted_to: str, out: Path) -> Iterator[str]:
@@ -360,7 +363,9 @@ def _needing_text_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _label(text: Translation) -> str:
-    return f"{text.language_code} ({'needs text' if text.needs_text else text.source.value})"
+    if text.needs_text_reason is None:
+        return f"{text.language_code} ({text.source.value})"
+    return f"{text.language_code} (needs text: {text.needs_text_reason.value.replace('_', ' ')})"
 
 
 def _row(picture: Path, record: ManifestLine) -> tuple[str, str, str, str, str, str]:

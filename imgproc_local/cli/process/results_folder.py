@@ -207,6 +207,7 @@ class ResultsFolder:
             removed=tuple(sorted({*same.removed, *made.removed})) if same and kept else made.removed,
             edited=() if earlier is None else self._make_way(earlier, kept),
             errors=made.errors,
+            suggestion=same.suggestion if same and not made.texts else made.suggestion,
             optimized=kept.get("optimized"),
             converted=kept.get("converted"),
             sidecar=kept.get("sidecar"),

@@ -24,7 +24,7 @@ from imgproc_local.archive.run import Counts, _pending
 from imgproc_local.archive.stores import LocalStore, SourceObject
 from imgproc_local.batch import ResultFile
 from imgproc_local.domain.image import Format
-from imgproc_local.domain.result import TextSource, Translation
+from imgproc_local.domain.result import NeedsTextReason, RoleSuggestion, SuggestedRole, TextSource, Translation
 
 NAMES = [f"{number * 7 % 24:02}/é.jpg" for number in range(24)]
 """Sources of which the order is not that of their numbers."""
@@ -108,6 +108,25 @@ def test_a_run_continues_after_it_was_killed_between_two_steps(tmp_path: Path, l
     (tmp_path / TEXTS_NAME).unlink()
     run(target)
     assert (tmp_path / TEXTS_NAME).exists()
+
+
+def test_the_tables_have_reasons_suggestions_and_long_descriptions(tmp_path: Path) -> None:
+    texts = (
+        Translation("en", "a", "Sales.", TextSource.VISION, None, "Sales rose.", "tiny-1"),
+        Translation("de", "a", "", TextSource.FACTS, NeedsTextReason.OTHER_LANGUAGE),
+    )
+    suggestion = RoleSuggestion(SuggestedRole.CHART, "It has axes.")
+    run(LocalStore(tmp_path), [row(), row("b.jpg", translations=texts, suggestion=suggestion)])
+    one, other = reversed(pq.read_table(tmp_path / TABLE_NAME).to_pylist())
+    assert (one["suggestion"], other["suggestion"]) == (None, {"role": "chart", "reason": "It has axes."})
+    last = [tuple(text.values())[4:] for text in other["translations"]]
+    assert last == [(None, "Sales rose.", "tiny-1"), ("other_language", "", "")]
+    lines = list(csv.reader(io.StringIO((tmp_path / TEXTS_NAME).read_text("utf-8-sig"))))
+    assert [line[6:] for line in lines[1:3]] == [
+        ["false", "", "Sales rose.", "chart", "It has axes."],
+        ["true", "other_language", "", "chart", "It has axes."],
+    ]
+    assert lines[-1][6:] == ["false", "", "", "", ""]
 
 
 def test_rows_are_stored_when_there_are_enough_or_it_is_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
