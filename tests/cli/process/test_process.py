@@ -24,7 +24,8 @@ from tests.support.reading import probe
 
 FIELDS = [
     "file", "status", "original_filename", "original_size", "optimized_size", "converted_format",
-    "converted_size", "compression_percentage", "translations", "removed", "optimized_file", "converted_file", "errors",
+    "converted_size", "compression_percentage", "translations", "suggested_role", "suggested_role_reason", "removed",
+    "optimized_file", "converted_file", "errors",
 ]  # fmt: skip
 
 
