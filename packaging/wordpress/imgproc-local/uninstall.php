@@ -8,7 +8,7 @@
 defined( 'ABSPATH' ) || exit;
 defined( 'WP_UNINSTALL_PLUGIN' ) || exit;
 
-foreach ( array( 'settings', 'files', 'queue', 'worker' ) as $imgproc_local_part ) {
+foreach ( array( 'settings', 'files', 'queue', 'worker', 'attachment' ) as $imgproc_local_part ) {
 	require_once __DIR__ . "/includes/class-$imgproc_local_part.php";
 }
 
@@ -34,7 +34,7 @@ function imgproc_local_uninstall_site() {
 		} while ( $ids );
 		Imgproc_Local_Files::remove_empty_folders();
 	}
-	array_map( 'delete_post_meta_by_key', Imgproc_Local_Queue::ALL_META );
+	array_map( 'delete_post_meta_by_key', array_merge( Imgproc_Local_Queue::ALL_META, array( Imgproc_Local_Attachment::DECORATIVE ) ) );
 	array_map( 'delete_option', array( Imgproc_Local_Settings::OPTION, Imgproc_Local_Queue::PAUSE, Imgproc_Local_Worker::UNANSWERED, Imgproc_Local_Queue::LOCK ) );
 	delete_transient( Imgproc_Local_Settings::KNOWN );
 }

@@ -109,11 +109,12 @@
 		a11y.speak( text, 'assertive' );
 	}
 
-	async function act( button ) {
+	/** Does what a button says. `replace`: also replaces texts that a person has written. */
+	async function act( button, replace = false ) {
 		const panel = button.closest( '.imgproc-local-panel' );
 		const action = button.dataset.imgprocAction;
 		const proposal = button.closest( '.imgproc-local-text' );
-		const data = { action };
+		const data = { action, replace };
 		if ( proposal ) {
 			data.language = proposal.dataset.language;
 			data.alt = proposal.querySelector( 'textarea' ).value;
@@ -122,6 +123,8 @@
 			accept: __( 'The alt text was saved.', 'imgproc-local' ),
 			regenerate: __( 'The text is being written again.', 'imgproc-local' ),
 			process: __( 'The image was added to the queue.', 'imgproc-local' ),
+			decorative: __( 'The image is decorative now.', 'imgproc-local' ),
+			informative: __( 'The image is no longer decorative.', 'imgproc-local' ),
 		};
 		setBusy( panel, true );
 		try {
@@ -132,7 +135,11 @@
 		} catch ( error ) {
 			setBusy( panel, false );
 			button.focus();
-			say( panel, error.message );
+			if ( 'text_of_person' !== error.code ) {
+				say( panel, error.message );
+			} else if ( window.confirm( error.message ) ) { // eslint-disable-line no-alert -- As WordPress asks before it deletes.
+				await act( button, true );
+			}
 		}
 	}
 

@@ -16,6 +16,12 @@ final class Imgproc_Local_Attachment {
 	const ALT = '_wp_attachment_image_alt';
 
 	/**
+	 * Post meta of an image that an editor has marked as decorative wherever it is shown: an array with the alt text that it
+	 * had. WordPress 7.1 marks only a single use of an image, by the attribute isDecorative of its block.
+	 */
+	const DECORATIVE = '_imgproc_local_decorative';
+
+	/**
 	 * MIME types that the service writes alt texts for. AVIF, which WordPress 6.5 accepts, is only optimized.
 	 */
 	const TYPES = array( 'image/jpeg', 'image/png', 'image/gif', 'image/webp' );
@@ -70,7 +76,7 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Queues a processed image again when WordPress’s editor or another plugin has given it another file. Notes that an
-	 * attachment no longer lacks an alt text.
+	 * attachment no longer lacks an alt text, nor is decorative, when it gets one.
 	 *
 	 * @param int    $meta_id       Identifier of the row.
 	 * @param int    $attachment_id Attachment.
@@ -78,8 +84,11 @@ final class Imgproc_Local_Attachment {
 	 * @param mixed  $value         Value.
 	 */
 	public static function meta_changed( $meta_id, $attachment_id, $key, $value ) {
-		if ( self::ALT === $key && is_string( $value ) && '' !== trim( $value ) && get_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, true ) ) {
-			update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, 0 );
+		if ( self::ALT === $key && is_string( $value ) && '' !== trim( $value ) ) {
+			delete_post_meta( $attachment_id, self::DECORATIVE );
+			if ( get_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, true ) ) {
+				update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, 0 );
+			}
 		}
 		if ( '_wp_attached_file' === $key && in_array( get_post_meta( $attachment_id, Imgproc_Local_Queue::META_STATE, true ), array( 'done', 'failed' ), true ) ) {
 			self::queue_upload( $attachment_id, self::METADATA_S );
@@ -145,7 +154,9 @@ final class Imgproc_Local_Attachment {
 		if ( in_array( $operation, array( 'analyze', 'process' ), true ) ) {
 			$codes               = array_merge( array( Imgproc_Local_Settings::language( $attachment_id ) ), Imgproc_Local_Settings::get( 'languages' ) );
 			$fields['languages'] = implode( ',', array_slice( array_unique( $codes ), 0, Imgproc_Local_Settings::MAX_LANGUAGES ) );
-			$fields             += array_filter( array( 'context' => $state['context'] ?? self::context( $attachment_id ) ), 'strlen' );
+			$fields             += self::is_decorative( $attachment_id )
+				? array( 'role' => 'decorative' )
+				: array_filter( array( 'context' => $state['context'] ?? self::context( $attachment_id ) ), 'strlen' );
 		}
 		if ( in_array( $operation, array( 'convert', 'process' ), true ) ) {
 			$format           = Imgproc_Local_Settings::get( 'format' );
@@ -203,6 +214,7 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Applies the results of a job with a final status: first the texts, then the files. It can be repeated after an error.
+	 * Texts that a person has written or accepted stay, unless a request replaces them.
 	 * Stages of the job that failed are no error here: the attachment becomes failed, with their messages.
 	 *
 	 * @param int                  $attachment_id Attachment.
@@ -212,12 +224,20 @@ final class Imgproc_Local_Attachment {
 	 * @return true|WP_Error
 	 */
 	public static function apply_job( $attachment_id, Imgproc_Local_Client $client, array $job, array &$state ) {
+		$state['suggested'] = 'decorative' === ( $job['image']['suggested_role'] ?? '' ) ? $job['image']['suggested_role_reason'] : '';
 		foreach ( $job['image']['translations'] as $text ) {
+			$stored = $state['texts'][ $text['language_code'] ]['source'] ?? '';
+			// What the service calls a person’s is the empty text of a decorative image.
+			if ( 'person' === $text['source'] || ( 'person' === $stored && empty( $state['args']['replace'] ) ) ) {
+				continue;
+			}
 			$state['texts'][ $text['language_code'] ] = array(
 				'alt'        => $text['seo_alt_text'],
 				'filename'   => $text['seo_filename'],
 				'source'     => $text['source'],
 				'needs_text' => (bool) $text['needs_text'],
+				'reason'     => $text['needs_text_reason'] ?? '',
+				'long'       => $text['long_description'] ?? '',
 			);
 		}
 		self::write_alt( $attachment_id, $state );
@@ -295,6 +315,42 @@ final class Imgproc_Local_Attachment {
 	}
 
 	/**
+	 * Whether an editor has marked an image as decorative.
+	 *
+	 * @param int $attachment_id Attachment.
+	 * @return bool
+	 */
+	public static function is_decorative( $attachment_id ) {
+		return metadata_exists( 'post', $attachment_id, self::DECORATIVE );
+	}
+
+	/**
+	 * Marks an image as decorative and empties its alt text, or removes the mark and puts the alt text back.
+	 *
+	 * @param int  $attachment_id Attachment.
+	 * @param bool $decorative    Whether it is decorative.
+	 * @return true
+	 */
+	public static function set_decorative( $attachment_id, $decorative ) {
+		wp_cache_delete( $attachment_id, 'post_meta' );
+		if ( $decorative && ! self::is_decorative( $attachment_id ) ) {
+			add_post_meta( $attachment_id, self::DECORATIVE, wp_slash( array( 'alt' => (string) get_post_meta( $attachment_id, self::ALT, true ) ) ), true );
+			update_post_meta( $attachment_id, self::ALT, '' );
+			update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, 0 );
+		} elseif ( ! $decorative && self::is_decorative( $attachment_id ) ) {
+			$before = (array) get_post_meta( $attachment_id, self::DECORATIVE, true );
+			$state  = Imgproc_Local_Queue::state( $attachment_id );
+			delete_post_meta( $attachment_id, self::DECORATIVE );
+			update_post_meta( $attachment_id, self::ALT, wp_slash( $before['alt'] ?? '' ) );
+			self::write_alt( $attachment_id, $state );
+			if ( $state['texts'] ) {
+				Imgproc_Local_Queue::save( $attachment_id, $state );
+			}
+		}
+		return true;
+	}
+
+	/**
 	 * Stores a text that a person has written or accepted.
 	 *
 	 * @param int    $attachment_id Attachment.
@@ -327,17 +383,19 @@ final class Imgproc_Local_Attachment {
 
 	/**
 	 * Writes the attachment’s alt text if it was always empty, or is the one that the plugin has written. One that a person
-	 * has written or removed stays as it is, and a preview replaces none. Notes whether a person has to write one.
+	 * has written or removed stays as it is, and a preview replaces none. Notes whether a person has to write one. The long
+	 * description becomes the attachment’s description, once, if that is empty: the field of WordPress that is shown with
+	 * the image, that editors can change, and that the REST interface has. A decorative image gets neither.
 	 *
 	 * @param int   $attachment_id Attachment.
 	 * @param array $state         State; changed.
 	 */
 	private static function write_alt( $attachment_id, array &$state ) {
 		$language = Imgproc_Local_Settings::language( $attachment_id );
-		if ( ! isset( $state['texts'][ $language ] ) || ! Imgproc_Local_Queue::exists( $attachment_id ) ) {
+		wp_cache_delete( $attachment_id, 'post_meta' );
+		if ( ! isset( $state['texts'][ $language ] ) || ! Imgproc_Local_Queue::exists( $attachment_id ) || self::is_decorative( $attachment_id ) ) {
 			return;
 		}
-		wp_cache_delete( $attachment_id, 'post_meta' );
 		$text    = $state['texts'][ $language ];
 		$current = trim( (string) get_post_meta( $attachment_id, self::ALT, true ) );
 		$written = $state['alt_written'] ?? '';
@@ -352,6 +410,11 @@ final class Imgproc_Local_Attachment {
 			$current              = $alt;
 		}
 		update_post_meta( $attachment_id, Imgproc_Local_Queue::META_NEEDS_TEXT, (int) ( $text['needs_text'] && '' === $current ) );
+		$long = wp_strip_all_tags( $text['long'] ?? '' );
+		if ( '' !== $long && empty( $state['described'] ) && '' === trim( (string) get_post_field( 'post_content', $attachment_id, 'raw' ) ) ) {
+			$state['described'] = true;
+			wp_update_post( wp_slash( array( 'ID' => $attachment_id ) + array( 'post_content' => $long ) ) );
+		}
 	}
 
 	/**

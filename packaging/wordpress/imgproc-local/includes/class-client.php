@@ -132,7 +132,7 @@ final class Imgproc_Local_Client {
 			'timeout' => $wait_s + self::TIMEOUT_S,
 			'headers' => $wait_s > 0 ? array( 'Prefer' => 'wait=' . (int) $wait_s ) : array(),
 		);
-		return $this->data( 'GET', '/jobs/' . rawurlencode( $job_id ), $args );
+		return $this->data( 'GET', '/jobs/' . rawurlencode( $job_id ) . '?include=details', $args );
 	}
 
 	/**

@@ -108,7 +108,8 @@ final class Imgproc_Local_Library {
 			case 'needs_text': // The service has no description of the image, and nobody has written an alt text.
 				return array( array( 'key' => Imgproc_Local_Queue::META_NEEDS_TEXT ) + array( 'value' => '1' ) );
 			case 'no_alt':
-				return array( array( 'relation' => 'OR' ) + array( $alt + array( 'compare' => 'NOT EXISTS' ), $alt + array( 'value' => '' ) ) );
+				$decorative = array( 'key' => Imgproc_Local_Attachment::DECORATIVE );
+				return array( array( 'relation' => 'OR' ) + array( $alt + array( 'compare' => 'NOT EXISTS' ), $alt + array( 'value' => '' ) ), $decorative + array( 'compare' => 'NOT EXISTS' ) );
 			case 'new':
 				return array( $state + array( 'compare' => 'NOT EXISTS' ) );
 			case 'waiting':
@@ -361,7 +362,7 @@ final class Imgproc_Local_Library {
 	 * there is nothing to say.
 	 *
 	 * @param int $id The attachment.
-	 * @return array{kind: string, label: string, reason: string} The end of the CSS class, a text, and why it failed or was skipped.
+	 * @return array{kind: string, label: string, reason: string} The end of the CSS class, a text, and the reason if there is one.
 	 */
 	private static function remark( int $id ): array {
 		$state  = Imgproc_Local_Queue::state( $id );
@@ -372,29 +373,57 @@ final class Imgproc_Local_Library {
 			'skipped'    => __( 'Skipped', 'imgproc-local' ),
 			'needs-text' => __( 'Needs a text', 'imgproc-local' ),
 			'no-alt'     => __( 'No alt text', 'imgproc-local' ),
+			'decorative' => __( 'Decorative', 'imgproc-local' ),
 		);
+		$text   = $state['texts'][ Imgproc_Local_Settings::language( $id ) ] ?? array();
 		$kind   = $state['state'];
 		if ( ! isset( $labels[ $kind ] ) ) {
 			$needs_text = '1' === (string) get_post_meta( $id, Imgproc_Local_Queue::META_NEEDS_TEXT, true );
 			$kind       = $needs_text ? 'needs-text' : 'no-alt';
+			$kind       = Imgproc_Local_Attachment::is_decorative( $id ) ? 'decorative' : $kind;
 			$kind       = '' === self::alt( $id ) ? $kind : '';
 		}
+		$reasons = array(
+			'failed'     => $state['error'],
+			'skipped'    => $state['error'],
+			'needs-text' => self::why( $text ),
+			'decorative' => __( 'Screen readers skip this image.', 'imgproc-local' ),
+		);
 		return array(
 			'kind'   => 'sent' === $kind ? 'waiting' : $kind,
 			'label'  => $labels[ $kind ] ?? '',
-			'reason' => in_array( $kind, array( 'failed', 'skipped' ), true ) ? $state['error'] : '',
+			'reason' => $reasons[ $kind ] ?? '',
 		);
 	}
 
 	/**
-	 * Returns the remark of an image as HTML, or an empty string.
+	 * Returns why a person has to write a text, or an empty string.
+	 *
+	 * @param array $text With `reason`, the needs_text_reason of the service.
+	 * @return string
+	 */
+	private static function why( array $text ): string {
+		$reasons = array(
+			'nothing_known'      => __( 'Nothing is known but kind and date.', 'imgproc-local' ),
+			'other_language'     => __( 'What is known is in another language.', 'imgproc-local' ),
+			'place_or_date_only' => __( 'Only a place or a date is known.', 'imgproc-local' ),
+			'unread_text'        => __( 'The image shows text that could not be read.', 'imgproc-local' ),
+		);
+		return $reasons[ $text['reason'] ?? '' ] ?? '';
+	}
+
+	/**
+	 * Returns the remark of an image as HTML, with the reason why it seems to be decorative, or an empty string.
 	 *
 	 * @param int $id The attachment.
 	 * @return string Escaped HTML.
 	 */
 	private static function badge( int $id ): string {
 		$remark = self::remark( $id );
-		return '' === $remark['kind'] ? '' : sprintf( '<p><span class="imgproc-local-badge imgproc-local-%s">%s</span> <span class="imgproc-local-reason">%s</span></p>', esc_attr( $remark['kind'] ), esc_html( $remark['label'] ), esc_html( $remark['reason'] ) );
+		$reason = 'decorative' === $remark['kind'] ? '' : Imgproc_Local_Queue::state( $id )['suggested'] ?? '';
+		/* translators: %s: A sentence that says why. */
+		$html = '' === $reason ? '' : '<p class="description">' . esc_html( sprintf( __( 'This image seems to be decorative. %s', 'imgproc-local' ), $reason ) ) . '</p>';
+		return $html . ( '' === $remark['kind'] ? '' : sprintf( '<p><span class="imgproc-local-badge imgproc-local-%s">%s</span> <span class="imgproc-local-reason">%s</span></p>', esc_attr( $remark['kind'] ), esc_html( $remark['label'] ), esc_html( $remark['reason'] ) ) );
 	}
 
 	/**
@@ -444,12 +473,15 @@ final class Imgproc_Local_Library {
 		/* translators: %s: Size of a file with its unit. */
 		$html    = self::badge( $id ) . ( '' === $saved ? '' : '<p>' . sprintf( esc_html__( 'Saved: %s', 'imgproc-local' ), $saved ) . '</p>' );
 		$pending = self::is_pending( $id );
-		if ( ! $pending ) {
+		if ( Imgproc_Local_Attachment::is_decorative( $id ) ) {
+			$html .= self::button( 'informative', __( 'Not decorative', 'imgproc-local' ) );
+		} elseif ( ! $pending ) {
 			foreach ( $state['texts'] as $language => $text ) {
 				$html .= self::text( $id, (string) $language, $text, count( $state['texts'] ) > 1 );
 			}
 			$html .= $state['texts'] ? self::button( 'regenerate', _n( 'Write the text again', 'Write the texts again', count( $state['texts'] ), 'imgproc-local' ) ) : '';
 			$html .= self::button( 'process', 'failed' === $state['state'] ? __( 'Try again', 'imgproc-local' ) : __( 'Process image', 'imgproc-local' ) );
+			$html .= self::button( 'decorative', __( 'Mark as decorative', 'imgproc-local' ) );
 		}
 		return sprintf( '<div class="imgproc-local-panel" id="imgproc-local-panel-%1$d" data-id="%1$d" tabindex="-1" role="group" aria-label="Imgproc Local"%2$s><p><strong>Imgproc Local</strong></p>%3$s</div>', $id, $pending ? ' data-pending' : '', $html );
 	}
@@ -515,7 +547,7 @@ final class Imgproc_Local_Library {
 			'facts'    => __( 'Made from the captions and keywords in the file.', 'imgproc-local' ),
 			'person'   => __( 'Written by a person.', 'imgproc-local' ),
 		);
-		$parts   = array( $text['needs_text'] ? __( 'A person has to write this text.', 'imgproc-local' ) : $origins[ $text['source'] ] ?? '' );
+		$parts   = array( $text['needs_text'] ? trim( __( 'A person has to write this text.', 'imgproc-local' ) . ' ' . self::why( $text ) ) : $origins[ $text['source'] ] ?? '' );
 		if ( $text['needs_text'] && '' !== $text['alt'] ) {
 			/* translators: %s: What the service could tell of the image, such as its date. */
 			$parts[] = sprintf( __( 'The service only knows: “%s”', 'imgproc-local' ), $text['alt'] );
@@ -539,7 +571,7 @@ final class Imgproc_Local_Library {
 		};
 		$action   = array(
 			'type'     => 'string',
-			'enum'     => array( 'process', 'regenerate', 'accept' ),
+			'enum'     => array( 'process', 'regenerate', 'accept', 'decorative', 'informative' ),
 			'required' => true,
 		);
 		$language = array(
@@ -547,8 +579,9 @@ final class Imgproc_Local_Library {
 			'pattern' => '^[a-z]{2,3}$',
 		);
 		$alt      = array( 'type' => 'string' );
+		$replace  = array( 'type' => 'boolean' );
 		imgproc_local_route( '/images', 'GET', array( __CLASS__, 'rest_show' ), $may_see, array( 'ids' => self::IDS + array( 'required' => true ) ) );
-		imgproc_local_route( '/images/(?P<id>\d+)', 'POST', array( __CLASS__, 'rest_act' ), $may_edit, compact( 'action', 'language', 'alt' ) );
+		imgproc_local_route( '/images/(?P<id>\d+)', 'POST', array( __CLASS__, 'rest_act' ), $may_edit, compact( 'action', 'language', 'alt', 'replace' ) );
 	}
 
 	/**
@@ -574,20 +607,28 @@ final class Imgproc_Local_Library {
 
 	/**
 	 * Puts an image at the head of the queue (`process`), has its texts written again as proposals, so that an alt text in
-	 * use stays until another one is accepted (`regenerate`), or stores a reviewed text with it (`accept`).
+	 * use stays until another one is accepted (`regenerate`), or stores a reviewed text with it (`accept`). Texts that a
+	 * person has written are written again only with `replace`. `decorative` and `informative` set and remove that mark.
 	 *
-	 * @param WP_REST_Request $request With `id`, `action`, `language` and `alt`.
-	 * @return object|WP_Error What the script then shows.
+	 * @param WP_REST_Request $request With `id`, `action`, `language`, `alt` and `replace`.
+	 * @return object|WP_Error What the script then shows; text_of_person asks a question.
 	 */
 	public static function rest_act( WP_REST_Request $request ) {
 		$id    = (int) $request['id'];
+		$own   = wp_list_pluck( wp_list_filter( Imgproc_Local_Queue::state( $id )['texts'], array( 'source' => 'person' ) ), 'alt' );
 		$again = array(
 			'texts_only' => true,
 			'force'      => true,
 			'preview'    => true,
+			'replace'    => (bool) $request['replace'],
 		);
 		if ( 'accept' === $request['action'] ) {
 			$result = Imgproc_Local_Attachment::accept_text( $id, (string) $request['language'], (string) $request['alt'] );
+		} elseif ( in_array( $request['action'], array( 'decorative', 'informative' ), true ) ) {
+			$result = Imgproc_Local_Attachment::set_decorative( $id, 'decorative' === $request['action'] );
+		} elseif ( 'regenerate' === $request['action'] && ! $again['replace'] && array() !== $own ) {
+			/* translators: %s: The texts that would be lost. */
+			$result = new WP_Error( 'text_of_person', sprintf( __( 'A person wrote these texts: %s Replace them by proposals?', 'imgproc-local' ), implode( ' ', $own ) ) );
 		} else {
 			$result = Imgproc_Local_Queue::add( $id, 'regenerate' === $request['action'] ? $again : array(), self::AHEAD_S );
 		}

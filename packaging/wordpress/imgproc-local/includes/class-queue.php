@@ -146,7 +146,7 @@ final class Imgproc_Local_Queue {
 	 * Adds an attachment to the queue.
 	 *
 	 * @param int   $attachment_id Attachment.
-	 * @param array $args          texts_only: ask for texts only; force: send even if it is done; preview: replace no alt text.
+	 * @param array $args          texts_only: ask for texts only; force: send even if it is done; preview: replace no alt text; replace: replace proposals that a person has accepted.
 	 * @param int   $delay_s       Seconds until it may be sent; negative to put it ahead of others.
 	 * @return true|WP_Error The error of Imgproc_Local_Attachment::check().
 	 */
