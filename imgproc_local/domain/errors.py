@@ -149,7 +149,7 @@ class NoSuchVersion(ServiceError):
 
 
 class OriginalRemoved(ServiceError):
-    """The uploaded picture was removed because of its age."""
+    """The uploaded picture was removed because of its age, or the context that a text was made of is not stored."""
 
 
 class TextOfPerson(ServiceError):

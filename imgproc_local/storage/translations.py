@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull, TextOfPerson
 from imgproc_local.domain.filename import numbered
 from imgproc_local.domain.job import Job
+from imgproc_local.domain.plan import Role
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.storage.accounts import move_credits, require_credits
 from imgproc_local.storage.database import Database, Row, Transaction
@@ -108,7 +109,7 @@ class Translations:
         Raises:
             NotFound: the job has no text in this language.
             TextOfPerson: a person wrote the text, and not `replaces_person`.
-            OriginalRemoved: the uploaded picture was removed because of its age.
+            OriginalRemoved: the picture was removed because of its age, or the text is made of a context.
             QueueFull, InsufficientCredits: nothing was stored.
         """
         async with self._database.transaction() as tx:
@@ -117,10 +118,12 @@ class Translations:
             job = await read_job(tx, job_id)
             if job.text_states[language_code].regenerating:
                 return job, False
-            if job.original.expired:
+            lost = "The uploaded picture was removed because of its age" if job.original.expired else ""
+            if job.role in (Role.LINK, Role.BUTTON):
+                lost = f"The context that says what the {job.role} is for is no longer stored"
+            if lost:
                 raise OriginalRemoved(
-                    "The uploaded picture was removed because of its age, so no text can be written for it. Write the"
-                    " text by hand, or send the picture again."
+                    f"{lost}, so no text can be written. Write it by hand, or send the picture again."
                 )
             if text["source"] in _OF_PERSONS and not replaces_person:
                 raise TextOfPerson(
