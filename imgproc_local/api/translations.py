@@ -18,15 +18,11 @@ from imgproc_local.domain.alt_text import MAX_ALT_CHARS, MAX_LONG_CHARS, alt_tex
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.job import Job
 from imgproc_local.domain.result import Translation
-from imgproc_local.storage.translations import Edit
 from imgproc_local.vision.facts.describer import slug_of_alt_text
 
 _TAG = "translations"
 PATH = f"{IMAGE}/translations/{{language_code:str}}"
-_EXPECTED = (
-    "a JSON object with one or more of seo_alt_text (text), seo_filename (text), long_description (text) and decorative"
-    " (true)"
-)
+_EXPECTED = "a JSON object with seo_alt_text, seo_filename or long_description (texts), or decorative (true)"
 
 
 @patch(PATH, _TAG, EditedTranslationBody, body=TranslationEdit)
@@ -42,14 +38,14 @@ async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslation
 async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Restore the version before a change (local addition)."""
     services, job, text = await _find(request)
-    return _body(await services.translations.undo(job.id, text.language_code), text)
+    return _body(await services.translations.restore(job.id, text.language_code, -1), text)
 
 
 @post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[errors.NoSuchVersion])
 async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Repeat a change that was undone (local addition)."""
     services, job, text = await _find(request)
-    return _body(await services.translations.redo(job.id, text.language_code), text)
+    return _body(await services.translations.restore(job.id, text.language_code, 1), text)
 
 
 _REPLACE = words("replace", "replace the text also if a person wrote it", ["true"])
@@ -85,7 +81,7 @@ async def _find(request: Request[Any, Any, Any]) -> tuple[Services, Job, Transla
     raise errors.NotFound(f"This image has no text in {code[:40]!r}; it has texts in: {written}.")
 
 
-def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[Edit, str]:
+def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[dict[str, str], str]:
     """The words as they are stored, and the file name that follows from the alt text, if any.
 
     Raises: InvalidRequest.
@@ -113,7 +109,7 @@ def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[Edit, 
         problems["body"] = [f"Expected {_EXPECTED}; received none."]
     if problems:
         raise errors.InvalidRequest(problems)
-    return Edit(**texts), slug_of_alt_text(alt_text, current.language_code) if alt_text else ""
+    return texts, slug_of_alt_text(alt_text, current.language_code) if alt_text else ""
 
 
 def _read_texts(requested: TranslationEdit, current: Translation, problems: dict[str, list[str]]) -> dict[str, str]:

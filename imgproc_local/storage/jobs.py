@@ -50,12 +50,8 @@ class Submission(Struct, frozen=True):
 
         Size limits and a role that were not sent are left out, as in fingerprints of earlier versions.
         """
-        plan = msgspec.to_builtins(self.plan)
-        for name in ("max_width_px", "max_height_px"):
-            if plan[name] is None:
-                del plan[name]
-        if plan["role"] == Role.INFORMATIVE:
-            del plan["role"]
+        added = {"max_width_px": None, "max_height_px": None, "role": Role.INFORMATIVE}
+        plan = {name: value for name, value in asdict(self.plan).items() if (name, value) not in added.items()}
         context = plan.pop("context")
         body = [plan, self.original_filename, self.sha256]
         if context and self.idempotency_key is not None:

@@ -9,9 +9,9 @@ when the new text is stored. After a failure it remains with the reason, until t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from imgproc_local.domain.errors import NoSuchVersion, NotFound, OriginalRemoved, QueueFull, TextOfPerson
@@ -24,14 +24,6 @@ from imgproc_local.storage.database import Database, Row, Transaction
 from imgproc_local.storage.jobs import read_job
 
 _OF_PERSONS = (TextSource.PERSON, TextSource.EMBEDDED)
-
-
-class Edit(Struct, frozen=True, omit_defaults=True):
-    """Words of a person; None leaves those in force. An alt text of "" says that the picture is decorative."""
-
-    seo_alt_text: str | None = None
-    seo_filename: str | None = None
-    long_description: str | None = None
 
 
 class Translations:
@@ -48,12 +40,14 @@ class Translations:
         self._request_limit = request_limit
         self._publish = publish
 
-    async def edit(self, job_id: str, language_code: str, edit: Edit, new_slug: str = "") -> Job:
+    async def edit(self, job_id: str, language_code: str, words: dict[str, str], new_slug: str = "") -> Job:
         """Store words of a person as a new version, in place of all versions after the one in force.
 
-        `new_slug` is the file name that follows from the alt text. It replaces the name of a text that needed words,
-        unless a person wrote that name. A file name that another picture has is numbered. The source becomes `person`,
-        unless the alt text is not sent, and a person still has to write it or the file name is not sent either.
+        `words` are those of `seo_alt_text`, `seo_filename` and `long_description` that change. An alt text of "" says
+        that the picture is decorative. `new_slug` is the file name that follows from the alt text. It replaces the name
+        of a text that needed words, unless a person wrote that name. A file name that another picture has is numbered.
+        The source becomes `person`, unless the alt text is not sent, and a person still has to write it or the file
+        name is not sent either.
 
         Raises:
             NotFound: the job has no text in this language.
@@ -61,37 +55,29 @@ class Translations:
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
             old = stored_translation(text)
-            new = replace(old, **msgspec.to_builtins(edit))  # without what is None
-            is_unnamed = edit.seo_filename is None and "seo_filename" not in await _words_of_person(tx, text)
+            new = replace(old, **words)
+            is_unnamed = "seo_filename" not in words | await _words_of_person(tx, text)
             if new_slug and old.needs_text and is_unnamed and new.seo_alt_text != old.seo_alt_text:
                 new = replace(new, seo_filename=new_slug)
-            if edit.seo_alt_text is not None or (edit.seo_filename is not None and not old.needs_text):
+            if "seo_alt_text" in words or ("seo_filename" in words and not old.needs_text):
                 new = replace(new, source=TextSource.PERSON, needs_text_reason=None)
             # a long description counts as the model's as long as the model is named
-            is_by_person = new.source is TextSource.PERSON and not new.long_description
-            if is_by_person or edit.long_description is not None:
+            if "long_description" in words or (new.source is TextSource.PERSON and not new.long_description):
                 new = replace(new, model="")
             await store_version(tx, text, new)
             job = await read_job(tx, job_id)
         self._publish(job.id, job.account_id)
         return job
 
-    async def undo(self, job_id: str, language_code: str) -> Job:
-        """Return to the version before the one in force. Raises: NotFound, NoSuchVersion."""
-        return await self._restore(job_id, language_code, -1, "earlier")
-
-    async def redo(self, job_id: str, language_code: str) -> Job:
-        """Return to the version after the one in force. Raises: NotFound, NoSuchVersion."""
-        return await self._restore(job_id, language_code, 1, "later")
-
-    async def _restore(self, job_id: str, language_code: str, step: int, which: str) -> Job:
+    async def restore(self, job_id: str, language_code: str, step: Literal[-1, 1]) -> Job:
+        """Return to the version before (-1) or after (1) the one in force. Raises: NotFound, NoSuchVersion."""
         async with self._database.transaction() as tx:
             text = await read_text(tx, job_id, language_code)
             where = {"job_id": job_id, "language_code": language_code}
             wanted = await tx.one("text_version", {**where, "version": text["version"] + step})
             if wanted is None:
-                message = f"There is no {which} version of the text in {language_code!r}: nothing was changed."
-                raise NoSuchVersion(message)
+                which = "earlier" if step < 0 else "later"
+                raise NoSuchVersion(f"The text in {language_code!r} has no {which} version: nothing was changed.")
             restored = dict(wanted)
             if await _is_taken(tx, text, restored["seo_filename"]):
                 restored |= await _free_name(tx, text, restored["slug_base"])
@@ -101,9 +87,7 @@ class Translations:
         self._publish(job.id, job.account_id)
         return job
 
-    async def request(
-        self, job_id: str, language_code: str, price: int, *, replaces_person: bool = False
-    ) -> tuple[Job, bool]:
+    async def request(self, job_id: str, language_code: str, price: int, *, replaces_person: bool) -> tuple[Job, bool]:
         """Request a new text. Returns the job, and whether the request is new: a text has at most one waiting.
 
         Raises:
@@ -122,9 +106,7 @@ class Translations:
             if job.role in (Role.LINK, Role.BUTTON):
                 lost = f"The context that says what the {job.role} is for is no longer stored"
             if lost:
-                raise OriginalRemoved(
-                    f"{lost}, so no text can be written. Write it by hand, or send the picture again."
-                )
+                raise OriginalRemoved(f"{lost}. Write the text by hand, or send the picture again.")
             if text["source"] in _OF_PERSONS and not replaces_person:
                 raise TextOfPerson(
                     f"A person wrote the text in {language_code!r}. To have it replaced nevertheless, send the request"
@@ -144,16 +126,9 @@ class Translations:
 async def insert_translation(tx: Transaction, job: Job, position: int, translation: Translation) -> None:
     """Store the first version of one text, under a file name that is unique in its project and language."""
     where = {"job_id": job.id, "project_id": job.project_id, "language_code": translation.language_code}
-    await tx.run(
-        "insert_translation",
-        {
-            **where,
-            **await _free_name(tx, where, translation.seo_filename),
-            "account_id": job.account_id,
-            "position": position,
-            **_words(translation),
-        },
-    )
+    name = await _free_name(tx, where, translation.seo_filename)
+    row = {**where, **msgspec.to_builtins(translation), **name, "account_id": job.account_id, "position": position}
+    await tx.run("insert_translation", row)
 
 
 async def read_text(tx: Transaction, job_id: str, language_code: str) -> Row:
@@ -174,7 +149,7 @@ async def store_version(tx: Transaction, text: Row, new: Translation) -> None:
     await tx.run("save_version", where)
     # at most 50 versions of a text are stored
     await tx.run("limit_versions", {**where, "oldest": version - 49, "in_force": version})
-    await tx.run("update_translation", {**where, **name, **_words(new), "version": version})
+    await tx.run("update_translation", {**where, **msgspec.to_builtins(new), **name, "version": version})
 
 
 def stored_translation(text: Row) -> Translation:
@@ -205,13 +180,6 @@ async def _words_of_person(tx: Transaction, text: Row) -> dict[str, str]:
     changed = await tx.one("changed_by_person", dict(text))
     assert changed is not None
     return {name: text[name] for name in ("seo_filename", "long_description") if changed[name]}
-
-
-def _words(translation: Translation) -> dict[str, str | None]:
-    """The columns of a text besides its language and its file name."""
-    columns: dict[str, str | None] = msgspec.to_builtins(translation)
-    del columns["language_code"], columns["seo_filename"]
-    return columns
 
 
 _Name = dict[str, str | int]

@@ -19,7 +19,7 @@ from imgproc_local.storage.database import SCHEMA, STEPS, open_database
 from imgproc_local.storage.inspection import DATABASE_FILE
 from imgproc_local.storage.jobs import JobFilters, Jobs
 from imgproc_local.storage.stages import Stages
-from imgproc_local.storage.translations import Edit, Translations
+from imgproc_local.storage.translations import Translations
 
 AT = "2026-11-01T00:00:00.000Z"
 INFO = '{"format": "jpeg", "width_px": 8, "height_px": 8}'
@@ -99,10 +99,10 @@ async def test_texts_of_an_older_schema_are_edited_and_restored_with_their_reaso
     try:
         translations = Translations(database, 1)
         steps: list[Callable[[], Awaitable[Job]]] = [
-            lambda: translations.edit("j1", "de", Edit(long_description="Long.")),
-            lambda: translations.edit("j1", "de", Edit("New words."), "new-words"),
-            *[lambda: translations.undo("j1", "de")] * 3,
-            *[lambda: translations.redo("j1", "de")] * 3,
+            lambda: translations.edit("j1", "de", {"long_description": "Long."}),
+            lambda: translations.edit("j1", "de", {"seo_alt_text": "New words."}, "new-words"),
+            *[lambda: translations.restore("j1", "de", -1)] * 3,
+            *[lambda: translations.restore("j1", "de", 1)] * 3,
         ]
         seen = []
         for step in steps:
