@@ -96,7 +96,7 @@ async def test_work_of_a_killed_process_is_requeued_twice_and_then_fails(store: 
     job = await (store.submit(Operation.ANALYZE) if kind == "stage" else store.analyzed())
     balance = BALANCE if kind == "stage" else await store.balance()
     if kind == "text":
-        await Translations(store.database, QUEUE_LIMIT).request(job.id, "de", 5)
+        await Translations(store.database, QUEUE_LIMIT).request(job.id, "de", 5, replaces_person=False)
     for attempt in range(1, MAX_ATTEMPTS + 1):
         claimed = await store.stages.claim("vision")
         assert claimed is not None
