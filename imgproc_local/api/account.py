@@ -37,12 +37,8 @@ _STATUS = words("status", "only jobs of this status; several are separated by co
 _PROJECT_ID = ulid("project_id", "only jobs of this project")
 # filters that can only be switched on are words, because some clients send the boolean as 1
 _NEEDS_TEXT = words("needs_text", "only jobs with an alt text that a person has to write", ["true"])
-_LANGUAGE_MISSING = words(
-    "language_missing", "only jobs that have no text in this language, or one that a person has to write", LANGUAGES
-)
-_LARGER = words(
-    "larger_than_optimized", "only jobs whose converted file is not smaller than the optimized one", ["true"]
-)
+_LANGUAGE_MISSING = words("language_missing", "only jobs that can't be published in this language", LANGUAGES)
+_LARGER = words("larger_than_optimized", "only jobs whose conversion is not smaller than the optimization", ["true"])
 _CURSOR = ulid("cursor", "next_cursor of the page before")
 LIMIT = integer("limit", "jobs per page", 1, 500, default=_DEFAULT_PAGE_SIZE)
 

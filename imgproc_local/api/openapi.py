@@ -39,11 +39,7 @@ Content = dict[str, Any]
 """Media types and their Media Type Objects. In it and everywhere else, a Struct stands for its own schema."""
 
 _TEXT = {"type": "string"}
-PREFER = Field(
-    "Prefer",
-    "wait=N holds the answer until the work is done or has failed, or N seconds (at most 60) have passed",
-    _TEXT,
-)
+PREFER = Field("Prefer", "wait=N holds the answer until the work has ended, at most N seconds (up to 60)", _TEXT)
 IDEMPOTENCY_KEY = Field(
     "Idempotency-Key",
     "the same key and body within 24 hours answer with the same job",

@@ -190,11 +190,7 @@ TEXT_FIELDS = {
             " deleted when the texts have been written or have failed (local addition)",
             {"type": "string", "maxLength": MAX_CONTEXT_CHARS},
         ),
-        words(
-            "role",
-            "what the picture is for. Default: informative. link and button need a context (local addition)",
-            Role,
-        ),
+        words("role", "link and button need a context. Default: informative (local addition)", Role),
         integer("max_width_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
         integer("max_height_px", "results are scaled down to fit, never up (local addition)", 1, MAX_SIDE_PX),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from litestar import Request, Response
 from msgspec import UNSET
@@ -31,21 +31,26 @@ async def edit_translation(request: Request[Any, Any, Any]) -> EditedTranslation
     services, job, text = await _find(request)
     requested = await read_json(request, TranslationEdit, _EXPECTED)
     edit, new_slug = await asyncio.to_thread(_read_edit, requested, text)
-    return _body(await services.translations.edit(job.id, text.language_code, edit, new_slug), text)
+    job = await services.translations.edit(job.id, text.language_code, edit, new_slug)
+    return edited_translation_body(job, text.language_code)
 
 
 @post(f"{PATH}/undo", _TAG, EditedTranslationBody, raises=[errors.NoSuchVersion])
 async def undo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Restore the version before a change (local addition)."""
-    services, job, text = await _find(request)
-    return _body(await services.translations.restore(job.id, text.language_code, -1), text)
+    return await _restore(request, -1)
 
 
 @post(f"{PATH}/redo", _TAG, EditedTranslationBody, raises=[errors.NoSuchVersion])
 async def redo_translation(request: Request[Any, Any, Any]) -> EditedTranslationBody:
     """Repeat a change that was undone (local addition)."""
+    return await _restore(request, 1)
+
+
+async def _restore(request: Request[Any, Any, Any], step: Literal[-1, 1]) -> EditedTranslationBody:
     services, job, text = await _find(request)
-    return _body(await services.translations.restore(job.id, text.language_code, 1), text)
+    job = await services.translations.restore(job.id, text.language_code, step)
+    return edited_translation_body(job, text.language_code)
 
 
 _REPLACE = words("replace", "replace the text also if a person wrote it", ["true"])
@@ -67,7 +72,8 @@ async def regenerate_translation(request: Request[Any, Any, Any]) -> Response[Ed
     job = await services.engine.regenerate(
         job, text.language_code, replaces_person=replaces_person, is_local=is_local, timeout_s=timeout_s
     )
-    return Response(_body(job, text), status_code=202, headers=preference_applied(wait_s))
+    body = edited_translation_body(job, text.language_code)
+    return Response(body, status_code=202, headers=preference_applied(wait_s))
 
 
 async def _find(request: Request[Any, Any, Any]) -> tuple[Services, Job, Translation]:
@@ -132,14 +138,6 @@ def _without_extension(name: str) -> str:
     stem, dot, extension = name.rpartition(".")
     is_known = any(extension.strip().lower() in row.extensions for row in FORMATS.values())
     return stem if dot and stem.strip() and is_known else name
-
-
-def _body(job: Job, before: Translation) -> EditedTranslationBody:
-    """The text that replaced `before`."""
-    code = before.language_code
-    return edited_translation_body(
-        next(text for text in job.translations if text.language_code == code), job.text_states[code]
-    )
 
 
 HANDLERS = [edit_translation, undo_translation, redo_translation, regenerate_translation]

@@ -34,12 +34,7 @@ from imgproc_local.api.requests import (
     services_of,
     shown,
 )
-from imgproc_local.domain.errors import (
-    InvalidRequest,
-    ServiceStopping,
-    UploadTimedOut,
-    UploadTooLarge,
-)
+from imgproc_local.domain.errors import InvalidRequest, ServiceStopping, UploadTimedOut, UploadTooLarge
 from imgproc_local.domain.filename import received_name
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.job import Status

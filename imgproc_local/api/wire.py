@@ -22,7 +22,7 @@ from imgproc_local.domain.job import Job, Project, StageState, Status
 from imgproc_local.domain.languages import Language
 from imgproc_local.domain.plan import Affordability, Role
 from imgproc_local.domain.privacy import Removed
-from imgproc_local.domain.result import NeedsTextReason, SuggestedRole, TextState, Translation
+from imgproc_local.domain.result import NeedsTextReason, SuggestedRole, TextState
 
 T = TypeVar("T")
 StatusSet = Literal["A", "B"]
@@ -97,8 +97,7 @@ class TranslationEdit(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="one line of plain text", extra_json_schema={"minLength": 1, "maxLength": MAX_ALT_CHARS}),
     ] = UNSET
     seo_filename: Annotated[
-        str | UnsetType,
-        Meta(description="stored as ASCII words joined by hyphens", extra_json_schema={"minLength": 1}),
+        str | UnsetType, Meta(description="stored as ASCII words joined by hyphens", extra_json_schema={"minLength": 1})
     ] = UNSET
     long_description: Annotated[
         str | UnsetType,
@@ -247,9 +246,10 @@ def status_words(status_set: StatusSet) -> list[str]:
     return list(dict.fromkeys(STATUS_WORDS[status_set].values()))
 
 
-def edited_translation_body(translation: Translation, state: TextState) -> EditedTranslationBody:
-    text = as_body(translation, TranslationBody)
-    return EditedTranslationBody(EditedTranslation(**asdict(text), **asdict(state)))
+def edited_translation_body(job: Job, language_code: str) -> EditedTranslationBody:
+    text = next(each for each in job.translations if each.language_code == language_code)
+    fields = asdict(as_body(text, TranslationBody)) | asdict(job.text_states[language_code])
+    return EditedTranslationBody(EditedTranslation(**fields))
 
 
 def _details(job: Job) -> DetailsBody:
