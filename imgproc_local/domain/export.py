@@ -20,10 +20,7 @@ _RequestedVariant = Literal["best", Variant]
 MissingReason = Literal["unfinished", "failed", "not_requested", "removed", "missing", "damaged"]
 _Identifier = Annotated[
     str,
-    Meta(
-        description="ULID, in either case",
-        extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"},
-    ),
+    Meta(description="ULID, in either case", extra_json_schema={"pattern": "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$"}),
 ]
 
 

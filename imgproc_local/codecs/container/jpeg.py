@@ -28,11 +28,7 @@ GAIN_MAP_IDENTIFIERS = (b"http://ns.adobe.com/hdr-gain-map/", b"urn:iso:std:iso:
 
 _JFIF_BYTES = 14
 """The shortest payload of a JFIF segment: name, version, unit, density and the size of a thumbnail."""
-_BLOCKS = {
-    _APP1: (EXIF, _XMP, _EXTENDED_XMP),
-    _APP2: (_ICC, _MPF, *GAIN_MAP_IDENTIFIERS),
-    _APP13: (PHOTOSHOP,),
-}
+_BLOCKS = {_APP1: (EXIF, _XMP, _EXTENDED_XMP), _APP2: (_ICC, _MPF, *GAIN_MAP_IDENTIFIERS), _APP13: (PHOTOSHOP,)}
 """How the segments begin that are read as metadata, by their marker."""
 
 MAX_SIDE_PX = 65_500

@@ -18,13 +18,7 @@ _UTF8_MARK = b"\x1b%G"
 """The value of dataset 1:90 for texts in UTF-8. Source: ISO 2022."""
 _IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
-_RESOURCES = {
-    0x0409: Removed.THUMBNAIL,
-    0x040C: Removed.THUMBNAIL,
-    _IPTC_RESOURCE: None,
-    0x03ED: None,
-    0x0425: None,
-}
+_RESOURCES = {0x0409: Removed.THUMBNAIL, 0x040C: Removed.THUMBNAIL, _IPTC_RESOURCE: None, 0x03ED: None, 0x0425: None}
 """The kinds of Photoshop's image resources: its thumbnails, IPTC, resolution and a checksum. All others are its own."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF

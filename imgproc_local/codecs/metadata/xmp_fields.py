@@ -154,9 +154,7 @@ def is_allowed(name: str, disclosure: Disclosure) -> bool:
 
 
 def published(
-    properties: Properties,
-    clean_of: Callable[[str], Callable[[str], str]],
-    disclosure: Disclosure,
+    properties: Properties, clean_of: Callable[[str], Callable[[str], str]], disclosure: Disclosure
 ) -> tuple[list[ET.Element], bool]:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
