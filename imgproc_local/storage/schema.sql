@@ -173,6 +173,17 @@ CREATE INDEX IF NOT EXISTS translations_by_base ON translations (project_id, lan
 CREATE INDEX IF NOT EXISTS translations_needing_text ON translations (account_id, job_id)
     WHERE needs_text_reason IS NOT NULL;
 
+-- For a server of version 0.1.0 that still runs: it writes no reasons, and leaves those of texts that it changes.
+CREATE TRIGGER IF NOT EXISTS reason_of_new_text AFTER INSERT ON translations
+WHEN new.source = 'pixels' AND new.needs_text_reason IS NULL BEGIN
+    UPDATE translations SET needs_text_reason = 'nothing_known' WHERE rowid = new.rowid;
+END;
+CREATE TRIGGER IF NOT EXISTS reason_of_changed_text AFTER UPDATE OF source ON translations
+WHEN iif(new.needs_text_reason IS NULL, new.source = 'pixels', new.source = 'person') BEGIN
+    UPDATE translations SET needs_text_reason = iif(new.source = 'pixels', 'nothing_known', NULL)
+    WHERE rowid = new.rowid;
+END;
+
 -- The versions of a text that another one has replaced, so that a change can be undone and repeated. A version that was
 -- restored may have a row too.
 CREATE TABLE IF NOT EXISTS translation_versions (

@@ -115,6 +115,22 @@ async def test_texts_of_an_older_schema_are_edited_and_restored_with_their_reaso
         await database.close()
 
 
+async def test_a_running_server_of_0_1_0_writes_texts_that_need_words(old: Path) -> None:
+    await (await open_database(old)).close()
+    columns = "job_id, account_id, project_id, language_code, position, seo_filename, slug_base, slug_number"
+    with closing(sqlite3.connect(old)) as rows, rows:
+        for code, source in (("it", "pixels"), ("es", "facts")):
+            rows.execute(
+                f"INSERT INTO translations ({columns}, seo_alt_text, source)"
+                " VALUES ('j1', 'a', 'p', ?, 9, 'n', 'n', 1, 'A text.', ?)",
+                (code, source),
+            )
+        for code, source in (("de", "person"), ("fr", "pixels"), ("en", "vision")):
+            rows.execute("UPDATE translations SET source = ? WHERE language_code = ?", (source, code))
+        found = rows.execute("SELECT language_code FROM translations WHERE needs_text_reason = 'nothing_known'")
+        assert {code for (code,) in found} == {"it", "fr"}
+
+
 async def test_an_updated_database_has_what_a_new_one_has(old: Path, tmp_path: Path) -> None:
     """Apart from the order of the columns, and two columns and a table that nothing reads."""
 
