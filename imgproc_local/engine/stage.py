@@ -33,7 +33,7 @@ class Options(Struct, frozen=True):
 
     `target_score` is the SSIMULACRA 2.1 score that results must reach; `disclosure` is what results may say of
     places and persons; `effort` is how much CPU time is spent on smaller files. If `pixel_texts` is False, an alt text
-    that a person has to write is empty.
+    of source `pixels` is empty.
     """
 
     target_score: float
