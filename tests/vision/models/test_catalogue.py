@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 import pytest
 
@@ -23,6 +24,15 @@ def test_every_entry_is_complete_and_pinned() -> None:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", entry.origin)
         template = entry.chat.template
         assert template.isalnum() or not template or template.count(QUESTION_PLACEHOLDER) == 1
+
+
+def test_the_readme_recommends_models_of_the_catalogue() -> None:
+    readme = (files("imgproc_local.vision") / "README.md").read_text(encoding="utf-8")
+    catalogue = read_catalogue()
+    recommended = re.findall(r"`((?:gemma|qwen|lfm|minicpm|smolvlm)[\w.]*-[\w.-]+)`", readme)
+    recommended += re.findall(r"models pull ((?!NAME)[\w.-]+)", readme)
+    assert len(set(recommended)) > 4
+    assert set(recommended) <= {*catalogue, "ocr"}
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/b", "a\\b", "A", "-a", "a.", "nul", "com1", "none", "ä", "a" * 65, "a\n"])
