@@ -284,6 +284,9 @@ def check(config: Config, name: str, folder: Path, languages: tuple[str, ...], a
 
     For each picture of a folder: file names, alt texts, their source, and seconds. They are described as by the
     service, which also uses the texts in their metadata. Nothing is stored.
+
+    No grade is computed, because only someone who sees the pictures knows whether a text is true. Take some without
+    a caption, and some that tempt a model to invent: an empty room, a blurred sign, a table without the usual cup.
     """
     from imgproc_local.cli.discovery import Finder
     from imgproc_local.compose import load_model, model_store, open_stages
