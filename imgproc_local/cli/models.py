@@ -204,7 +204,8 @@ def use(config: Config, name: str) -> None:
     """Select the model that describes pictures.
 
     It is used from the next picture on. With `none`, pictures are described from metadata. PROGRAM:NAME is a model in
-    another program on this machine; PROGRAM is ollama, lmstudio or llama-server.
+    another program on this machine; PROGRAM is ollama, lmstudio or
+    llama-server, which is also `llama serve`.
     """
     from imgproc_local.compose import model_list, model_store
     from imgproc_local.vision.models.model import loopback_model
