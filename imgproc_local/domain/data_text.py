@@ -20,7 +20,11 @@ samp section small span strike strong sub summary sup table tbody td th time tr 
 """
 _HTML = frozenset(_HTML_NAMES.split())
 _PAIR = re.compile(r"(?:^|[\s,;&|?])[^\W\d][\w.:-]{0,60}=(?:[^\s=,;&|]|\"|$)")
-_NUMERIC_ENTRY = re.compile(r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}[:\t]\s{0,4}[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])")
+_NUMERIC_ENTRY = re.compile(
+    r"(?:^|[\n,;|])\s{0,8}[^\W\d][\w .-]{0,40}(?<!\d)[:\t]\s{0,4}"
+    r"(?!\d\d?(?::\d|\.\d\d ?[-–]))[+-]?\d[\d.,:/ -]{0,30}(?=$|[\s,;|])"
+)
+"""A name and its value, such as "ISO: 100". Times of day, as in opening hours, are no values."""
 _SEPARATED_NUMBERS = re.compile(r"(?:^|[,;|\t])\s{0,4}[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|\s{0,4}[,;|\t])")
 _LIST_OF_NUMBERS = re.compile(r"(?:^|[,;|\t\s])[+-]?\d{1,15}(?:[.,]\d{1,15})?(?=$|[,;|\t\s])")
 

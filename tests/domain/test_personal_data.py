@@ -75,6 +75,12 @@ def test_other_numbers_are_not_personal(caption: str) -> None:
     assert clean_text(f"A quiet lake at dusk.\n{caption}\nTwo boats lie there").removed.isdisjoint(KINDS)
 
 
+@pytest.mark.parametrize("hours", ["Monday 9:00 to 18:00\nTuesday 9:00 to 17:00", "Mo: 9.00 - 18.00\nDi: 9.00 - 17.00"])
+def test_opening_hours_are_words_and_settings_are_data(hours: str) -> None:
+    assert clean_text(hours) == CleanText(hours)
+    assert clean_text("Temperature: 48.13\nPressure: 1013.25") == CleanText("", frozenset((Removed.COMMENT,)))
+
+
 def test_few_words_are_lost_where_letters_have_lost_their_case() -> None:
     capitals = [text for text in INNOCENT if not KINDS.isdisjoint(clean_text(f"SALE\n{text.upper()}\nOPEN").removed)]
     names = [text for text in INNOCENT if not KINDS.isdisjoint(clean_text(re.sub(r"\s+", "_", text)).removed)]
