@@ -14,9 +14,9 @@ _PLAUSIBLE = re.compile(
 )
 """Letters of living languages, typographic marks and emoji. After one of several wrong conversions, control characters
 remain for the next round."""
-_MARK_AFTER_LETTER = re.compile("[^\\W\\d_][“”„‘’‚…–—»›]")
-"""A letter and a mark, such as the last two characters of „TRÄ“, may be the bytes of a UTF-8 character by chance. They
-are decoded again only if another part of the text is certainly damaged."""
+_BY_CHANCE = re.compile("(?!Ã[À-\u02ff])[\u00c0-\u052f“”„‘’‚…–—«»‹›]{2,4}")
+"""Two to four letters and marks, such as “É, ÓŹ and ШІ, may be the bytes of a UTF-8 character by chance. They are
+decoded again only if another part of the text is certainly damaged."""
 _LOST = re.compile(
     "[\ufffd\x80-\x9f]|[^\\W\\d_]\\?{1,8}[^\\W\\d_]|\\?{3}"
     "|[ÃÂ][\u00a1-\u00bf‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|â€|[ÐÑ][\u00a0-\u00bf][ÐÑ]|ï»¿"
@@ -57,9 +57,7 @@ def _decoded_again(text: str, encoding: str) -> str:
             return run[0]
         return again if _PLAUSIBLE.fullmatch(again) else run[0]
 
-    is_certain = any(
-        decoded(run) != run[0] and not _MARK_AFTER_LETTER.fullmatch(run[0]) for run in _NOT_ASCII.finditer(text)
-    )
+    is_certain = any(decoded(run) != run[0] and not _BY_CHANCE.fullmatch(run[0]) for run in _NOT_ASCII.finditer(text))
     return _NOT_ASCII.sub(decoded, text) if is_certain else text
 
 

@@ -35,9 +35,14 @@ def test_random_letters_are_no_words() -> None:
         "The widths a<b and b<c of two boats",
         "I <3 boats",
         "a < b, x<y = 5 boats",
+        # their bytes in an older encoding are valid UTF-8
+        "Le café “Étoile” à midi",
+        "RÓŻE I PÓŹNE LATO",
+        "ШІ в місці дії",
+        "Paris–Évian",
     ],
 )
-def test_spaces_between_sentences_and_signs_of_comparison_are_preserved(text: str) -> None:
+def test_spaces_signs_of_comparison_and_letters_that_look_damaged_are_preserved(text: str) -> None:
     assert human_text(text) == text
 
 
