@@ -148,6 +148,11 @@ def alphabetic(text: str, requested: str, text_language: str | None) -> str:
     return " ".join(words) if digraphs else text
 
 
+def language_of_letters(text: str) -> str | None:
+    """The language that the Cyrillic letters of `text` show; None if they show none."""
+    return next((code for letters, code in _DISTINCTIVE_LETTERS.items() if re.search(letters, text)), None)
+
+
 def _cyrillic(text: str, requested: str, language: str | None) -> str:
     """Cyrillic in Latin letters.
 
@@ -155,8 +160,7 @@ def _cyrillic(text: str, requested: str, language: str | None) -> str:
     as `requested` or, if that is not written in Cyrillic, as Russian.
     """
     if language not in _CYRILLIC:
-        default = requested if requested in _CYRILLIC else "ru"
-        language = next((code for letters, code in _DISTINCTIVE_LETTERS.items() if re.search(letters, text)), default)
+        language = language_of_letters(text) or (requested if requested in _CYRILLIC else "ru")
     letters, rules = _CYRILLIC[language], _CYRILLIC_RULES.get(language, ())
     return _CYRILLIC_RUN.sub(lambda run: transliterated(run[0], letters, rules), text)
 

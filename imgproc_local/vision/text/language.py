@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
+from imgproc_local.domain.romanise.alphabets import language_of_letters
 from imgproc_local.domain.romanise.dictionary import languages_of_han
 from imgproc_local.vision.languages import language_table
 from imgproc_local.vision.text.ngram_table import MAX_CHARS, probabilities
@@ -280,7 +281,7 @@ def _detect_by_ngrams(text: str, script: str, least: float) -> str | None:
             is_english = other == "en" and probability >= 0.5 and not function_words("en").isdisjoint(ordinary)
             if is_english or (len(ordinary) > 1 and probability >= _MIN_PROBABILITY_AMONG_NAMES):
                 return other or None
-            if without_names[language] < 0.2:
+            if without_names[language] < 0.2 and function_words(language).isdisjoint(ordinary):
                 return None
         found = max(found, without_names, key=lambda each: each[language])
     return language if language and found[language] >= _min_probability(language, found, ordinary, least) else None
@@ -302,12 +303,16 @@ def _min_probability(language: str, found: dict[str, float], ordinary: Sequence[
     """The minimum probability of `language`, the most probable of `found`; `least` if nothing suggests another one."""
     if len(ordinary) < _MIN_WORDS:
         return _MIN_PROBABILITY_AMONG_NAMES
+    if language == language_of_letters(" ".join(ordinary).lower()):
+        return min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
     rival = max((code for code in found if code != language), key=lambda code: found[code], default="")
     if rival in LANGUAGES:
         words = {word for word in ordinary if len(word) > 1}
         own, others = (words & function_words(code) for code in (language, rival))
+        if others - own:
+            return _MIN_PROBABILITY_AMONG_NAMES
         if own - others:
-            return _MIN_PROBABILITY_AMONG_NAMES if others - own else min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
+            return min(least, _MIN_PROBABILITY_WITH_FUNCTION_WORD)
     related = (
         minimum for group, minimum in _MIN_PROBABILITY_OF_RELATED.items() if {language, rival} <= {*group.split()}
     )

@@ -19,7 +19,7 @@ CAPTIONS = TABLES["caption"]
 def test_most_captions_are_recognised_and_hardly_any_is_wrong() -> None:
     detected = [(caption["language"], detect_language(caption["text"])) for caption in CAPTIONS]
     wrong = Counter(pair for pair in detected if pair[1] not in (None, pair[0]))
-    # measured: 84 % recognised, one wrong (a Croatian caption taken for Slovenian)
+    # measured: 86 % recognised, one wrong (a Croatian caption taken for Slovenian)
     assert sum(language == found for language, found in detected) >= 0.8 * len(detected)
     assert wrong.total() <= 0.01 * len(detected), wrong
 
@@ -38,8 +38,8 @@ def test_most_short_captions_in_all_languages_are_recognised() -> None:
 
 
 def test_foreign_names_do_not_decide_the_language_of_a_caption() -> None:
-    found = outcomes("with_foreign_names")  # measured: 66 of 90 are right
-    assert found["right"] >= 62
+    found = outcomes("with_foreign_names")  # measured: 67 of 90 are right
+    assert found["right"] >= 64
     # two in which other words of another language occur, too
     assert found["wrong"] <= 2
     english = TABLES["with_foreign_names"]["en"]
@@ -55,6 +55,7 @@ def test_captions_in_other_languages_and_names_are_not_taken_for_a_supported_lan
 DETECTED = """
 en A red boat in the harbour at dusk
 en Market in Nuevo León|en RED BOAT IN THE RAIN|zh 奶奶在揉面|hi खाली कुर्सियाँ|de Boote bei Ebbe
+en Sunset over the pier|de Verschneite Hütten am Waldrand|it Tramonto su Roma|ru Котёнок на подоконнике
 nb En rød båt i havna ved den gamle byen|en Red boat|ja 東京の夜|ja 東京駅|ja 佐々木さんの家|ja ﾊﾞﾗの庭|zh 红色的船在港口
 zh 北京的秋天|zh-hant 臺灣夜市|ko 서울의 밤|he ירושלים בלילה|ar سفينة حمراء في الميناء|fa قایق قرمز در بندر
 hi लाल नाव बंदरगाह में है|mr गाव आणि नदी|th เรือสีแดง|el Κόκκινη βάρκα|uk Мамʼяне свято на подвірʼї
