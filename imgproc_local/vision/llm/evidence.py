@@ -12,6 +12,7 @@ from imgproc_local.vision.text.language import (
     casefolded_words,
     detect_language,
     function_words,
+    is_readable,
     letters_and_digits,
     letters_by_script,
     scripts_of,
@@ -139,10 +140,11 @@ def unknown_name(text: str, known: str) -> str:
 
     Sights count: to a reader, a wrong name is worse than none. A map or a flag shows of which country it is.
     """
+    known = _base_letters(known)
     words = {*casefolded_words(known), *(_countries() if _MAP_OR_FLAG.search(text) else ())}
     letters = letters_and_digits(known)
     for name in _names_in(text):
-        for word in words_of(name):
+        for word in words_of(_base_letters(name)):
             # words of signs may be read without the spaces between them
             if not _forms(word) & words and not (len(word) > 4 and word.casefold() in letters):
                 return name
@@ -186,26 +188,34 @@ def _base_letters(text: str) -> str:
 
 # ---- translations
 
-_LENGTHS = {"zh": 0.36, "ja": 0.44, "ko": 0.55, "he": 0.8, "ar": 0.85, "hi": 0.95}
-"""The usual number of characters for one of an English text; 1.05 in the other languages."""
+_LETTERS = {"han": 2.8, "kana": 2.2, "hangul": 2.3, "hebrew": 1.25, "arabic": 1.2}
+"""The number of Latin letters that say about as much as one letter of a script."""
+
+
+def _length(text: str) -> float:
+    """The number of characters of `text` if it were in Latin letters."""
+    counts = letters_by_script(text)
+    return len(text) + sum((letters - 1) * counts[script] for script, letters in _LETTERS.items())
 
 
 def infidelity(draft: str, translation: str, language: str, titles: str = "") -> str | None:
     """What a translation of `draft` into `language` lost, left untranslated or added: a complaint, or None.
 
-    Quotations stay as they are, except for those that are in `titles`.
+    Quotations stay as they are, except for those that are in `titles`, and those of a person's text in a script that
+    readers of `language` don't know, such as a Japanese name.
     """
+    source = detect_language(draft)
     if len(words_of(draft)) > 3 and letters_and_digits(translation) == letters_and_digits(draft):
         return "it was not translated"
     if number := _lost_number(draft, translation, language):
         return f"it lost or changed the number {number}"
-    if quotation := missing_quotation(draft, translation, titles):
+    quoted = [each for each in QUOTED.findall(draft) if source == DRAFT_LANGUAGE or is_readable(each, language)]
+    if quotation := missing_quotation(" ".join(quoted), translation, titles):
         return f"it lost or translated the quotation {quotation}"
-    source = detect_language(draft) or DRAFT_LANGUAGE
-    # German has capitals in all nouns
-    if source != "de" and (name := _lost_name(QUOTED.sub("•", draft), QUOTED.sub("•", translation), language)):
+    # German has capitals in all nouns, Greek in months
+    name = _lost_name(QUOTED.sub("•", draft), QUOTED.sub("•", translation), language)
+    if name and source not in (None, "de", "el"):
         return f"it lost the name “{name[:60]}”"
-    usual = len(draft) * _LENGTHS.get(language, 1.05) / _LENGTHS.get(source, 1.05)
-    if not 0.6 * usual < len(translation) < 1.5 * usual + 5:
+    if not 0.6 * _length(draft) < _length(translation) < 1.5 * _length(draft) + 5:
         return "it was much longer or shorter than the text to translate"
     return None
