@@ -62,21 +62,21 @@ def describe_from_facts(
     return tuple(_describe_in_language(language, hints, texts, month) for language in languages)
 
 
-def _image_of_text_alt(hints: Hints, language: str) -> str:
-    """The alt text in `language` of an image of text; "" for other pictures.
+def _image_of_text(hints: Hints, language: str) -> tuple[str, NeedsTextReason | None]:
+    """The alt text in `language` of an image of text, "" for other pictures; and why a person has to write another.
 
     The alt text is the text in the picture, never translated. If readers of `language` can't read it, or it is only a
     part of what the picture shows, the alt text is a sentence in `language` that quotes it.
     """
     text = hints.text_in_picture.text
-    if not hints.text_in_picture.is_image_of_text:
-        return ""
-    if is_image_of_readable_text(hints, language):
-        return text
+    if not hints.text_in_picture.is_image_of_text or is_image_of_readable_text(hints, language):
+        return (text if hints.text_in_picture.is_image_of_text else ""), None
+    read = LocalizedText(text, detect_language(text))
     quote = shorten(text, PREFERRED_ALT_CHARS, MAX_QUOTE_CHARS)
-    found = detect_language(text)
-    quote_language = found if found and found != language else ""
-    return sentence(language, hints.facts, Mentions(quote=quote, quote_language=quote_language))
+    is_in_language = _is_in(read, language)
+    quote_language = "" if is_in_language else read.language or ""
+    alt = sentence(language, hints.facts, Mentions(quote=quote, quote_language=quote_language))
+    return alt, None if is_in_language else NeedsTextReason.OTHER_LANGUAGE
 
 
 def is_image_of_readable_text(hints: Hints, language: str) -> bool:
@@ -110,7 +110,9 @@ def _describe_in_language(
     caption = first_in_language(texts.alt_text_candidates, language)
     typed = first_in_language(texts.filename_captions, language)
     texts = replace(
-        texts, places=tuple(country_name(each, language) if each == texts.country else each for each in texts.places)
+        texts,
+        places=tuple(country_name(each, language) if each == texts.country else each for each in texts.places),
+        filename_captions=() if hints.text_in_picture.is_image_of_text else texts.filename_captions,
     )
     reason = None
     if own_alt or model_alt or caption:
@@ -120,13 +122,11 @@ def _describe_in_language(
             reason = NeedsTextReason.OTHER_LANGUAGE
     else:
         mentions, content = _mentions(language, texts, month)
-        image_text = _image_of_text_alt(hints, language)
+        image_text, image_reason = _image_of_text(hints, language)
         source = TextSource.FACTS if mentions.has_content or image_text or typed else TextSource.PIXELS
         # a text that a person wrote about the picture is preferred to the text in it, and this to a file name
         if image_text and not mentions.quote:
-            alt = image_text
-            is_in_language = may_be_in(hints.text_in_picture.text, language)
-            reason = None if is_in_language else NeedsTextReason.OTHER_LANGUAGE
+            alt, reason = image_text, image_reason
         elif typed:
             alt = capitalized(shorten(typed), language)
         else:
@@ -165,8 +165,8 @@ def _mentions(
     """What a sentence in `language` may mention: quotations, keywords and names, none of them translated. Also those
     texts among them that are words of a language: the quotation, the keywords and the event.
 
-    Titles and captions in a script that `language` does not use, and keywords in another language, are mentioned only
-    if nothing else is known. An alt text is always quoted.
+    Titles and captions in a script that `language` does not use, file names that read as captions, and keywords in
+    another language are mentioned only if nothing else is known. An alt text is always quoted.
     """
     # events in the requested language first
     events = sorted(texts.events, key=lambda entry: entry.language != language)[:1]
@@ -181,7 +181,7 @@ def _mentions(
         known = quoted[0].text.casefold() if quoted else ""
         labelled_keywords = [word for word in matching if is_readable(word, language) and word.casefold() not in known]
     if not (has_names or quoted or leading_keywords or labelled_keywords):
-        quoted = [*texts.titles, *texts.captions][:1]
+        quoted = [*texts.titles, *texts.captions, *texts.filename_captions][:1]
         if not quoted and texts.keywords:
             keyword_language = texts.keywords[0].language
             labelled_keywords = keywords_of_any_language(texts)

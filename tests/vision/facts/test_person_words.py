@@ -154,6 +154,7 @@ def test_a_page_and_a_screenshot_of_text_are_quoted_as_what_they_are() -> None:
     assert alt.endswith("”: picture.")
     alt = describe({"file": "Screenshot (1).png"}, ["en"], HOTEL)["en"].seo_alt_text
     assert alt == "“Hotel Metropol”: screenshot."
+    assert describe({"file": "Screenshot (1).png"}, ["en"], HOTEL)["en"].needs_text_reason == "other_language"
 
 
 def test_text_in_a_picture_that_shows_more_than_text_is_not_its_alt_text() -> None:
