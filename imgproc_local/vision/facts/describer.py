@@ -7,6 +7,7 @@ persons, events and places are unchanged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 
@@ -214,6 +215,9 @@ def _readable(texts: Sequence[LocalizedText], language: str) -> list[LocalizedTe
 
 # ---- links and buttons
 
+_ADDRESS = re.compile(r"^/|://|^\S+\w\.[a-z]\S*$", re.IGNORECASE)
+"""An address or a file, which says to nobody where a link leads."""
+
 
 def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | None:
     """What a link or button leads to or does, in the words of the client; None without them, and for other pictures.
@@ -221,7 +225,7 @@ def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | Non
     If their language is unknown, it is one of `languages`, as that of an alt text.
     """
     text = shorten(" ".join(clean_text(hints.context).text.split()))
-    if not hints.has_function or not text:
+    if not hints.has_function or not text or _ADDRESS.search(text):
         return None
     return with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]
 

@@ -102,6 +102,11 @@ LINK, BUTTON = Role.LINK, Role.BUTTON
         (LINK, "Go to the page on barn quilts.\n\n", "en", "en: Go to the page on barn quilts. facts"),
         (LINK, "", "en de", "en: nothing_known; de: nothing_known"),
         (LINK, "Call Ann at 0351 4567890.", "en", "en: nothing_known"),
+        (LINK, "www.example.com", "en", "en: nothing_known"),
+        (LINK, "example.com/shop/", "en", "en: nothing_known"),
+        (LINK, "/shop/cart.html", "en", "en: nothing_known"),
+        (LINK, "See https://example.com/shop", "en", "en: nothing_known"),
+        (BUTTON, "A/B", "en", "en: A/B facts"),
         (Role.INFORMATIVE, "Search", "en", "en: nothing_known"),
     ],
 )
