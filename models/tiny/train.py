@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from imgproc_local.domain.image import Pixels
+from imgproc_local.vision.facts.texts import LocalizedText
 from imgproc_local.vision.llm import prompt
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.models.model import VisionModel
@@ -102,7 +103,8 @@ def make_batch(rng: random.Random, text_model: TextModel, llama: Llama, size: in
     inputs, targets = [], []
     for scene in batch_scenes:
         picture = picture_embeddings(llama, _draw(scene, rng))
-        draft = prompt.draft_note(scenes.reference_answer(scene, "en").alt_text) if has_draft else ""
+        english = LocalizedText(scenes.reference_answer(scene, "en").alt_text, "en")
+        draft = prompt.draft_note(english) if has_draft else ""
         for language in scenes.LANGUAGES:
             question = ("" if language == "en" else draft) + prompt.language_prompt(language, complaint) + ASSISTANT
             asked = noted + llama.tokens(question)

@@ -133,8 +133,8 @@ def _describe_in_language(
         else:
             alt = sentence(language, hints.facts, mentions)
             reason = _needs_text_reason(language, content, texts, hints.text_in_picture)
-    name, in_full = _file_name(language, hints, texts, month), first_in_language(texts.extended, language)
-    return Translation(language, name, alt, source, reason, in_full)
+    in_full = first_in_language([*texts.extended, *texts.model_extended], language)
+    return Translation(language, _file_name(language, hints, texts, month), alt, source, reason, in_full)
 
 
 def _needs_text_reason(

@@ -41,7 +41,7 @@ class PictureTexts(Struct, frozen=True):
     """All texts of a picture.
 
     `alt_texts` are the IPTC alt texts, those of known language first, whether tagged or detected; `model_alt_texts` are
-    those that a model wrote. `extended` are IPTC's extended descriptions.
+    those that a model wrote. `extended` are IPTC's extended descriptions, `model_extended` those of a model.
     `alt_text_candidates` are captions, headlines and titles that can be used as an alt text, the most suitable first.
     `country` is the one of `places` that is a country, "" if none is. `filename` are the words of the file name, and
     `filename_captions` the same as a text if they read as a caption.
@@ -50,6 +50,7 @@ class PictureTexts(Struct, frozen=True):
     alt_texts: tuple[LocalizedText, ...] = ()
     model_alt_texts: tuple[LocalizedText, ...] = ()
     extended: tuple[LocalizedText, ...] = ()
+    model_extended: tuple[LocalizedText, ...] = ()
     alt_text_candidates: tuple[LocalizedText, ...] = ()
     titles: tuple[LocalizedText, ...] = ()
     captions: tuple[LocalizedText, ...] = ()
@@ -75,6 +76,7 @@ def collect_texts(embedded: EmbeddedMetadata, filename: str, languages: Sequence
         alt_texts=with_assigned_languages(_localized(embedded.alt_text), languages),
         model_alt_texts=_localized(embedded.model_alt_text),
         extended=extended,
+        model_extended=_localized(embedded.model_extended_description),
         alt_text_candidates=extended + captions + headlines + titles,
         titles=titles + headlines,
         captions=captions + extended,

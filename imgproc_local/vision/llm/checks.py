@@ -30,7 +30,7 @@ from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
 from imgproc_local.vision.languages import Judgement, capitalized, is_about_a_picture, language_table, straight
 from imgproc_local.vision.llm.evidence import QUOTED, foreign_word, infidelity, missing_quotation, unknown_name
-from imgproc_local.vision.llm.prompt import DRAFT, INSTRUCTIONS, NOTES, Answer
+from imgproc_local.vision.llm.prompt import DRAFT, FUNCTION_NOTE, INSTRUCTIONS, NOTES, PERSON_DRAFT, Answer
 from imgproc_local.vision.text.human_words import filename_words
 from imgproc_local.vision.text.language import (
     UNSPACED,
@@ -144,7 +144,8 @@ def _is_unprintable(text: str) -> bool:
 
 def _prompt(draft: _Text) -> str | None:
     """Whether five words in a row are those of the prompt."""
-    words, prompt = casefolded_words(draft.text), f" {' '.join(casefolded_words(INSTRUCTIONS + NOTES + DRAFT))} "
+    parts = "".join((INSTRUCTIONS, NOTES, DRAFT, PERSON_DRAFT, FUNCTION_NOTE))
+    words, prompt = casefolded_words(draft.text), f" {' '.join(casefolded_words(parts))} "
     repeats = any(f" {' '.join(words[start : start + 5])} " in prompt for start in range(len(words) - 4))
     return "it repeated words of the prompt" if repeats else None
 

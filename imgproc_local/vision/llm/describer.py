@@ -51,7 +51,6 @@ from imgproc_local.vision.llm.prompt import (
     language_prompt,
     long_prompt,
     parse_answer,
-    person_draft_note,
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel, VisionModel
@@ -59,8 +58,8 @@ from imgproc_local.vision.text.language import UNSPACED, function_words
 
 log = logging.getLogger(__name__)
 
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”')
-"""What a complaint quotes."""
+_QUOTED = re.compile(r'["“].*["”]|\d+')
+"""What a complaint quotes of an answer."""
 
 
 class LoadedModel(Protocol):
@@ -136,9 +135,9 @@ class LlmDescriber:
         return tuple(
             replace(
                 own,
-                # an accepted text may lack a file name
+                # an accepted text may lack these
                 seo_filename=own.seo_filename or each.seo_filename,
-                long_description=each.long_description or own.long_description,
+                long_description=own.long_description or each.long_description,
             )
             if (own := by_model.get(each.language_code))
             else each
@@ -182,7 +181,7 @@ class LlmDescriber:
                 loaded.prefill(image, notes, [language_prompt(language) for language in asked], check_stop)
                 answers.ask_all(asked, function or _english_first(texts.alt_texts))
                 if _says_more(hints) and answers.accepted:
-                    answers.ask_in_full(_english_first(texts.extended))
+                    answers.ask_in_full(texts.extended)
             except (StageTimedOut, ModelUnusable) as error:
                 if not answers.has_answered:
                     raise
@@ -237,8 +236,6 @@ class _Answers:
         self._hints = hints
         self._notes = notes
         self._check_stop = check_stop
-        self._draft = ""  # what is translated
-        self._refused: dict[str, str] = {}
         self.accepted: dict[str, Translation] = {}
         self.has_answered = False
 
@@ -249,35 +246,35 @@ class _Answers:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         if by_person:
-            self._draft = by_person.text
-            self._ask(languages, person_draft_note(by_person))
+            self._ask(languages, draft_note(by_person, by_person=True), by_person.text)
             return
-        self._ask([DRAFT_LANGUAGE], "")
+        self._ask([DRAFT_LANGUAGE], "", "")
         others = [language for language in languages if language != DRAFT_LANGUAGE]
         if self.accepted and others:
-            self._draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text
-            self._ask(others, draft_note(self._draft))
+            draft = self.accepted[DRAFT_LANGUAGE].seo_alt_text
+            self._ask(others, draft_note(LocalizedText(draft, DRAFT_LANGUAGE)), draft)
 
-    def ask_in_full(self, draft: LocalizedText | None) -> None:
-        """Add long descriptions to the accepted answers: translations of `draft`, which a person wrote, or of the
-        model's in English. Each is asked for once.
+    def ask_in_full(self, by_persons: Sequence[LocalizedText]) -> None:
+        """Add long descriptions to the accepted answers: those that persons wrote and their translations, or else the
+        model's in English and its translations. Each is asked for once.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        written = {} if draft else self._write_in_full([DRAFT_LANGUAGE], None)
-        draft = draft or LocalizedText(written.get(DRAFT_LANGUAGE, ""), DRAFT_LANGUAGE)
-        others = [language for language in self.accepted if language != draft.language]
-        if others and draft.text:
-            written |= self._write_in_full(others, draft)
-        for language in written.keys() & self.accepted.keys():
-            self.accepted[language] = replace(self.accepted[language], long_description=written[language])
+        written = [*by_persons] or self._write_in_full([DRAFT_LANGUAGE], None)
+        others = [code for code in self.accepted if not first_in_language(written, code)]
+        if others and (draft := _english_first(written)):
+            written += self._write_in_full(others, draft)
+        for code in self.accepted:
+            in_full = first_in_language(written, code)
+            self.accepted[code] = replace(self.accepted[code], long_description=in_full)
 
-    def _write_in_full(self, languages: Sequence[str], draft: LocalizedText | None) -> dict[str, str]:
+    def _write_in_full(self, languages: Sequence[str], draft: LocalizedText | None) -> list[LocalizedText]:
         """The usable long descriptions in `languages`."""
         suffixes = [long_prompt(language, draft) for language in languages]
         generated = self._loaded.generate(suffixes, self._check_stop, in_full=True)
         answers = zip(languages, (parse_answer(text, MAX_LONG_ANSWER_CHARS) for text in generated), strict=True)
-        return {code: usable for code, answer in answers if answer and (usable := self._usable(answer.alt_text, code))}
+        written = [LocalizedText(self._usable(answer.alt_text, code), code) for code, answer in answers if answer]
+        return [each for each in written if each.text]
 
     def _usable(self, text: str, language: str) -> str:
         """The sentences of `text` that pass the checks of alt texts; "" if the first one does not."""
@@ -291,47 +288,43 @@ class _Answers:
         read_text = self._hints.text_in_picture
         return alt_text_problem(answer, language, notes=self._notes, read_text=read_text, draft=draft)
 
-    def _ask(self, languages: Sequence[str], note: str) -> None:
-        """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix."""
+    def _ask(self, languages: Sequence[str], note: str, draft: str) -> None:
+        """Ask in `languages`, and once more in those whose answer is refused. `note` begins each suffix; it has the
+        `draft` to translate, if there is one.
+        """
         if self._hints.has_function:
             note = FUNCTION_NOTE.format(self._hints.role) + note
-        complaints = dict.fromkeys(languages, "")
+        refused = dict.fromkeys(languages, ("", ""))
         # the retry samples randomly, because greedy decoding tends to repeat the rejected answer
         for seed in (None, 1):
-            suffixes = [
-                note + language_prompt(language, complaint, self._refused.pop(language, ""))
-                for language, complaint in complaints.items()
-            ]
+            suffixes = [note + language_prompt(language, *why) for language, why in refused.items()]
             generated = self._loaded.generate(suffixes, self._check_stop, seed)
             self.has_answered = True
-            problems = {
-                language: self._take(language, text) for language, text in zip(complaints, generated, strict=True)
-            }
-            complaints = {language: problem for language, problem in problems.items() if problem}
-            if not complaints:
+            taken = {code: self._take(code, text, draft) for code, text in zip(refused, generated, strict=True)}
+            refused = {code: why for code, why in taken.items() if why}
+            if not refused:
                 return
             # a complaint may quote the answer, which may quote the picture
-            refused = ", ".join(f"{code} ({_QUOTED.sub('…', why)})" for code, why in complaints.items())
-            log.info("%s: refused: %s", self._loaded.model.name, refused)
+            complaints = ", ".join(f"{code} ({_QUOTED.sub('…', why)})" for code, (why, _) in refused.items())
+            log.info("%s: refused: %s", self._loaded.model.name, complaints)
 
-    def _take(self, language: str, generated: str) -> str:
-        """Accept an answer that passes the checks. Returns the complaint about it, "" if there is none.
+    def _take(self, language: str, generated: str, draft: str) -> tuple[str, str] | None:
+        """Accept an answer that passes the checks, else return the complaint about it and its alt text.
 
         An answer whose file name only is refused is accepted, unless one was before.
         """
         parsed = parse_answer(generated)
         if parsed is None:
-            return "it had no complete alternative text"
+            return "it had no complete alternative text", ""
         answer = clean_answer(parsed, language)
-        complaint = self._problem(answer, language, self._draft)
+        complaint = self._problem(answer, language, draft)
         if complaint and not (complaint == SINGLE_WORD and self._hints.has_function):
-            self._refused[language] = answer.alt_text
-            return complaint
+            return complaint, answer.alt_text
         translation = _translation(answer, language, self._hints, _name_and_version(self._loaded.model))
         if translation.seo_filename or language not in self.accepted:
             self.accepted[language] = translation
         # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
-        return "" if translation.seo_filename else "its file name must be written in Latin letters"
+        return None if translation.seo_filename else ("its file name must be written in Latin letters", "")
 
 
 def _says_more(hints: Hints) -> bool:

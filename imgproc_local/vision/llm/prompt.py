@@ -46,7 +46,7 @@ DRAFT_LANGUAGE = "en"
 """The model describes the picture in this language first, and translates its text into the others, unless a person
 wrote one."""
 DRAFT = """\
-Alternative text in English: {}
+Alternative text{}: {}
 Translate it into natural wording, and correct it where the picture shows something else.
 """
 PERSON_DRAFT = """\
@@ -108,15 +108,10 @@ def picture_notes(texts: PictureTexts, project_name: str, context: str = "", rea
     return NOTES + noted if noted else NO_NOTES
 
 
-def draft_note(english: str) -> str:
-    """The beginning of a suffix: the alternative text that the model wrote in English, to be translated."""
-    return DRAFT.format(_without_markers(english, MAX_ALT_CHARS))
-
-
-def person_draft_note(text: LocalizedText) -> str:
-    """The beginning of a suffix: the alternative text that a person wrote, to be translated."""
-    language = f" in {LANGUAGES[text.language].name}" if text.language in LANGUAGES else ""
-    return PERSON_DRAFT.format(language, _without_markers(text.text, MAX_ALT_CHARS))
+def draft_note(draft: LocalizedText, *, by_person: bool = False) -> str:
+    """The beginning of a suffix: the alternative text to translate, which a person or the model wrote."""
+    language = f" in {LANGUAGES[draft.language].name}" if draft.language in LANGUAGES else ""
+    return (PERSON_DRAFT if by_person else DRAFT).format(language, _without_markers(draft.text, MAX_ALT_CHARS))
 
 
 def language_prompt(language: str, complaint: str = "", refused: str = "") -> str:
@@ -164,8 +159,15 @@ _FILENAME = re.compile(_STRING.format("(?:file|seo)?[_ -]?(?:file)?name|slug"), 
 """Strings in JSON, by keys that models use. The second group is empty if the string is cut off."""
 _MARKDOWN = re.compile(r"```\w{0,20}|\*\*|__|^#.*$", re.MULTILINE)
 """Markdown that is no text: fences, emphasis and headings."""
-_THOUGHT = re.compile(r"(okay|first|so),|let me |(i|we) (need|should|have to) |the user |got it", re.IGNORECASE)
-"""How thoughts begin, which some programs send as if they were the answer."""
+_THOUGHT = re.compile(
+    r"(okay|first|so|wait|hmm|alright|well),|let me |(i|we) (need|should|have to) |the (user|task|model) |got it"
+    r"|(looking at|thinking about) the (picture|image)|to (write|describe) |respond in "
+    r"|(draft|error|step \d|thoughts?|reasoning|analysis|user|assistant|system):",
+    re.IGNORECASE,
+)
+"""How thoughts begin, which some programs send as if they were the answer, and other lines that are no alt text."""
+_MAX_ANSWER_CHARS = 10_000
+"""Only so much of what a program sends is read. A long description has a tenth of that."""
 _MIN_KEPT_BYTES = 40
 """Complete sentences before a cut are kept if they have so many bytes: 40 Latin letters, or 14 Chinese ones."""
 
@@ -177,6 +179,7 @@ def parse_answer(generated: str, max_chars: int = MAX_ALT_CHARS) -> Answer | Non
     was cut off. Of a text that was cut off, or is too long, the complete sentences are kept. `filename` is "" if there
     is none.
     """
+    generated = generated[:_MAX_ANSWER_CHARS]
     string, name = _ALT_TEXT.search(generated), _FILENAME.search(generated)
     if string:
         answer = Answer(_unescaped(name[1]) if name and name[2] else "", _unescaped(string[1]))
@@ -210,7 +213,7 @@ def _unescaped(string: str) -> str:
 
 def _answer_in_prose(text: str) -> Answer | None:
     """The first line that is no heading; remarks follow it. None for thoughts."""
-    lines = [line.strip("*#>-•_` \t") for line in _MARKDOWN.sub("", text).splitlines()]
+    lines = [line.strip("*#>-•_` \t").removeprefix("1. ") for line in _MARKDOWN.sub("", text).splitlines()]
     first = next((line for line in lines if line and not line.endswith((":", "："))), "")
     return Answer("", _one_line(first)) if first and not _THOUGHT.match(first) else None
 

@@ -14,6 +14,7 @@ from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.plan import Role
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import TextInPicture
+from imgproc_local.vision.facts.texts import LocalizedText
 from imgproc_local.vision.llm.describer import LlmDescriber
 from imgproc_local.vision.llm.llama import Llama
 from imgproc_local.vision.llm.prompt import draft_note, language_prompt
@@ -33,7 +34,7 @@ from tests.support.fake_model import (
 )
 from tests.support.worker_pool import wait_until
 
-DRAFT = draft_note("A red barn stands in the snow under a grey sky.")
+DRAFT = draft_note(LocalizedText("A red barn stands in the snow under a grey sky.", "en"))
 
 
 def test_the_english_text_is_translated_into_all_other_languages_together() -> None:

@@ -64,6 +64,15 @@ def test_the_model_replaces_no_long_description_of_a_person() -> None:
         "en": FULL,
         "de": FULL_DE,
     }
+    assert fake.long_suffixes == [], "it is not asked for them"
+
+
+def test_a_long_description_that_a_model_wrote_before_is_used_without_a_model_and_replaced_by_one() -> None:
+    earlier = (EmbeddedText("Another chart of the revenue, from an earlier run.", "en"),)
+    given = replace(CHART, embedded=EmbeddedMetadata(model_extended_description=earlier))
+    assert [text.long_description for text in facts("en", given)] == [earlier[0].text]
+    assert in_full(FakeModel({"en": FULL}), "en", given) == {"en": FULL}
+    assert in_full(FakeModel({"en": ""}), "en", given) == {"en": earlier[0].text}
 
 
 @pytest.mark.parametrize(
