@@ -39,7 +39,8 @@ class Translation(Struct, frozen=True):
     """A file name and an alt text in one language. `seo_filename` is a slug (`domain.filename`), without extension.
 
     `needs_text_reason` is None if the alt text can be published. `long_description` is one paragraph, "" if there is
-    none. `model` is the name of the vision model that wrote the texts, "" for other sources.
+    none. `model` names the vision model that wrote the texts: its name, for an installed one with the
+    beginning of the digest of its files (`name@0123456789ab`), for one of another program `program:name`; else "".
     """
 
     language_code: str
