@@ -36,7 +36,7 @@ from imgproc_local.vision.languages import (
     sentence,
     slug_kind,
 )
-from imgproc_local.vision.text.human_words import filename_number, human_text
+from imgproc_local.vision.text.human_words import filename_number, human_text, without_markup
 from imgproc_local.vision.text.language import (
     detect_language,
     is_readable,
@@ -224,7 +224,7 @@ def function_text(hints: Hints, languages: Sequence[str]) -> LocalizedText | Non
 
     If their language is unknown, it is one of `languages`, as that of an alt text.
     """
-    text = shorten(" ".join(clean_text(hints.context).text.split()))
+    text = shorten(" ".join(clean_text(without_markup(hints.context)).text.split()))
     if not hints.has_function or not text or _ADDRESS.search(text):
         return None
     return with_assigned_languages([LocalizedText(text, detect_language(text))], languages)[0]

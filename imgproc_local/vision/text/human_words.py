@@ -58,7 +58,7 @@ def human_text(text: str) -> str:
     Sentences that have lost letters through a wrong encoding are dropped.
     """
     max_chars = 8000 if "<" in text or "&" in text else 2000  # mark-up may be longer than the text
-    plain = _without_markup(clean_text(text[:max_chars]).text)[:2000]
+    plain = without_markup(clean_text(text[:max_chars]).text)[:2000]
     if _GENERATED_TEXT.search(unicodedata.normalize("NFC", " ".join(plain.split()))):
         return ""
     plain = unicodedata.normalize("NFC", clean_text(with_repaired_letters(plain)).text)
@@ -77,7 +77,7 @@ _INLINE = re.compile("a|abbr|b|big|cite|code|em|font|i|mark|q|s|small|span|stron
 """Elements whose tags are removed without a space, because they don't separate words."""
 
 
-def _without_markup(text: str) -> str:
+def without_markup(text: str) -> str:
     """`text` without tags, comments, scripts and styles of HTML, with entities replaced, even if escaped twice."""
     for _ in range(3):
         text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)

@@ -101,6 +101,7 @@ LINK, BUTTON = Role.LINK, Role.BUTTON
         (LINK, "Zur Startseite der Gärtnerei", "en de", "en: other_language; de: Zur Startseite der Gärtnerei facts"),
         (LINK, "検索", "en ja", "en: other_language; ja: 検索 facts"),
         (LINK, "Go to the page on barn quilts.\n\n", "en", "en: Go to the page on barn quilts. facts"),
+        (LINK, "<h1>Barns &amp; <b>mills</b></h1>", "en", "en: Barns & mills facts"),
         (LINK, "", "en de", "en: nothing_known; de: nothing_known"),
         (LINK, "Call Ann at 0351 4567890.", "en", "en: nothing_known"),
         (LINK, "www.example.com", "en", "en: nothing_known"),
