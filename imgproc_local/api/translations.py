@@ -96,9 +96,9 @@ def _read_edit(requested: TranslationEdit, current: Translation) -> tuple[dict[s
     texts = _read_texts(requested, current, problems)
     alt_text = texts.get("seo_alt_text")
     if requested.decorative is True:
-        if alt_text:
-            problems["decorative"] = ["decorative can't be true beside words in seo_alt_text."]
-        texts["seo_alt_text"] = ""
+        if alt_text or texts.get("long_description"):
+            problems["decorative"] = ["decorative can't be true beside words in seo_alt_text or long_description."]
+        texts |= {"seo_alt_text": "", "long_description": ""}
     elif alt_text == "":
         problems["seo_alt_text"] = [f"{alt_text_error('')} For a decorative picture, send decorative: true."]
     if requested.seo_filename is not UNSET:

@@ -143,8 +143,8 @@ def make_plan(
         stem, endings = _stem(job, request.language), _endings(files, request.variants)
         stem = names.add(job.project_name, stem, endings.values()) if files else stem
         # originals are exported as they were uploaded
-        texts = [text for text in job.translations if text.belongs_in_files or text.long_description]
-        gets_texts = request.write_texts and bool(texts)
+        has_texts = any(text.belongs_in_files or text.long_description for text in job.translations)
+        gets_texts = request.write_texts and has_texts
         planned = (
             _PlannedFile(stem + endings[variant], variant, stored, gets_texts and variant != "original")
             for variant, stored in files.items()

@@ -216,14 +216,18 @@ def test_a_long_description_is_edited_and_restored_without_the_alt_text(shared: 
 
 def test_only_a_person_who_says_so_leaves_an_alt_text_empty(shared: Running) -> None:
     picture = Picture(shared)
+    picture.edit(long_description="A pier at noon.")
     for edit in ({"decorative": True}, {"decorative": True, "seo_alt_text": " "}):
         text = picture.edit(**edit)
         assert (text["seo_alt_text"], text["source"], text["needs_text"]) == ("", "person", False)
-        assert data(picture.post("undo"))["seo_alt_text"] == "Text in en."
+        assert text["long_description"] == ""
+        restored = data(picture.post("undo"))
+        assert (restored["seo_alt_text"], restored["long_description"]) == ("Text in en.", "A pier at noon.")
     refused: list[tuple[dict[str, Any], str]] = [
         ({"seo_alt_text": ""}, "seo_alt_text"),
         ({"decorative": False, "seo_alt_text": " "}, "seo_alt_text"),
         ({"decorative": True, "seo_alt_text": "A boat."}, "decorative"),
+        ({"decorative": True, "long_description": "A boat."}, "decorative"),
         ({"decorative": False}, "body"),
     ]
     for edit, field in refused:
