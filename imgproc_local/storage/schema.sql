@@ -203,7 +203,7 @@ CREATE TABLE IF NOT EXISTS translation_versions (
 
 -- Requests to write one text anew. A row is deleted when the text was written; `error` says why it could not be. They are
 -- no stages: the status of the job does not change. No id is used twice, because movements of the ledger name it.
--- replaces_person says whether words of a person may be replaced.
+-- replaces_person is the version of the text that may be replaced although a person wrote it, or 0.
 CREATE TABLE IF NOT EXISTS regenerations (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id         TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,

@@ -116,7 +116,8 @@ class Translations:
                 raise QueueFull(self._request_limit, "texts to write anew")
             await require_credits(tx, account_id, price)
             request = {"job_id": job_id, "language_code": language_code, "account_id": account_id, "price": price}
-            paid_as = await tx.value("insert_regeneration", {**request, "replaces_person": replaces_person})
+            replaceable = text["version"] if replaces_person else 0
+            paid_as = await tx.value("insert_regeneration", {**request, "replaces_person": replaceable})
             await move_credits(tx, account_id, "hold", -price, job_id, paid_as)
             job = await read_job(tx, job_id)
         self._publish(job.id, job.account_id)
@@ -160,14 +161,15 @@ def stored_translation(text: Row) -> Translation:
 async def store_regenerated(tx: Transaction, request_id: int, new: Translation) -> str | None:
     """Make `new` the version in force, and return None; or the reason why the present one is kept.
 
-    A file name and a long description that a person wrote remain, unless the request says that they may be replaced.
+    A file name and a long description that a person wrote remain, unless the request says that they may be replaced
+    and they were there already.
     """
     text = await tx.one("regenerated_text", {"id": request_id})
     if text is None:  # the job was deleted
         return None
     if new.needs_text and text["needs_text_reason"] is None:
         return "Nothing was found in the picture of which a better text could be made, so the text in force was kept."
-    if not text["replaces_person"]:
+    if text["replaces_person"] != text["version"]:
         if text["source"] in _OF_PERSONS:
             return "A person has written this text meanwhile, so it was kept."
         new = replace(new, **await _words_of_person(tx, text))

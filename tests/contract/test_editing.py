@@ -472,13 +472,14 @@ def test_a_new_text_is_never_worse_and_replaces_words_of_a_person_only_on_reques
         assert balance(stated) == funds - 3
 
 
-def test_what_a_person_writes_while_a_new_text_is_written_is_kept(stated: Running) -> None:
+@pytest.mark.parametrize("query", [{}, {"replace": "true"}])
+def test_what_a_person_writes_while_a_new_text_is_written_is_kept(stated: Running, query: dict[str, str]) -> None:
     STATED.text = MACHINE
     picture = Picture(stated)
     funds = balance(stated)
     STATED.text = LONG
     STATED.open.clear()
-    assert data(picture.post("regenerate"), 202)["regenerating"]
+    assert data(picture.post("regenerate", params=query), 202)["regenerating"]
     picture.edit(**MINE)
     STATED.open.set()
     picture.wait_until_written()
