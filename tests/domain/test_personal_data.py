@@ -19,7 +19,7 @@ from imgproc_local.vision.describer import ReadLine
 from imgproc_local.vision.facts.texts import PictureTexts
 from imgproc_local.vision.llm.prompt import picture_notes
 from imgproc_local.vision.ocr.lines import text_in_picture
-from imgproc_local.vision.text.human_words import filename_words, human_text
+from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text
 
 CAPTIONS = tomllib.loads(Path(__file__).with_name("personal_data.toml").read_text(encoding="utf-8"))
 INNOCENT = CAPTIONS["innocent"].strip().split("\n")
@@ -55,6 +55,8 @@ def test_a_file_name_with_personal_data_gives_no_words() -> None:
         assert clean_text(name).text == ""
     for name in ("hauptstrasse-12-79098-freiburg.jpg", "passport-c01x00t47.png", "de89-3704-0044-0532-0130-00.pdf"):
         assert filename_words(name) == ()
+    assert {name for name in names if filename_number(name)} == set()
+    assert filename_number("P1010042.jpg") == "1010042"
 
 
 def test_a_sentence_or_a_notice_of_rights_with_an_underscore_is_no_name() -> None:

@@ -360,7 +360,7 @@ def filename_words(filename: str) -> tuple[str, ...]:
 
 def filename_number(filename: str) -> str:
     """The date in `filename` as `YYYY-MM-DD`, else the number that a camera assigned; "" if there is neither."""
-    stem = _stem(filename)
+    stem = clean_text(_stem(filename)).text
     date = _DATE.search(stem)
     if date and date[1]:
         return f"{date[1]}-{date[3]}-{date[4]}"
