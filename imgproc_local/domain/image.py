@@ -125,8 +125,8 @@ class EmbeddedMetadata(Struct, frozen=True):
     """What the metadata of a picture says about it: IPTC-IIM, XMP and EXIF merged, without blank values.
 
     Field names follow the IPTC Photo Metadata Standard. A text that several blocks repeat appears once.
-    `alt_text` and `extended_description` are those of persons, `model_alt_text` those that a vision model wrote in an
-    earlier run of this program.
+    `alt_text` and `extended_description` are those of persons, `model_alt_text` and `model_extended_description` those
+    that a vision model wrote in an earlier run of this program.
     `created` is EXIF's DateTimeOriginal as `YYYY-MM-DD`; None if it is missing or not a calendar date.
     `removed` are the kinds of private data that were removed from the texts.
     """
@@ -134,6 +134,7 @@ class EmbeddedMetadata(Struct, frozen=True):
     alt_text: tuple[EmbeddedText, ...] = ()
     model_alt_text: tuple[EmbeddedText, ...] = ()
     extended_description: tuple[EmbeddedText, ...] = ()
+    model_extended_description: tuple[EmbeddedText, ...] = ()
     description: tuple[EmbeddedText, ...] = ()
     headline: tuple[EmbeddedText, ...] = ()
     title: tuple[EmbeddedText, ...] = ()

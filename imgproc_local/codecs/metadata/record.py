@@ -200,6 +200,7 @@ def embedded(record: Record, name_people: NamePeople = NamePeople.CAPTIONS) -> E
         alt_text=all_of(xmp.ALT_TEXT),
         model_alt_text=all_of(xmp.ALT_TEXT, by_model=True),
         extended_description=all_of(xmp.EXTENDED_DESCRIPTION),
+        model_extended_description=all_of(xmp.EXTENDED_DESCRIPTION, by_model=True),
         description=all_of(_DESCRIPTION),
         headline=all_of(xmp.PHOTOSHOP + "Headline"),
         title=all_of(xmp.DC + "title"),

@@ -90,9 +90,10 @@ def test_an_edit_by_another_program_makes_a_text_that_of_a_person(tmp_path: Path
     assert EmbeddedText(SHIP, "en") not in model
 
 
-def test_a_models_long_description_is_not_read_as_a_persons(tmp_path: Path) -> None:
+def test_a_long_description_is_read_as_what_it_is(tmp_path: Path) -> None:
     found = words(tmp_path, written(tmp_path, plain("jpeg"), texts_to_write(TEXTS)))
     assert found.extended_description == (EmbeddedText(LANG, "de"),)
+    assert found.model_extended_description == (EmbeddedText(LONG, "en"),)
 
 
 LONG_DESCRIPTIONS = [
