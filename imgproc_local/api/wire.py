@@ -278,6 +278,7 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
     if "details" not in include:
         texts = [replace(text, long_description=UNSET) for text in texts]
     optimized_size = job.optimized.size_bytes if job.optimized else None
+    saved_percentage = None if optimized_size is None else compression_percentage(original_size, optimized_size)
     errors = [
         StageErrorBody(stage.name.value, stage.error or "")
         for stage in job.stages
@@ -291,9 +292,7 @@ def _job_data(job: Job, status_set: StatusSet, include: Collection[_Include] = (
         optimized_size=optimized_size,
         converted_format=job.converted.format if job.converted else None,  # type: ignore[arg-type] # CONVERT_TARGETS
         converted_size=job.converted.size_bytes if job.converted else None,
-        compression_percentage=(
-            None if optimized_size is None else compression_percentage(original_size, optimized_size)
-        ),
+        compression_percentage=saved_percentage,
         translations=texts,
         suggested_role=job.suggestion.role if job.suggestion else None,
         suggested_role_reason=job.suggestion.reason if job.suggestion else None,

@@ -146,14 +146,9 @@ class Jobs:
     async def _earlier(self, tx: Transaction, submission: Submission) -> Job | None:
         if submission.idempotency_key is None:
             return None
-        row = await tx.one(
-            "job_by_idempotency_key",
-            {
-                "account_id": submission.account_id,
-                "idempotency_key": submission.idempotency_key,
-                "since": rfc3339(tx.now - timedelta(hours=24)),
-            },
-        )
+        since = rfc3339(tx.now - timedelta(hours=24))
+        sent = {"account_id": submission.account_id, "idempotency_key": submission.idempotency_key, "since": since}
+        row = await tx.one("job_by_idempotency_key", sent)
         if row is None:
             return None
         if row["fingerprint"] != submission.fingerprint:
