@@ -103,10 +103,10 @@ def _edited(packet: bytes | None, properties: Mapping[str, xmp.Element]) -> byte
 def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) -> dict[str, xmp.Element]:
     """The properties that have to be written, by name."""
     changed = {}
-    for name, texts in (
-        (xmp.ALT_TEXT, file_texts.alt_texts),
-        (xmp.EXTENDED_DESCRIPTION, file_texts.extended_descriptions),
-    ):
+    written = {xmp.ALT_TEXT: file_texts.alt_texts, xmp.EXTENDED_DESCRIPTION: file_texts.extended_descriptions}
+    for name, texts in written.items():
+        if not texts:
+            continue
         before, known = xmp.language_items(stored, name), text_sources.authors(stored, name)
         by_tag = {tag.lower(): text.strip() for tag, text in before}
         own = {tag: by_tag.get(tag.lower(), by_tag.get(_DEFAULT, "")) for tag in texts}
@@ -123,18 +123,16 @@ def _changed(stored: xmp.Properties, file_texts: FileTexts, *, overwrite: bool) 
             if new.author.source is TextSource.PERSON or new.text.strip() not in by_tag.values():
                 known[new.text.strip()] = new.author
         marks, stored_marks = text_sources.marks(after, known), xmp.language_items(stored, text_sources.MARKS[name])
-        if texts and marks != stored_marks:
+        if marks != stored_marks:
             changed[text_sources.MARKS[name]] = xmp.from_language_items(text_sources.MARKS[name], marks)
     return changed
 
 
 def _merged(before: Sequence[tuple[str, str]], texts: Mapping[str, str], replacing: Set[str]) -> list[tuple[str, str]]:
-    """The entries of a language alternative, `x-default` first, with `texts` added.
+    """The entries of a language alternative, `x-default` first, with `texts` added, of which there is at least one.
 
     A text replaces an entry of its language only if `replacing` contains the language.
     """
-    if not texts:
-        return list(before)
     # language tags that differ only in case are equal: the first entry of a language is preserved, in its place
     merged = {tag.lower(): (tag, text) for tag, text in reversed(before)}
     merged = {tag.lower(): merged[tag.lower()] for tag, _ in before}
