@@ -44,11 +44,9 @@ _LOADING_POLL_S = 1.0
 _CONTEXT_TOKENS = 4096
 """The context that a picture, the prompt and the answer need. Ollama is asked for it, because it truncates a longer
 prompt silently; it is also Ollama's default, so that Ollama need not reload a model that it has loaded."""
-_MAX_ANSWER_TOKENS = 800
-"""Limit for one answer. In the least favourable script, an alternative text of 250 characters needs about 300 tokens;
-a long description may need more, and is used up to its last complete sentence."""
-_THINKING_TOKENS = 2000
-"""The limit from the moment on at which a model thinks although it was asked not to."""
+_MAX_ANSWER_TOKENS = 2000
+"""Limit for one answer. In the least favourable script, an alternative text of 250 characters needs about 300 tokens; a
+long description needs more, and so does a model that thinks although it was asked not to."""
 _REQUIREMENTS = (
     f"It needs a vision model with its vision encoder (mmproj), a context of at least {_CONTEXT_TOKENS} tokens, and no"
     " API key."
@@ -208,31 +206,12 @@ def _is_cloud_name(name: str) -> bool:
     return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
 
 
-class Question(Struct, frozen=True):
-    """What a model is asked: the texts before and after the picture, a PNG file in Base64. With a `seed`, it samples
-    randomly. `keys` are those of the JSON of the answer, in their order, with the maximum lengths of their strings.
-    """
-
-    before: str
-    picture: str
-    after: str
-    seed: int | None
-    keys: dict[str, int]
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of the answer. The programs enforce the order of the keys, too."""
-        strings = {key: {"type": "string", "minLength": 1, "maxLength": size} for key, size in self.keys.items()}
-        return {"type": "object", "properties": strings, "required": [*strings], "additionalProperties": False}
-
-
 class ModelServer:
     """The program `program` at `address`, a result of `parse_address`."""
 
     def __init__(self, program: _Program, address: str) -> None:
         self.program = program
         self.address = address
-        self._max_tokens = _MAX_ANSWER_TOKENS
 
     def models(self, check_stop: CheckStop = lambda: None) -> list[_Model]:
         """The models that the program offers. Raises: ModelUnusable; what `check_stop` raises."""
@@ -261,12 +240,11 @@ class ModelServer:
         if model.can_see is False:
             raise self._error(f"reports that {name} can't see pictures", _REQUIREMENTS)
 
-    def answer(self, model: str, question: Question, deadline_s: float, check_stop: CheckStop) -> str:
+    def answer(self, model: str, document: dict[str, Any], deadline_s: float, check_stop: CheckStop) -> str:
         """What the model wrote, without its thoughts; incomplete if the model reached the limit of tokens.
 
         Raises: ModelUnusable; what `check_stop` raises.
         """
-        document = _chat_request(self.program, model, question, self._max_tokens)
         chat = self._request(self.program.chat_path, document, deadline_s, check_stop)
         message = chat.message or (chat.choices[0].message if chat.choices else _Message())
         # LM Studio may answer with another model that is loaded; an instance or a variant has a suffix
@@ -276,9 +254,6 @@ class ModelServer:
                 f"answered with the model {_quote(chat.model)} instead of {model}", f"Load {model} in it."
             )
         text, thoughts = message.text_and_thoughts
-        if not text and thoughts and self._max_tokens < _THINKING_TOKENS:
-            self._max_tokens = _THINKING_TOKENS
-            return self.answer(model, question, deadline_s, check_stop)
         if not text:
             raise self._error(
                 f"wrote {'only thoughts' if thoughts else 'nothing'} with the model {model}",
@@ -355,44 +330,6 @@ class ModelServer:
 
     def _error(self, what: str, advice: str) -> ModelUnusable:
         return ModelUnusable(f"{self.program.title} at {self.address} {what}. {advice}")
-
-
-def _chat_request(program: _Program, model: str, question: Question, max_tokens: int) -> dict[str, Any]:
-    """The body of a request for one answer."""
-    sampling = {"temperature": 0} if question.seed is None else {"temperature": 0.7, "seed": question.seed}
-    if program.details_path:
-        # Ollama puts the pictures of a message before its text
-        return {
-            "model": model,
-            "messages": [
-                {"role": "user", "content": f"{question.before}\n{question.after}", "images": [question.picture]}
-            ],
-            "format": question.schema,
-            "think": False,
-            "stream": False,
-            "options": {"num_predict": max_tokens, "num_ctx": _CONTEXT_TOKENS, **sampling},
-        }
-    content = [
-        {"type": "text", "text": question.before},
-        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{question.picture}"}},
-        {"type": "text", "text": question.after},
-    ]
-    return {
-        "model": model,
-        "messages": [{"role": "user", "content": content}],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "strict": True, "schema": question.schema},
-        },
-        "max_tokens": max_tokens,
-        "stream": False,
-        # which of these two turns thinking off depends on the program and on the chat template of the model. LM Studio
-        # takes the first since 0.4.17; its own /api/v1/chat has no JSON schema, and refuses to turn thinking off in
-        # models that don't think. Source: lmstudio-bug-tracker, issue 2057
-        "reasoning_effort": "none",
-        "chat_template_kwargs": {"enable_thinking": False},
-        **sampling,
-    }
 
 
 async def _exchange(url: str, body: bytes | None, timeout_s: float) -> tuple[int, bytes]:
@@ -475,16 +412,57 @@ class LoadedLoopbackModel:
 
         Raises: ModelUnusable, if the first request failed; what `check_stop` raises.
         """
-        from imgproc_local.vision.llm.prompt import INSTRUCTIONS  # the settings are checked without loading it
-
         keys = {"long_description": 1000} if in_full else {"alt_text": 250, "filename": 100}
         answers: list[str] = []
         for suffix in suffixes:
-            question = Question(INSTRUCTIONS, self._picture, self._notes + suffix, seed, keys)
+            document = self._question(self._notes + suffix, seed, keys)
             try:
-                answers.append(self._server.answer(self.model.name_in_program, question, self._deadline_s, check_stop))
+                answers.append(self._server.answer(self.model.name_in_program, document, self._deadline_s, check_stop))
             except ModelUnusable:
                 if not answers:
                     raise
                 break
         return answers + [""] * (len(suffixes) - len(answers))
+
+    def _question(self, after: str, seed: int | None, keys: dict[str, int]) -> dict[str, Any]:
+        """The body of a request for one answer. `after` is the text after the picture. `keys` are those of the JSON of
+        the answer, in their order, which the programs enforce, too, with the maximum lengths of their strings.
+        """
+        from imgproc_local.vision.llm.prompt import INSTRUCTIONS  # the settings are checked without loading it
+
+        strings = {key: {"type": "string", "minLength": 1, "maxLength": size} for key, size in keys.items()}
+        schema = {"type": "object", "properties": strings, "required": [*strings], "additionalProperties": False}
+        sampling = {"temperature": 0} if seed is None else {"temperature": 0.7, "seed": seed}
+        model = self.model.name_in_program
+        if self._server.program.details_path:
+            # Ollama puts the pictures of a message before its text
+            message = {"role": "user", "content": f"{INSTRUCTIONS}\n{after}", "images": [self._picture]}
+            return {
+                "model": model,
+                "messages": [message],
+                "format": schema,
+                "think": False,
+                "stream": False,
+                "options": {"num_predict": _MAX_ANSWER_TOKENS, "num_ctx": _CONTEXT_TOKENS, **sampling},
+            }
+        content = [
+            {"type": "text", "text": INSTRUCTIONS},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{self._picture}"}},
+            {"type": "text", "text": after},
+        ]
+        return {
+            "model": model,
+            "messages": [{"role": "user", "content": content}],
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "strict": True, "schema": schema},
+            },
+            "max_tokens": _MAX_ANSWER_TOKENS,
+            "stream": False,
+            # which of these two turns thinking off depends on the program and on the chat template of the model. LM
+            # Studio takes the first since 0.4.17; its own /api/v1/chat has no JSON schema, and refuses to turn thinking
+            # off in models that don't think. Source: lmstudio-bug-tracker, issue 2057
+            "reasoning_effort": "none",
+            "chat_template_kwargs": {"enable_thinking": False},
+            **sampling,
+        }
