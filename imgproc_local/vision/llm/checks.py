@@ -1,4 +1,4 @@
-"""Why a model's answer is refused: `_CHECKS`, in their order. Before that, `clean_answer` mends its form.
+"""Why a model's answer is refused: `_complaints`, in their order. Before that, `clean_answer` mends its form.
 
 Most checks are the same in all languages: whether the text is complete, its length, script and language, whether it
 repeats itself or the prompt, begins with an opener such as "Image of", refuses to describe, or quotes what is not in
@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -116,7 +116,32 @@ def alt_text_problem(
     judgement = None if draft else language_table(language).judgement
     known = f"{notes} {read_text.text} {draft}"
     text = _Text(answer.alt_text, unquoted, words, language, notes, read_text, draft, known, judgement)
-    return next(filter(None, (check(text) for check in _CHECKS)), None)
+    return next(filter(None, _complaints(text)), None)
+
+
+def _complaints(text: _Text) -> Iterator[str | None]:
+    """The complaint of each check, the most important first; None if it has none."""
+    yield "it contained unprintable characters" if _is_unprintable(text.text) else None
+    yield _prompt(text)
+    yield _other_language(text)
+    yield _length(text)
+    yield _opener(text)
+    yield "it held a file name or an address" if _FILE_NAME.search(text.unquoted) else None
+    yield "it contained mark-up or emoji" if _MARKUP.search(text.text) else None
+    yield _remark(text)
+    yield _generic(text)
+    yield _list(text)
+    yield "it repeated itself" if repeats_itself(text.unquoted, text.language) else None
+    yield _nonsense(text)
+    yield _foreign_word(text)
+    yield "the sentence was cut off" if _is_cut_off(text.text, text.language) else None
+    yield _PRIVATE_DATA if clean_text(text.text).removed else None
+    yield _unproven_name(text)
+    yield _misquotation(text)
+    yield _infidelity(text)
+
+
+_PRIVATE_DATA = "it contains a telephone number, an address or other private data"
 
 
 def _length(draft: _Text) -> str | None:
@@ -131,10 +156,6 @@ def _length(draft: _Text) -> str | None:
 
 SINGLE_WORD = "it was a single word"
 """The complaint about a text that would be enough for a button."""
-
-
-def _unprintable(draft: _Text) -> str | None:
-    return "it contained unprintable characters" if _is_unprintable(draft.text) else None
 
 
 def _is_unprintable(text: str) -> bool:
@@ -169,10 +190,6 @@ _FILE_NAME = re.compile(
 )
 
 
-def _file_name(draft: _Text) -> str | None:
-    return "it held a file name or an address" if _FILE_NAME.search(draft.unquoted) else None
-
-
 _MARKUP = re.compile(
     r"\\[nrtu\"]|&(amp|nbsp|quot|lt|gt|apos|#\d+|#x[0-9a-f]+);|```|\*\*|^#+ |\n#|\[/?INST\]|<\||\|>|</?\w+[^>]{0,40}>"
     r"|!?\[[^\]]{0,80}\]\([^)]{0,80}\)|[{\[]\s*[\"'][\w -]{1,30}[\"']|[\"']\s*:\s*[\"'{\[]|[\"']\s*[}\]]|\b\w+=[\"']"
@@ -180,10 +197,6 @@ _MARKUP = re.compile(
     r"|^[-*•] .{1,200} [-*•] |\[\d+\]|\w\\_\w|https?://|\$\{|\{\{",
     re.IGNORECASE,
 )
-
-
-def _markup(draft: _Text) -> str | None:
-    return "it contained mark-up or emoji" if _MARKUP.search(draft.text) else None
 
 
 def _remark(draft: _Text) -> str | None:
@@ -226,10 +239,6 @@ A_LIST = "it was a list"
 """The complaint about a text that would be right about a chart, whose values are a list."""
 
 
-def _repetition(draft: _Text) -> str | None:
-    return "it repeated itself" if repeats_itself(draft.unquoted, draft.language) else None
-
-
 def _unproven_name(draft: _Text) -> str | None:
     """Whether an English text names somebody or something that is neither noted nor read."""
     name = unknown_name(draft.unquoted, draft.known) if draft.judgement else ""
@@ -264,15 +273,6 @@ def _nonsense(draft: _Text) -> str | None:
     return None
 
 
-def _cut_off(draft: _Text) -> str | None:
-    return "the sentence was cut off" if _is_cut_off(draft.text, draft.language) else None
-
-
-def _private_data(draft: _Text) -> str | None:
-    found = clean_text(draft.text).removed
-    return "it contains a telephone number, an address or other private data" if found else None
-
-
 def _misquotation(draft: _Text) -> str | None:
     """Whether a quotation is not in the picture; one from the notes or from the draft may be elsewhere.
 
@@ -290,29 +290,6 @@ def _infidelity(translation: _Text) -> str | None:
     # without text in the picture, a quotation from the notes is a title, which may be translated
     titles = "" if translation.read_text.text else translation.notes
     return infidelity(translation.draft, translation.text, translation.language, titles) if translation.draft else None
-
-
-_CHECKS: tuple[Callable[[_Text], str | None], ...] = (
-    _unprintable,
-    _prompt,
-    _other_language,
-    _length,
-    _opener,
-    _file_name,
-    _markup,
-    _remark,
-    _generic,
-    _list,
-    _repetition,
-    _nonsense,
-    _foreign_word,
-    _cut_off,
-    _private_data,
-    _unproven_name,
-    _misquotation,
-    _infidelity,
-)
-"""Each returns its complaint, or None."""
 
 
 # ---- file names
