@@ -272,7 +272,10 @@ class Llama:
             raise ModelUnusable("No picture was processed: expected a call of prefill before generate.")
         root, limit = ("long", _MAX_LONG_TOKENS) if in_full else ("root", _MAX_NEW_TOKENS)
         half = len(suffixes) // 2
-        missing = max(0, self._needed_tokens(suffixes, limit) - self._context_tokens)
+        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
+        common = _common_length(suffix_tokens)  # it is in the context once
+        needed = self._prefix_tokens + common + sum(len(tokens) - common + limit for tokens in suffix_tokens)
+        missing = max(0, needed - self._context_tokens)
         if missing and half:
             parts = (suffixes[:half], suffixes[half:])
             return [text for part in parts for text in self.generate(part, check_stop, seed, in_full=in_full)]
@@ -283,7 +286,8 @@ class Llama:
         samplers = [Sampler(self._llama, self._vocabulary, seed, root) for _ in suffixes]
         with self._interruptible(check_stop):
             try:
-                generated = self._generate(self._prefill_suffixes(suffixes, sequences), samplers, limit - missing)
+                step = self._prefill_suffixes(suffix_tokens, common, sequences)
+                generated = self._generate(step, samplers, limit - missing)
             finally:
                 for sampler in samplers:
                     sampler.close()
@@ -291,18 +295,13 @@ class Llama:
                     self._llama.llama_memory_seq_rm(memory, sequence, -1, -1)
         return [self._text(tokens).decode("utf-8", "replace") for tokens in generated]
 
-    def _needed_tokens(self, suffixes: Sequence[str], limit: int) -> int:
-        """The size of a context for `suffixes` and answers of `limit` tokens. They share their beginning."""
-        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
-        common = _common_length(suffix_tokens)
-        own = sum(len(tokens) - common + limit for tokens in suffix_tokens)
-        return self._prefix_tokens + common + own
-
-    def _prefill_suffixes(self, suffixes: Sequence[str], sequences: range) -> list[_BatchItem]:
-        """Process all suffixes, each in its sequence, up to their last tokens, which are returned."""
+    def _prefill_suffixes(
+        self, suffix_tokens: Sequence[Sequence[int]], common: int, sequences: range
+    ) -> list[_BatchItem]:
+        """Process all suffixes, each in its sequence, up to their last tokens, which are returned. They share the first
+        `common` tokens.
+        """
         memory = self._llama.llama_get_memory(self._context)
-        suffix_tokens = [self._suffix_tokens(suffix) for suffix in suffixes]
-        common = _common_length(suffix_tokens)
         first, *others = sequences
         self._llama.llama_memory_seq_cp(memory, _PICTURE, first, -1, -1)
         self._process(self._items(suffix_tokens[0], first)[:common])

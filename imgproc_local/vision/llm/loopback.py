@@ -151,8 +151,13 @@ class _Model(Struct, frozen=True):
 
     @property
     def in_cloud(self) -> bool:
-        """Whether the model runs on another machine."""
-        return _is_cloud_name(self.name) or bool(self.remote_host)
+        """Whether the model runs on another machine.
+
+        ":cloud" or "-cloud" at the end of a tag alone makes Ollama send requests to its cloud. Source: Ollama,
+        server/model_resolver.go.
+        """
+        _, colon, tag = self.name.lower().rpartition(":")
+        return bool(self.remote_host or (colon and (tag == "cloud" or tag.endswith("-cloud"))))
 
     @property
     def size_bytes(self) -> int:
@@ -195,15 +200,6 @@ class _Reply(_Model, frozen=True):
     message: _Message | None = None
     choices: list[_Choice] = []
     model: str = ""
-
-
-def _is_cloud_name(name: str) -> bool:
-    """Whether the name alone makes Ollama send requests to its cloud: ":cloud" or "-cloud" at the end of a tag.
-
-    Source: Ollama, server/model_resolver.go.
-    """
-    _, colon, tag = name.lower().rpartition(":")
-    return bool(colon) and (tag == "cloud" or tag.endswith("-cloud"))
 
 
 class ModelServer:
