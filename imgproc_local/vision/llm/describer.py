@@ -31,6 +31,7 @@ from imgproc_local.vision.facts.describer import (
     describe_from_facts,
     function_text,
     is_image_of_readable_text,
+    slug_of_alt_text,
     with_function,
 )
 from imgproc_local.vision.facts.texts import LocalizedText, collect_texts, first_in_language
@@ -54,7 +55,7 @@ from imgproc_local.vision.llm.prompt import (
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel, VisionModel
-from imgproc_local.vision.text.language import UNSPACED, function_words
+from imgproc_local.vision.text.language import UNSPACED
 
 log = logging.getLogger(__name__)
 
@@ -320,11 +321,12 @@ class _Answers:
         complaint = self._problem(answer, language, draft)
         if complaint and not (complaint == SINGLE_WORD and self._hints.has_function):
             return complaint, answer.alt_text
-        translation = _translation(answer, language, self._hints, _name_and_version(self._loaded.model))
-        if translation.seo_filename or language not in self.accepted:
-            self.accepted[language] = translation
+        name = _file_name(answer, language, self._hints)
+        if name or language not in self.accepted:
+            model = _name_and_version(self._loaded.model)
+            self.accepted[language] = Translation(language, name, answer.alt_text, TextSource.VISION, model=model)
         # `make_slug` can't romanise some, such as Arabic words of unknown pronunciation
-        return None if translation.seo_filename else ("its file name must be written in Latin letters", "")
+        return None if name else ("its file name must be written in Latin letters", "")
 
 
 def _says_more(hints: Hints) -> bool:
@@ -347,10 +349,8 @@ def _name_and_version(model: AnyModel) -> str:
     return f"{model.name}@{digest[:12]}" if digest else model.name
 
 
-def _translation(answer: Answer, language: str, hints: Hints, model: str) -> Translation:
-    """The answer as a translation. If its file name is unsuitable, the slug is made from the alt text."""
-    words = answer.filename.replace("-", " ")
-    if not is_good_filename(answer.filename, language, original_filename=hints.original_filename):
-        words = " ".join(word for word in answer.alt_text.split() if word.lower() not in function_words(language))
-    slug = make_slug(words, language, language)
-    return Translation(language, slug, answer.alt_text, TextSource.VISION, model=model)
+def _file_name(answer: Answer, language: str, hints: Hints) -> str:
+    """The slug for the file name of an answer. If its own one is unsuitable, it is made from the alt text."""
+    if is_good_filename(answer.filename, language, original_filename=hints.original_filename):
+        return make_slug(answer.filename.replace("-", " "), language, language)
+    return slug_of_alt_text(answer.alt_text, language)

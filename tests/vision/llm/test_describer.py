@@ -76,12 +76,14 @@ def test_an_alt_text_of_a_person_is_used_and_translated_into_all_other_languages
     assert all(note in suffix and "Translate all of it" in suffix for suffix in suffixes)
 
 
-def test_a_translation_that_changes_a_number_of_its_draft_is_refused() -> None:
+def test_a_translation_that_changes_a_number_of_its_draft_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     given = hints(EmbeddedMetadata(alt_text=(EmbeddedText("Our red barn in the snow in 1932.", "en"),)))
     right = '{"alt_text":"Unsere rote Scheune im Schnee, 1932.","filename":"rote-scheune-schnee"}'
     fake = FakeModel(de=[right.replace("1932", "1923"), right])
+    caplog.set_level("INFO")
     assert describe(fake, "de", given)[0].seo_alt_text == "Unsere rote Scheune im Schnee, 1932."
     assert "1932" in fake.suffixes[1][0].partition("was refused: ")[2].partition(". It was")[0]
+    assert "it lost or changed the number …" in caplog.text
 
 
 def test_a_person_s_alt_text_in_the_only_requested_language_needs_no_model() -> None:
