@@ -46,6 +46,7 @@ from imgproc_local.vision.llm.checks import (
 from imgproc_local.vision.llm.prompt import (
     DRAFT_LANGUAGE,
     FUNCTION_NOTE,
+    MAX_DRAFT_CHARS,
     MAX_LONG_ANSWER_CHARS,
     Answer,
     draft_note,
@@ -55,7 +56,7 @@ from imgproc_local.vision.llm.prompt import (
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel, VisionModel
-from imgproc_local.vision.text.language import UNSPACED
+from imgproc_local.vision.text.language import UNSPACED, shorten
 
 log = logging.getLogger(__name__)
 
@@ -247,7 +248,8 @@ class _Answers:
         Raises: ModelUnusable; what `check_stop` raises.
         """
         if by_person:
-            self._ask(languages, draft_note(by_person, by_person=True), by_person.text)
+            draft = shorten(by_person.text, MAX_DRAFT_CHARS)
+            self._ask(languages, draft_note(replace(by_person, text=draft), by_person=True), draft)
             return
         self._ask([DRAFT_LANGUAGE], "", "")
         others = [language for language in languages if language != DRAFT_LANGUAGE]

@@ -68,6 +68,9 @@ rest ::= [^"\\\x00-\x1f\x7f<>]
 """The JSON of an answer in GBNF, llama.cpp's grammar format. The object is flat, because small models fail on nested
 ones. The alternative text is first, because small models write a label such as a file name in English and then continue
 in English. All scripts are allowed in the file name, which is romanised afterwards. `long` is a long description."""
+MAX_DRAFT_CHARS = 150
+"""A text to translate is shortened to this length if omitting whole sentences is enough: translations are up to a third
+longer, and the grammar limits them to 200 characters."""
 MAX_LONG_ANSWER_CHARS = 1000
 """The limit of a long description; only complete sentences of a longer one are used."""
 

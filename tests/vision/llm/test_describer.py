@@ -86,6 +86,14 @@ def test_a_translation_that_changes_a_number_of_its_draft_is_refused(caplog: pyt
     assert "it lost or changed the number …" in caplog.text
 
 
+def test_the_first_sentences_of_a_long_alt_text_are_translated() -> None:
+    written = f"{ENGLISH} Two children in blue coats build a large snowman beside it. {'A dog watches them. ' * 9}"
+    given = hints(EmbeddedMetadata(alt_text=(EmbeddedText(written, "en"),)))
+    translation = f"{GERMAN} Zwei Kinder in blauen Mänteln bauen daneben einen großen Schneemann. Ein Hund schaut zu."
+    fake = FakeModel(de=f'{{"alt_text":"{translation}","filename":"rote-scheune-schnee"}}')
+    assert describe(fake, "de", given)[0].seo_alt_text == translation
+
+
 def test_a_person_s_alt_text_in_the_only_requested_language_needs_no_model() -> None:
     fake = FakeModel()
     describe(fake, "de", hints(EmbeddedMetadata(alt_text=(EmbeddedText("Unsere alte Scheune im Winter.", "de"),))))
