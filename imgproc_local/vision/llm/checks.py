@@ -123,7 +123,8 @@ def _complaints(text: _Text) -> Iterator[str | None]:
     """The complaint of each check, the most important first; None if it has none."""
     yield "it contained unprintable characters" if _is_unprintable(text.text) else None
     yield _prompt(text)
-    yield _other_language(text)
+    is_other = is_other_language(text.words, text.language)
+    yield f"it was not in {LANGUAGES[text.language].name}" if is_other else None
     yield _length(text)
     yield _opener(text)
     yield "it held a file name or an address" if _FILE_NAME.search(text.unquoted) else None
@@ -133,12 +134,14 @@ def _complaints(text: _Text) -> Iterator[str | None]:
     yield _list(text)
     yield "it repeated itself" if repeats_itself(text.unquoted, text.language) else None
     yield _nonsense(text)
-    yield _foreign_word(text)
+    yield foreign_word(text.unquoted, text.language, text.known)
     yield "the sentence was cut off" if _is_cut_off(text.text, text.language) else None
     yield _PRIVATE_DATA if clean_text(text.text).removed else None
-    yield _unproven_name(text)
+    yield unknown_name(text.unquoted, text.known) if text.judgement else None
     yield _misquotation(text)
-    yield _infidelity(text)
+    # without text in the picture, a quotation from the notes is a title, which may be translated
+    titles = "" if text.read_text.text else text.notes
+    yield infidelity(text.draft, text.text, text.language, titles) if text.draft else None
 
 
 _PRIVATE_DATA = "it contains a telephone number, an address or other private data"
@@ -169,10 +172,6 @@ def _prompt(draft: _Text) -> str | None:
     words, prompt = casefolded_words(draft.text), f" {' '.join(casefolded_words(parts))} "
     repeats = any(f" {' '.join(words[start : start + 5])} " in prompt for start in range(len(words) - 4))
     return "it repeated words of the prompt" if repeats else None
-
-
-def _other_language(draft: _Text) -> str | None:
-    return f"it was not in {LANGUAGES[draft.language].name}" if is_other_language(draft.words, draft.language) else None
 
 
 def _opener(draft: _Text) -> str | None:
@@ -239,17 +238,6 @@ A_LIST = "it was a list"
 """The complaint about a text that would be right about a chart, whose values are a list."""
 
 
-def _unproven_name(draft: _Text) -> str | None:
-    """Whether an English text names somebody or something that is neither noted nor read."""
-    name = unknown_name(draft.unquoted, draft.known) if draft.judgement else ""
-    return f"it named “{name[:60]}”, which is neither noted nor read" if name else None
-
-
-def _foreign_word(draft: _Text) -> str | None:
-    word = foreign_word(draft.unquoted, draft.language, draft.known)
-    return f"it contained “{word[:60]}”, which is not in {LANGUAGES[draft.language].name}" if word else None
-
-
 _TOKEN_SEAM = re.compile(
     r"[^\W\d_A-Z]{2}[A-Z]\w*|[^\W\d_][.,;:!?)][^\W\d_]{2}|[^\W\d_]{4}\d\w*|\d[^\W\d_]{4}|\s[,.)]|\(\s|[^\w\s]{3}"
 )
@@ -284,12 +272,6 @@ def _misquotation(draft: _Text) -> str | None:
         return None
     wrong = missing_quotation(draft.text, draft.known)
     return f"it quoted {wrong}, which is not in the picture" if wrong else None
-
-
-def _infidelity(translation: _Text) -> str | None:
-    # without text in the picture, a quotation from the notes is a title, which may be translated
-    titles = "" if translation.read_text.text else translation.notes
-    return infidelity(translation.draft, translation.text, translation.language, titles) if translation.draft else None
 
 
 # ---- file names

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from functools import cache
 
+from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.languages import language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE
 from imgproc_local.vision.text.language import (
@@ -36,7 +37,7 @@ def missing_quotation(text: str, *known: str) -> str:
     for quotation in (quoted[1:-1] for quoted in QUOTED.findall(text)):
         quoted = letters_and_digits(quotation)
         if len(quoted) > 2 and not any(_errors(quoted, each) <= 0.1 * len(quoted) for each in letters):
-            # a complaint must fit into `_RETRY_TOKENS` of `llama.py`
+            # a complaint must fit into `_SPARE_TOKENS` of `llama.py`
             return f"“{quotation.strip()}”" if len(quotation) <= 60 else f"“{quotation[:60]}…”"
     return ""
 
@@ -55,17 +56,17 @@ def _errors(wanted: str, text: str) -> int:
 # ---- foreign words
 
 
-def foreign_word(text: str, language: str, known: str) -> str:
-    """The first word in `text` in letters of another script than those of `language`, or in small Latin ones in a
-    language with another script, that is not in `known`; "" if there is none.
+def foreign_word(text: str, language: str, known: str) -> str | None:
+    """The complaint about the first word in `text` in letters of another script than those of `language`, or in small
+    Latin ones in a language with another script, that is not in `known`.
     """
     scripts, known_words = set(scripts_of(language)), casefolded_words(known)
     for word in words_of(text):
         found = {script for script, count in letters_by_script(word).items() if count}
         is_foreign = found - scripts - {"latin"} or (found == {"latin"} - scripts and word.islower() and len(word) > 3)
         if is_foreign and word.casefold() not in known_words:
-            return word
-    return ""
+            return f"it contained “{word[:60]}”, which is not in {LANGUAGES[language].name}"
+    return None
 
 
 # ---- numbers
@@ -135,8 +136,8 @@ def _no_names() -> tuple[frozenset[str], re.Pattern[str]]:
     return words | function_words(DRAFT_LANGUAGE), re.compile(rf"\b({'|'.join(judgement.capital_phrases)})\b")
 
 
-def unknown_name(text: str, known: str) -> str:
-    """The first name in `text`, in English, that is not in `known`, or "".
+def unknown_name(text: str, known: str) -> str | None:
+    """The complaint about the first name in `text`, in English, that is not in `known`.
 
     Sights count: to a reader, a wrong name is worse than none. A map or a flag shows of which country it is.
     """
@@ -147,8 +148,8 @@ def unknown_name(text: str, known: str) -> str:
         for word in words_of(_base_letters(name)):
             # words of signs may be read without the spaces between them
             if not _forms(word) & words and not (len(word) > 4 and word.casefold() in letters):
-                return name
-    return ""
+                return f"it named “{name[:60]}”, which is neither noted nor read"
+    return None
 
 
 _MAP_OR_FLAG = re.compile(r"\b(map|flag|globe|atlas)s?\b", re.IGNORECASE)
