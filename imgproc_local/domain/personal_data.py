@@ -2,8 +2,9 @@
 passwords, birth dates, number plates, streets with a number, and addresses on the internet.
 
 What only one kind of data looks like counts alone: a country code, a checksum, a street with its number and postcode.
-Anything else counts if a word beside it says what it is (`personal_data.toml`). Years, other dates, sizes and web
-addresses never count. All patterns take linear time: their quantifiers are bounded or possessive.
+In a sentence, so does a long number without separators (`_LONG_NUMBER`): few readers miss it. Anything else counts if a
+word beside it says what it is (`personal_data.toml`). Years, other dates, sizes and web addresses never count.
+All patterns take linear time: their quantifiers are bounded or possessive.
 
 Source: RFC 5322, RFC 5321, 4.5.3.1 (e-mail); ITU-T E.164, E.123 (telephone); ISO 13616 (IBAN); ISO/IEC 7812 (cards);
 ISO 3779 (vehicles); ICAO 9303 (machine-readable travel documents).
@@ -80,10 +81,11 @@ _CODE = re.compile(r"(?<![A-Za-z0-9_-])(?=(?:[A-Z/-]{0,6}\d){4})[A-Z\d][A-Z\d/-]
 """Numbers of at least six digits, and codes with at least four, which count only after a word."""
 _IBAN = re.compile(r"\b[A-Z]{2}\d\d(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?\b")
 _CARD = _pattern(
-    r"[3-6]\d{3}(?:(?: \d{4}){3}|(?:-\d{4}){3}|\d{12})", r"3[046-9]\d\d(?: \d{6} \d{4,5}|-\d{6}-\d{4,5}|\d{10,11})"
+    r"[2-9]\d{3}(?:(?: \d{4}){3}|(?:-\d{4}){3}|\d{12})", r"3[046-9]\d\d(?: \d{6} \d{4,5}|-\d{6}-\d{4,5}|\d{10,11})"
 )
 _IDENTIFIER = _pattern(
-    # persons in the United States, India, Brazil, China, Korea, Italy
+    # persons in the United Kingdom, the United States, India, Brazil, China, Korea, Italy
+    r"(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?\d\d){3} ?[A-D]",
     r"(?!000|666|9)\d{3}-\d\d-\d{4}",
     r"(?!19|20)[2-9]\d{3}(?: \d{4} |-\d{4}-)\d{4}(?! \d)",
     r"\d{3}\.\d{3}\.\d{3}-\d\d",
@@ -98,22 +100,33 @@ _IDENTIFIER = _pattern(
     r"(?=[A-Z/-]{0,40}\d)[A-Z\d][A-Z\d/-]{3,40}",
     r"(?=[\d:]{0,40}[a-fA-F])(?:[\da-fA-F]{1,4}::?){3,7}[\da-fA-F]{1,4}",
     r"(?!10\.|127\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.)[1-9]\d{1,2}\.\d{1,3}\.\d{1,3}\.\d{1,3}",
-    # number plates of Germany, France, Russia, India, China, Japan
+    # number plates of Germany, France, the United Kingdom, the Netherlands, Korea, Russia, India, China, Japan
     r"[A-ZÄÖÜ]{1,3}-[A-ZÄÖÜ]{1,2} \d{3,4}[EH]?",
     r"[A-Z]{2}-\d{3}-[A-Z]{2}",
+    r"[A-Y]{2}(?:0[2-9]|[12567]\d) [A-HJ-PR-Z]{3}|\d\d-[A-Z]{2}-[A-Z]{2}|[A-Z]{2}-[A-Z]{2}-\d\d",
+    r"\d{2,3}[가나다라마거너더러머버서어저고노로모보소누두루무] \d{4}",
     r"[АВЕКМНОРСТУХ] ?\d{3} ?[АВЕКМНОРСТУХ]{2} ?\d{2,3}",
     r"[A-Z]{2}[ -]\d\d[ -][A-Z]{1,2}[ -]\d{4}",
     r"[京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼][A-Z][ ·]?[A-Z\d]{5,6}",
     r"[一-龯]{1,4} ?\d{2,3} ?[ぁ-ん] ?\d\d-\d\d",
 )
+_LONG_NUMBER = re.compile(
+    r"(?<![\w.,/#-])(?!(?:19|20)\d\d[01]\d[0-3]\d)(?:\d{8,34}"
+    r"|[A-ZΑ-Ω]{2}\d{6,8}|[A-Z]\d{7,8}[A-Z]|[A-Z]\d{8}|\d{6,8}[A-Z]{2}"
+    r"|(?i:№|n[.]?[º°][.]?|n[or][.]?|č[.]|αρ[.]|[^\W\d_]{0,20}(?:number|nummer|n[uú]mero|numer)|号|號|番号|번호)"
+    r" ?[A-Z]{0,2}-?\d{6,12})(?![\w/-]|[.,]\d)"
+)
+"""A number of at least eight digits, or six with letters or after a word such as "No.". No date, no part of a name."""
 _PASSWORD = re.compile(
-    rf"(?:(?<![a-z])|(?=[^\x00-\x7f]))(?i:{_any_of('password')})(?:\s?[:=\"“„«]\s?\S|[^\n.:=]{{1,20}}[:=]\s?\S{{0,20}}\d"
+    rf"(?:(?<![a-z])|(?=[^\x00-\x7f]))(?i:{_any_of('password')})[^\W\d_]{{0,4}}"
+    r"(?:\s?[:=\"“„«]\s?\S|[^\n.:=]{1,20}[:=]\s?\S{0,20}\d"
+    r"|(?:\s[^\s.:=]{1,20}){1,3}\s(?=\S{0,20}[^\W\d]{2})\S{2,20}\d{2}"
     r"|\s(?:(?i:is|ist|lautet|est|es|è|是)\s)?(?!(?:19|20)\d\d\b)(?:\S{1,20}\d|\d{4}))\S*"
     r"|(?<!\w)PIN(?:[ -]?[Cc]ode)?\s?[:=]?\s?\d{4,6}(?!\d)"
 )
 _NAMED_PLATE = _pattern(
-    r"(?=(?:[^\d\n]{0,8}\d){3}|[A-Z]{2}\d\d)(?=[\d -]{0,8}[A-ZÄÖÜ가-힣])"
-    r"(?:[A-ZÄÖÜ]{1,3}|[A-Z]{0,3}\d[A-Z\d]{0,6}|\d{2,3}[가-힣])(?:[ -][A-ZÄÖÜ\d]{1,5}){0,3}"
+    r"(?=(?:[^\d\n]{0,8}\d){2})(?=[\d -]{0,8}[A-ZÄÖÜΑ-ΩА-Я가-힣])"
+    r"(?:[A-ZÄÖÜΑ-ΩА-Я]{1,3}|[A-Z]{0,3}\d[A-Z\d]{0,6}|\d{2,3}[가-힣])(?:[ -][A-ZÄÖÜΑ-ΩА-Я\d]{1,5}){0,3}"
 )
 _OTHER = re.compile(
     # web addresses
@@ -124,7 +137,9 @@ _OTHER = re.compile(
     r"|(?<!\d)(?<!\d[ ./-])(?:1\d|20)\d\d ?[–/-] ?(?:1\d|20)\d\d(?! ?[–./-]?\d)"
     # decimals, times
     r"|(?<![\d./,-])\d{1,4}[.,]\d{1,4}(?![.,/-]?\d)"
-    r"|(?<!\d)(?<!\d\.)(?:[01]\d|2[0-3])\.[0-5]\d\.[0-5]\d(?!\.?\d)",
+    r"|(?<!\d)(?<!\d\.)(?:[01]\d|2[0-3])\.[0-5]\d\.[0-5]\d(?!\.?\d)"
+    # barcodes of products
+    r"|(?:\bean|\bgtin|\bupc|product code)\W{1,2}\d{8,14}(?!\w)",
     re.IGNORECASE,
 )
 """What is no telephone number or identifier."""
@@ -161,7 +176,7 @@ _STREET = "|".join(
         rf"(?<!\w)(?i:{_any_of('street_before')})(?![^\W\d_]) ?(?:{_PARTICLES}{{0,2}}{_NAME} ?){{1,4}},? ?"
         rf"(?:{_HOUSE}(?:{_TOWN})?|\d{{1,4}}{_TOWN})",
         # 12 rue de la Paix
-        r"(?<![\w.,/-])(?!(?:18|19|20)\d\d)\d{1,4}(?: ?(?:bis|ter|[a-dA-D]))?,? "
+        r"(?<![\w.,/-])(?!(?:18|19|20)\d\d)\d{1,4}(?: ?(?i:bis|ter|[a-d]))?,? "
         rf"(?i:{_any_of('street_between')}) {_PARTICLES}{{0,3}}{_NAME}",
         # 42 Maple Avenue
         rf"(?<![\w.,/-])(?!(?:18|19|20)\d\d )(?!(?i:{_any_of('sights')})(?!.{{0,60}}{_ZIP}))\d{{1,5}}[A-Za-z]?"
@@ -206,12 +221,21 @@ def personal_data(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
     yield from (("identifier", match.span()) for match in _IBAN.finditer(text) if _is_iban(match[0]))
     yield from (("identifier", match.span()) for match in _CARD.finditer(text) if _is_card(match[0]))
     yield from (("identifier", span) for span in _named("plate", text, _NAMED_PLATE))
-    text = _OTHER.sub(lambda match: "\0" * len(match[0]), text)
+    text = _without_others(text)
     for match in _TELEPHONE.finditer(text):
         if sum(map(str.isdigit, match[0])) >= _MIN_TELEPHONE_DIGITS or "+" in match[0]:
             yield "contact", match.span()
     yield from (("contact", span) for span in _named("telephone", text, _NUMBER))
     yield from (("identifier", span) for form in (_NUMBER, _CODE) for span in _named("identifier", text, form))
+
+
+def long_numbers(text: str) -> Iterator[tuple[int, int]]:
+    """The start and end of each long number in a `folded` text that is no file name."""
+    return (match.span() for match in _LONG_NUMBER.finditer(_without_others(text)))
+
+
+def _without_others(text: str) -> str:
+    return _OTHER.sub(lambda match: "\0" * len(match[0]), text)
 
 
 def _named(kind: str, text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
@@ -230,9 +254,15 @@ def _named(kind: str, text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int
 def _word_in(text: str, kind: str, start: int, end: int) -> int | None:
     """Where the first word of this kind begins between `start` and `end`; None if there is none."""
     nearby = [*_WORD.finditer(text, start, end)][-_MAX_WORDS:]
-    words = [word for word in nearby if not _WORDS[kind].isdisjoint((word[0], word[0].lower()))]
+    words = [word for word in nearby if _is_word(word[0], kind)]
     word = words[0] if words else _INNER_WORD[kind].search(text, start, end)
     return word and word.start()
+
+
+def _is_word(word: str, kind: str) -> bool:
+    """Whether `word` is of this kind, or a compound or inflected form of one with at least six letters."""
+    beginnings = {word.lower()[:length] for length in range(6, len(word))}
+    return not _WORDS[kind].isdisjoint((word, word.lower(), *beginnings))
 
 
 @cache

@@ -121,11 +121,12 @@ def clean_text(text: str, *, keep_sentences: bool = False, keep_streets: bool = 
     shorter = without_positions(cleaned)
     removed |= {Removed.GPS} if shorter != cleaned else set()
     cleaned = shorter
-    personal = [(kind, span) for kind, span in _personal(cleaned) if not (keep_streets and kind is Removed.LOCATION)]
-    if personal:
-        removed |= {kind for kind, _ in personal}
-        spans = [span for _, span in personal]
-        cleaned = _without(cleaned, spans if keep_sentences else _sentences_with(cleaned, spans))
+    for find in (_personal, _long_numbers):
+        found = [(kind, span) for kind, span in find(cleaned) if not (keep_streets and kind is Removed.LOCATION)]
+        removed |= {kind for kind, _ in found}
+        spans = [span for _, span in found]
+        if spans:
+            cleaned = _without(cleaned, spans if keep_sentences else _sentences_with(cleaned, spans))
     # only now, because the number of a bank account looks like a hash
     shorter = re.sub(_BLOB, " ", cleaned)
     if not removed and shorter == text:
@@ -155,6 +156,13 @@ def _personal(text: str) -> list[tuple[Removed, tuple[int, int]]]:
     from imgproc_local.domain.personal_data import folded, personal_data
 
     return [(Removed(kind), span) for kind, span in personal_data(folded(text))]
+
+
+def _long_numbers(text: str) -> list[tuple[Removed, tuple[int, int]]]:
+    """Long numbers beside words; a text without words, such as the name of a camera's file, tells of nobody."""
+    from imgproc_local.domain.personal_data import folded, long_numbers
+
+    return [(Removed.IDENTIFIER, span) for span in long_numbers(folded(text)) if " " in text]
 
 
 def _sentences_with(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -102,6 +102,25 @@ def test_an_email_address_takes_its_sentence_with_it(address: str) -> None:
         assert clean_text(text) == CleanText(text)
 
 
+@pytest.mark.parametrize("number", ["48177325", "4817732500", "BE4817732", "C48177325", "481773KA", "No. 481773"])
+def test_a_long_number_takes_its_sentence_with_it(number: str) -> None:
+    assert clean_text(f"A lake. The file {number} lies there") == CleanText("A lake.", frozenset((Removed.IDENTIFIER,)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The lake 20240501", "IMG_20240501 at noon", "EAN 4006381333931", "red-fox-48177325.jpg", "481773 visitors"],
+)
+def test_a_date_barcode_or_shorter_number_is_no_long_number(text: str) -> None:
+    assert clean_text(text) == CleanText(text)
+
+
+def test_inflected_words_and_compounds_say_what_a_number_is() -> None:
+    for text in ("Das Patientenblatt 481773", "Hasłem jest lato77", "Telefoninumero 481 773", "Rekisteritunnus KRT-48"):
+        assert clean_text(text).text == ""
+    assert clean_text("Birthday party on 12.08.2024").text
+
+
 def test_streets_are_preserved_on_request_and_famous_addresses_without_a_postcode() -> None:
     text = "Our house. It stands in Hauptstraße 12, 79098 Freiburg"
     assert clean_text(text) == CleanText("Our house.", frozenset((Removed.LOCATION,)))
