@@ -25,7 +25,6 @@ from imgproc_local.vision.facts.texts import (
     collect_texts,
     first_in_language,
     keywords_in,
-    keywords_of_any_language,
     with_assigned_languages,
 )
 from imgproc_local.vision.languages import (
@@ -185,7 +184,7 @@ def _mentions(
         quoted = [*texts.titles, *texts.captions, *texts.filename_captions][:1]
         if not quoted and texts.keywords:
             keyword_language = texts.keywords[0].language
-            labelled_keywords = keywords_of_any_language(texts)
+            labelled_keywords = keywords_in(texts, keyword_language)
     content = [*quoted, *events]
     if keywords := ", ".join((*leading_keywords, *labelled_keywords)):
         content.append(LocalizedText(keywords, keyword_language))
@@ -315,4 +314,4 @@ def _content_texts(language: str, hints: Hints, texts: PictureTexts) -> Iterator
     typed = LocalizedText(words, None if words.isascii() else detect_language(words))  # it decides how ö is written
     # one word says less than a caption in another language
     yield from (typed, *others) if len(content_words(words, language, typed.language)) > 1 else (*others, typed)
-    yield LocalizedText(" ".join(keywords_of_any_language(texts)), None)
+    yield LocalizedText(" ".join(keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()), None)

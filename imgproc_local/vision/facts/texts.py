@@ -119,11 +119,6 @@ def keywords_in(texts: PictureTexts, language: str | None) -> tuple[str, ...]:
     return tuple(text for text in matching if len(text) <= 30)[:5]
 
 
-def keywords_of_any_language(texts: PictureTexts) -> tuple[str, ...]:
-    """The keywords in the language of the first keyword, whichever it is."""
-    return keywords_in(texts, texts.keywords[0].language) if texts.keywords else ()
-
-
 def with_assigned_languages(alt_texts: Sequence[LocalizedText], languages: Sequence[str]) -> tuple[LocalizedText, ...]:
     """The alt texts, those of unknown language last and assigned to one of `languages`."""
     known = [entry for entry in alt_texts if entry.language]
