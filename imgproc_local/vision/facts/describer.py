@@ -27,21 +27,9 @@ from imgproc_local.vision.facts.texts import (
     keywords_in,
     with_assigned_languages,
 )
-from imgproc_local.vision.languages import (
-    MAX_QUOTE_CHARS,
-    Mentions,
-    capitalized,
-    country_name,
-    sentence,
-    slug_kind,
-)
+from imgproc_local.vision.languages import MAX_QUOTE_CHARS, Mentions, capitalized, country_name, sentence, slug_kind
 from imgproc_local.vision.text.human_words import filename_number, human_text, without_markup
-from imgproc_local.vision.text.language import (
-    detect_language,
-    is_readable,
-    may_be_in,
-    shorten,
-)
+from imgproc_local.vision.text.language import detect_language, is_readable, may_be_in, shorten
 from imgproc_local.vision.text.slug_words import content_words, slug_words
 
 _PREFERRED_QUOTE_CHARS = 100

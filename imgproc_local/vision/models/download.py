@@ -19,13 +19,7 @@ import httpx
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder, open_own_file
 from imgproc_local.vision.models.model import MANIFEST_FILE, Manifest, ModelFile
-from imgproc_local.vision.models.store import (
-    Progress,
-    hash_file,
-    require_free_space,
-    translate_disk_errors,
-    write_json,
-)
+from imgproc_local.vision.models.store import Progress, hash_file, require_free_space, translate_disk_errors, write_json
 
 _ADVICE = (
     "Try again to resume the download. Without a network, run `models pull NAME --to DIR` on a connected machine and"

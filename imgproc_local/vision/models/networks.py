@@ -25,14 +25,7 @@ from urllib.parse import urljoin, urlsplit
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder
 from imgproc_local.vision.models.model import MANIFEST_FILE, ModelFile
-from imgproc_local.vision.models.store import (
-    OCR,
-    ModelStore,
-    Progress,
-    translate_disk_errors,
-    verify_files,
-    write_json,
-)
+from imgproc_local.vision.models.store import OCR, ModelStore, Progress, translate_disk_errors, verify_files, write_json
 
 if TYPE_CHECKING:
     import httpx
