@@ -1,8 +1,8 @@
 """Collects the CLDR data that the program's texts need, instead of all locale data of Babel.
 
 Collected are the tables in `TABLES`, for the languages of the program and the locales that these inherit from. All
-locale data has 33 MB, that of these languages 7 MB. Most of the 7 MB are names of countries, currencies, units and time
-zones, which the program does not use.
+locale data has 33 MB, that of these languages 7 MB. Most of the 7 MB are names of currencies, units and time zones,
+which the program does not use.
 """
 
 import os
@@ -17,7 +17,7 @@ from imgproc_local.domain.languages import LANGUAGES
 
 hiddenimports = ["babel.dates"]  # imported by the pickled data
 
-TABLES = {"locale_id", "months", "datetime_skeletons", "list_patterns"}
+TABLES = {"locale_id", "months", "datetime_skeletons", "list_patterns", "languages", "territories"}
 
 needed = set(LANGUAGES)
 # a locale inherits from its code without the last part ("pt" for "pt_BR") and at last from "root", with exceptions
