@@ -232,7 +232,8 @@ def with_function(texts: Sequence[Translation], hints: Hints) -> tuple[Translati
         if function and function.language == code:
             return replace(text, seo_alt_text=function.text, source=TextSource.FACTS, needs_text_reason=None)
         names_itself = not function and is_image_of_readable_text(hints, code)
-        return text if names_itself or text.source is TextSource.EMBEDDED else replace(text, needs_text_reason=reason)
+        has_alt_text = text.source is TextSource.EMBEDDED and hints.embedded.alt_text
+        return text if names_itself or has_alt_text else replace(text, needs_text_reason=reason)
 
     return tuple(map(of_link, texts))
 

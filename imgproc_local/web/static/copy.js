@@ -37,8 +37,11 @@ function dimensions({ details: { width_px: width, height_px: height, max_width_p
   return ` width="${Math.max(1, Math.round(width * scale))}" height="${Math.max(1, Math.round(height * scale))}"`;
 }
 
+/** The attribute `alt`; none while a person still has to write the text, because `alt=""` says that it is decorative. */
+const altAttribute = (picture, code) => (translationOf(picture, code)?.needs_text ? "" : ` alt="${escaped(altOf(picture, code))}"`);
+
 const imgTag = (picture, code, which = picture.best) =>
-  `<img src="${escaped(fileOf(picture, which, code))}" alt="${escaped(altOf(picture, code))}"${dimensions(picture)} loading="lazy">`;
+  `<img src="${escaped(fileOf(picture, which, code))}"${altAttribute(picture, code)}${dimensions(picture)} loading="lazy">`;
 
 function pictureTag(picture, code) {
   const { image } = picture;
