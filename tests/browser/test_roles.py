@@ -97,7 +97,8 @@ def test_a_picture_is_marked_as_decorative_in_all_languages_and_back(empty_servi
         for code in ("en", "de"):
             wait_until_stored(empty_service, "1.jpg", "", code)
         tab.wait("document.querySelector('p.role-note')?.textContent.startsWith('Decorative')")
-        assert tab.page.locator(".text-head .tag").all_inner_texts() == ["decorative", "decorative"]
+        tags = "[...document.querySelectorAll('.text-head .tag')].map((tag) => tag.innerText)"
+        tab.wait(f"{tags}.join() === 'decorative,decorative'")
         undo()
         for text in TEXTS:
             wait_for_text(tab, text.seo_alt_text, text.language_code)
