@@ -28,6 +28,6 @@ def suggested_role(hints: Hints) -> RoleSuggestion:
         return RoleSuggestion(SuggestedRole.CHART, f"It is drawn, with {text.labels} short labels all over it.")
     if facts.is_icon:
         return RoleSuggestion(SuggestedRole.LOGO, "It is small, and drawn in few colours.")
-    return RoleSuggestion(
-        SuggestedRole.INFORMATIVE, "Nothing suggests that it is a decoration, an image of text, a chart or a logo."
-    )
+    others = "a decoration, an image of text, a chart or a logo" if text.was_read else "a decoration or a logo"
+    unread = "" if text.was_read else " It was not searched for text."
+    return RoleSuggestion(SuggestedRole.INFORMATIVE, f"Nothing suggests that it is {others}.{unread}")

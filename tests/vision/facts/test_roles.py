@@ -132,3 +132,12 @@ def test_the_real_networks_tell_text_from_charts(
         kind = "graphic" if role is not SuggestedRole.INFORMATIVE else "picture"
         found[name] = role_of(path.read_bytes(), tmp_path, text=text_in_picture(lines, kind)).role
     assert found == dict.fromkeys(pictures, role)
+
+
+def test_the_reason_says_whether_text_was_looked_for() -> None:
+    reasons = [
+        suggested_role(Hints(EmbeddedMetadata(), text_in_picture=TextInPicture(was_read=was_read))).reason
+        for was_read in (True, False)
+    ]
+    assert ["an image of text" in reason for reason in reasons] == [True, False]
+    assert ["not searched for text" in reason for reason in reasons] == [False, True]
