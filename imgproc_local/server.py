@@ -5,6 +5,8 @@ every state in which a connection waits for its client ends by a deadline of `Li
 
 asyncio's own accept loop is not used. Without free handles it tries again at once, up to `backlog` times, and logs a
 traceback each time (python/cpython#151615).
+
+It is one file, because a connection and the server that owns it share the limits and their states.
 """
 
 from __future__ import annotations
@@ -104,6 +106,21 @@ class _Parser(h11.Connection):
         self._limits = limits
         self._chunks = self._body_bytes = 0
 
+    @property
+    def our_state(self) -> Any:
+        """As in h11, but uvicorn closes no connection before the body has ended, whose rest is discarded: a client
+        that still sends could receive a reset instead of the answer.
+        """
+        state = super().our_state
+        return h11.DONE if state is h11.MUST_CLOSE and self.their_state is h11.SEND_BODY else state
+
+    def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
+        if isinstance(event, h11.Response) and self.they_are_waiting_for_100_continue:
+            # whether the body follows nevertheless is unknown (RFC 9110, section 10.1.1)
+            headers = [*event.headers, (b"connection", b"close")]
+            event = h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
+        return super().send_with_data_passthrough(event)
+
     def next_event(self) -> Any:
         if self.their_state is h11.IDLE:
             self._check_header()
@@ -173,6 +190,10 @@ class _HttpConnection(H11Protocol):
             self._begin_wait("")
         elif self.conn.their_state is h11.SEND_BODY:
             self._begin_wait("discard_s")
+            if self.conn.states[h11.SERVER] is h11.MUST_CLOSE and self.transport.can_write_eof():
+                self.transport.write_eof()  # a client that sends no body leaves
+        elif self.conn.our_state is h11.MUST_CLOSE:
+            self.transport.close()
         else:
             self._begin_wait("header_s" if self.cycle is None or self.conn.trailing_data[0] else "keep_alive_s")
 
@@ -231,7 +252,8 @@ class _HttpConnection(H11Protocol):
             self.cycle.disconnected = True  # the app reads no more of the body
             self.cycle.message_event.set()
         is_started = self._wait == "discard_s" or (is_answering and self.cycle.response_started)
-        if is_started or self.transport.get_write_buffer_size():
+        # before the first request, nothing but the end of a TLS handshake can be in the buffer
+        if is_started or (self.cycle is not None and self.transport.get_write_buffer_size()):
             self.transport.abort()  # the client could not tell the refusal from the response before it
             return
         self._begin_wait("refused_s")

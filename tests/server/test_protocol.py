@@ -110,6 +110,30 @@ def test_a_body_of_tiny_chunks_does_not_occupy_the_service(service: Running) -> 
         assert receive_all(connection) == b""  # disconnected: the request after the body is not read
 
 
+@pytest.mark.parametrize("sends", [GET + b"\r\n", b"x" * 100], ids=["a request", "the body nevertheless"])
+def test_a_refusal_without_100_continue_ends_the_connection(service: Running, sends: bytes) -> None:
+    """The server could not tell a body that follows nevertheless from the next request."""
+    expecting = POST.replace(b"/healthz", b"/api/v1/exports") + b"Expect: 100-continue\r\nContent-Length: 100\r\n\r\n"
+    with connect(service.root) as connection:
+        connection.sendall(expecting)
+        answer = receive_all(connection)
+        assert statuses(answer) == [401]
+        assert b"connection: close" in answer.lower()
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(sends)
+        assert receive_all(connection) == b""
+
+
+def test_a_refusal_on_a_connection_that_ends_reaches_a_client_that_still_sends(service: Running) -> None:
+    head = POST.replace(b"/healthz", b"/api/v1/exports") + b"Content-Length: 20000000\r\n" + CLOSE
+    with connect(service.root) as connection:
+        connection.sendall(head)
+        for _ in range(200):
+            connection.sendall(b"a" * 100_000)
+            time.sleep(0.001)
+        assert statuses(receive_all(connection)) == [401]
+
+
 # ---- what is accepted ----
 
 

@@ -19,6 +19,8 @@ from tests.support.reading import probe
 
 StageFunction = Callable[[WorkItem, CheckStop], Output]
 TIMEOUT_S = 60.0
+WAIT_S = 60.0
+"""How long a test waits for what happens soon on a quiet machine: a busy one may be a hundred times slower."""
 
 
 @contextlib.contextmanager
@@ -55,12 +57,12 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def ends(pid: int, timeout_s: float) -> bool:
+def ends(pid: int, timeout_s: float = WAIT_S) -> bool:
     """Whether the process ended in time."""
     return wait_until(lambda: not is_running(pid), timeout_s)
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float, interval_s: float = 0.01) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = WAIT_S, interval_s: float = 0.01) -> bool:
     """Whether the condition became true in time. It is looked at every `interval_s`."""
     deadline_s = time.monotonic() + timeout_s
     while not condition():
