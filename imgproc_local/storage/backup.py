@@ -14,8 +14,9 @@ import re
 import shutil
 import sqlite3
 import tarfile
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -40,6 +41,9 @@ from imgproc_local.system.folder_lock import require_folder
 _FORMAT = 1
 _MANIFEST, _DIGEST = "manifest.json", "sha256"
 """Members. The backups of version 0.1.0 have a digest of the archive, too; it is not needed."""
+_SCRATCH = ".imgproc-local-backup-"
+"""The prefix of the folder in which a backup is made, beside its target."""
+
 _STORED_FILE = re.compile(r"files/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME_ANOTHER = "Name another one with --data-dir."
 
@@ -87,7 +91,13 @@ def write_backup(folder: Path, target: Path, program: str, at: str) -> Manifest:
         require_folder(folder)
         if not (folder / DATABASE_FILE).is_file():
             raise StorageFailed(f"The data folder {folder} has no database to back up. {_NAME_ANOTHER}")
-        with TemporaryDirectory(prefix=".imgproc-local-backup-", dir=target.parent) as scratch:
+        for leftover in target.parent.glob(f"{_SCRATCH}*"):
+            with suppress(OSError):  # the files of a running backup may be renamed or deleted at any time
+                # several machines may write to a share that has no locks: one that wrote nothing for a day was killed
+                written_s = max(path.stat().st_mtime for path in (leftover, *leftover.iterdir()))
+                if time.time() - written_s > 24 * 3600:
+                    shutil.rmtree(leftover)
+        with TemporaryDirectory(prefix=_SCRATCH, dir=target.parent) as scratch:
             part = Path(scratch, "archive.tar")
             with open(part, "xb", opener=_private) as file:
                 with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:

@@ -288,8 +288,10 @@ async def _connect(path: Path) -> aiosqlite.Connection:
     connection = await aiosqlite.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000)
     connection.row_factory = sqlite3.Row
     try:
+        # EXTRA also syncs the removal of the journal with which a new database is created: if a loss of power brought
+        # it back beside a write-ahead log, SQLite would undo the creation
         # with secure_delete, the bytes of deleted rows are overwritten, such as those of a context
-        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
+        for setting in ("synchronous = EXTRA", "journal_mode = WAL", "foreign_keys = ON", "secure_delete = ON"):
             await connection.execute_fetchall(f"PRAGMA {setting}")
     except BaseException:
         await connection.close()

@@ -127,15 +127,17 @@ def _read(rows: sqlite3.Connection, thorough: bool) -> tuple[Inspection, dict[st
 
 def read_database(path: Path, read: Callable[[sqlite3.Connection], T]) -> T:
     """The result of `read` on a connection that changes nothing. `read` may be called twice. Raises: StorageFailed."""
-    wal = path.with_name(f"{path.name}-wal")
+    wal, journal = (path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal"))
     try:
-        if not wal.exists():
+        if not wal.exists() and not journal.exists():
             # no process has the database open; `immutable` prevents SQLite from creating its -wal and -shm files
             with closing(_connect(path, "?mode=ro&immutable=1")) as connection:
                 result = read(connection)
             if not wal.exists():  # otherwise a process has opened it meanwhile, and may have changed what was read
                 return result
-        with closing(_connect(path, "?mode=ro")) as connection:
+        # a journal is left by a loss of power while the database was created, which a start undoes, and so does this:
+        # only a connection that may write can
+        with closing(_connect(path, f"?mode={'rw' if journal.exists() else 'ro'}")) as connection:
             return read(connection)
     except sqlite3.Error as error:
         raise StorageFailed(f"The database can't be read ({error}).") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import random
 import shutil
 import sqlite3
@@ -12,6 +13,7 @@ import stat
 import sys
 import tarfile
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -247,6 +249,26 @@ def test_a_restore_that_was_killed_is_begun_anew(archive: Path, program: Program
     with serving(target):
         pass
     assert not (target / backup.RESTORING).exists(), "what a restore left that was killed at its very end"
+
+
+def test_what_a_killed_backup_left_is_deleted_after_a_day(data: Path, program: Program, tmp_path: Path) -> None:
+    old_s, now_s = time.time() - 25 * 3600, time.time()
+    for name, files in {
+        "old": {"archive.tar": old_s, "imgproc.db": old_s},
+        "renamed": {"imgproc.db": old_s},
+        "empty": {},
+        "running": {"archive.tar": now_s, "imgproc.db": old_s},
+        "begun": {"imgproc.db": now_s},
+    }.items():
+        folder = tmp_path / f".imgproc-local-backup-{name}"
+        folder.mkdir()
+        for file, written_s in files.items():
+            (folder / file).write_bytes(b"half")
+            os.utime(folder / file, (written_s, written_s))
+        os.utime(folder, (old_s, old_s))
+    program.output("backup", tmp_path / "backup.tar")
+    left = [f".imgproc-local-backup-{name}" for name in ("begun", "running")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*left, "backup.tar", "data"]
 
 
 def test_what_can_not_be_written_or_replaced_is_refused(

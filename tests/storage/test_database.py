@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import sqlite3
 import stat
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from imgproc_local.storage.database import LIST_READERS, QUERIES, Database, open_database
+from imgproc_local.storage.inspection import read_database
 
 AT = "2026-11-01T00:00:00.000Z"
 
@@ -117,3 +119,17 @@ async def test_a_new_database_is_private_from_its_first_moment(tmp_path: Path, m
     finally:
         os.umask(before)
     assert seen[0] == {0o600}, "the file is private before SQLite opens it"
+
+
+def test_what_a_journal_says_that_a_loss_of_power_left_is_undone_before_a_database_is_read(tmp_path: Path) -> None:
+    def count(rows: sqlite3.Connection) -> int:
+        return int(rows.execute("SELECT count(*) FROM a").fetchone()[0])
+
+    with closing(sqlite3.connect(tmp_path / "d.db", isolation_level=None)) as rows:
+        for statement in ("CREATE TABLE a (b)", "PRAGMA cache_size = 1", "BEGIN"):
+            rows.execute(statement)
+        rows.executemany("INSERT INTO a VALUES (?)", [("x" * 100,)] * 1000)  # more than is held in memory
+        for name in ("d.db", "d.db-journal"):
+            shutil.copy(tmp_path / name, tmp_path / f"lost-{name}")
+    (tmp_path / "lost-d.db-wal").touch()
+    assert read_database(tmp_path / "lost-d.db", count) == 0
