@@ -20,11 +20,14 @@ _MOST_EXPENDABLE = 1000
 
 
 def depend_on_parent(parent_pid: int) -> None:
-    """On Linux, kill this process when the thread that started it ends. Ctrl+C is ignored: the parent decides.
+    """On Linux, kill this process when the thread that started it ends.
+
+    Ctrl+C and SIGTERM are ignored: the parent decides. Supervisors may send them to all processes of a service.
 
     On other systems, a child ends with its parent because it reads from the parent's pipe, see `piped_child.py`.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         import ctypes
 

@@ -87,6 +87,8 @@ def test_a_deleted_job_and_the_stop_of_the_service_end_its_worker_at_once(folder
         assert service.client.delete(f"/jobs/{job_id}").is_success
         assert ends(worker, ENDED_S)
         job_id, worker = dispatch()
+        os.kill(worker, signal.SIGTERM)  # as supervisors do that stop all processes of a service at once
+        assert not ends(worker, 0.5), "the service decides when its worker ends"
         assert server.terminate() == 0
         assert ends(worker, ENDED_S)
     with disk.database(folder) as rows:
