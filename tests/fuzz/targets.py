@@ -26,7 +26,7 @@ from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, Ke
 from imgproc_local.domain.privacy import Removed, clean_text
 from imgproc_local.vision.facts.texts import collect_texts
 from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text, is_screenshot_name
-from imgproc_local.vision.text.language import shorten
+from imgproc_local.vision.text.words import shorten
 
 MAX_FORM_IMAGE_BYTES = 100_000
 PACKET = b"<a>A packet</a>"

@@ -29,8 +29,9 @@ from imgproc_local.vision.facts.texts import (
 )
 from imgproc_local.vision.languages import MAX_QUOTE_CHARS, Mentions, capitalized, country_name, sentence, slug_kind
 from imgproc_local.vision.text.human_words import filename_number, human_text, without_markup
-from imgproc_local.vision.text.language import detect_language, is_readable, may_be_in, shorten
+from imgproc_local.vision.text.language import detect_language, is_readable, may_be_in
 from imgproc_local.vision.text.slug_words import content_words, slug_words
+from imgproc_local.vision.text.words import shorten
 
 _PREFERRED_QUOTE_CHARS = 100
 """A quotation is shortened to this length if whole sentences can be omitted, and always if names follow it."""

@@ -12,15 +12,8 @@ from msgspec import Struct
 from imgproc_local.domain.image import EmbeddedMetadata, EmbeddedText
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.text.human_words import filename_words, human_text
-from imgproc_local.vision.text.language import (
-    UNSPACED,
-    detect_language,
-    function_words,
-    language_of_tag,
-    main_script,
-    may_be_in,
-    scripts_of,
-)
+from imgproc_local.vision.text.language import detect_language, function_words, language_of_tag, may_be_in, scripts_of
+from imgproc_local.vision.text.words import UNSPACED, main_script
 
 _MAX_ENTRIES = 50
 """The maximum number of texts of each kind, and of persons, that are used. A description needs only a few of them."""

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from imgproc_local.domain.alt_text import MAX_ALT_CHARS
 from imgproc_local.domain.filename import JOINERS, make_slug
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.describer import NO_TEXT, TextInPicture
@@ -32,17 +33,8 @@ from imgproc_local.vision.languages import Judgement, capitalized, is_about_a_pi
 from imgproc_local.vision.llm.evidence import QUOTED, foreign_word, infidelity, missing_quotation, unknown_name
 from imgproc_local.vision.llm.prompt import DRAFT, FUNCTION_NOTE, INSTRUCTIONS, NOTES, PERSON_DRAFT, Answer
 from imgproc_local.vision.text.human_words import filename_words
-from imgproc_local.vision.text.language import (
-    UNSPACED,
-    casefolded_words,
-    function_words,
-    is_other_language,
-    letters_and_digits,
-    letters_by_script,
-    probability_of,
-    scripts_of,
-    words_of,
-)
+from imgproc_local.vision.text.language import function_words, is_other_language, probability_of, scripts_of
+from imgproc_local.vision.text.words import UNSPACED, casefolded_words, letters_and_digits, letters_by_script, words_of
 
 # ---- form
 
@@ -184,7 +176,7 @@ def _opener(draft: _Text) -> str | None:
 
 
 _FILE_NAME = re.compile(
-    r"(?i)https?:|\bwww\.|\w\.(jpe?g|png|gif|webp|avif|heic|bmp|tiff?|svg)\b|\w_\w|^[a-z0-9]+(-[a-z0-9]+){2,}\W*$"
+    rf"(?i)https?:|\bwww\.|\w\.({'|'.join(Format)}|jpg|bmp|tif|svg)\b|\w_\w|^[a-z0-9]+(-[a-z0-9]+){{2,}}\W*$"
     r"|\b(img|dsc[fn]?|pxl|mvimg|dji|gopr|dscn|screenshot)[ _-]?\d{3,}"
 )
 
@@ -243,22 +235,14 @@ _TOKEN_SEAM = re.compile(
 )
 """What random tokens produce where they meet: inner capitals, punctuation without a space, digits inside words. A
 single one may be a name (YouTube)."""
-_WITH_ARTICLES = frozenset(("en", "de", "fr", "es", "it", "pt", "nl", "da", "sv", "nb", "ro", "ca", "id"))
-"""In these languages, eight words without an article or a preposition are no sentence, unless they are a list."""
 
 
 def _nonsense(draft: _Text) -> str | None:
     """Whether the text is in no language at all, such as the random tokens that a broken model generates."""
-    words, language = draft.words, draft.language
-    is_spaced = language not in UNSPACED and language != "ko"
-    has_articles = language not in _WITH_ARTICLES or re.search("[,:;(–]", draft.unquoted) or len(words) < 8
-    if (
-        (is_spaced and len(set(_TOKEN_SEAM.findall(draft.unquoted))) > 1)
-        or _has_odd_words(words, language)
-        or not (has_articles or any(word.lower() in function_words(language) for word in words))
-    ):
-        return f"it was no sentence in {LANGUAGES[language].name}"
-    return None
+    is_spaced = draft.language not in UNSPACED and draft.language != "ko"
+    has_seams = is_spaced and len(set(_TOKEN_SEAM.findall(draft.unquoted))) > 1
+    is_none = has_seams or _has_odd_words(draft.words, draft.language)
+    return f"it was no sentence in {LANGUAGES[draft.language].name}" if is_none else None
 
 
 def _misquotation(draft: _Text) -> str | None:

@@ -56,7 +56,7 @@ from imgproc_local.vision.llm.prompt import (
     picture_notes,
 )
 from imgproc_local.vision.models.model import AnyModel, VisionModel
-from imgproc_local.vision.text.language import UNSPACED, shorten
+from imgproc_local.vision.text.words import UNSPACED, shorten
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,8 @@ from functools import cache
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.languages import language_table, straight
 from imgproc_local.vision.llm.prompt import DRAFT_LANGUAGE
-from imgproc_local.vision.text.language import (
-    casefolded_words,
-    detect_language,
-    function_words,
-    is_readable,
-    letters_and_digits,
-    letters_by_script,
-    scripts_of,
-    words_of,
-)
+from imgproc_local.vision.text.language import detect_language, function_words, is_readable, scripts_of
+from imgproc_local.vision.text.words import casefolded_words, letters_and_digits, letters_by_script, words_of
 
 # ---- quotations
 

@@ -27,6 +27,7 @@ import msgspec
 
 from imgproc_local.domain.alt_text import TAG, is_camera_default, sentences
 from imgproc_local.domain.filename import JOINERS
+from imgproc_local.domain.image import Format
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.privacy import clean_text
 from imgproc_local.vision.languages import all_tables, capitalized, is_about_a_picture, language_table, straight
@@ -260,9 +261,7 @@ def _is_placeholder(text: str) -> bool:
 
 _NOISE_WORDS, _STOP_WORDS, _NUMBERED_WORDS = map(_vocabulary, ("noise_words", "stop_words", "numbered_words"))
 
-_EXTENSION = re.compile(
-    r"(?i)\.(jpe?g|jpe|jfif|png|gif|webp|avif|heic|heif|tiff?|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$"
-)
+_EXTENSION = re.compile(rf"(?i)\.({'|'.join(Format)}|jpg|jpe|jfif|heif|tif|bmp|psd|dng|raw|cr2|nef|arw|mov|mp4)$")
 _GENERATED = re.compile(rf"(?is){_pattern('generated_names')}")
 _TOOL_PREFIX = re.compile(rf"(?i){_pattern('tool_prefixes')}(?=$|[\W_\d])[\s_-]*")
 

@@ -1,4 +1,4 @@
-"""The language of a text, unless it is uncertain; its words, letters and first sentences.
+"""The language of a text, unless it is uncertain.
 
 A script that only one supported language uses determines the language. Texts in Latin and Cyrillic letters are scored
 by `ngram_table.py`. The languages in Chinese characters, Devanagari and Arabic letters are distinguished by characters
@@ -9,17 +9,16 @@ still used, but a text of a wrong language is published as if it were in the req
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
-from imgproc_local.domain.alt_text import MAX_ALT_CHARS, PREFERRED_ALT_CHARS, sentence_ends
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.domain.romanise.alphabets import language_of_letters
 from imgproc_local.domain.romanise.dictionary import languages_of_han
-from imgproc_local.vision.languages import language_table
+from imgproc_local.vision.languages import capitalized, language_table
 from imgproc_local.vision.text.ngram_table import MAX_CHARS, probabilities
+from imgproc_local.vision.text.words import letters_by_script, main_script
 
 _MIN_PROBABILITY = 0.8
 """The minimum probability of a language in Latin or Cyrillic script."""
@@ -54,30 +53,10 @@ _WORD = re.compile(r"[^\W\d_]++(?:['’ʼ·-][^\W\d_]++)*+")
 
 _RELATED = (("da", "nb", "nn"), ("cs", "sk"), ("hr", "sl"))
 """Languages that share the probability of a short text in one of them."""
-UNSPACED = frozenset(("ja", "zh", "th"))
-"""Languages that are written without spaces between words."""
 
 
-_SCRIPTS = {
-    name: re.compile(f"[{ranges}]")
-    for name, ranges in {
-        "latin": "A-Za-z\u00aa-\u024f\u1e00-\u1eff\u2c60-\u2c7f\uff21-\uff3a\uff41-\uff5a",
-        "greek": "\u0370-\u03ff\u1f00-\u1fff",
-        "cyrillic": "\u0400-\u052f",
-        "hebrew": "\u0590-\u05ff\ufb1d-\ufb4f",
-        "arabic": "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
-        "devanagari": "\u0900-\u097f",
-        "thai": "\u0e00-\u0e7f",
-        "kana": "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f",
-        "han": "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff",
-        "hangul": "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3\uffa0-\uffdc",
-    }.items()
-}
-"""A pattern for one letter of each script, with full-width, half-width and compatibility forms."""
 _SCORED_SCRIPTS = ("latin", "cyrillic")
 """The scripts that `ngram_table.py` knows."""
-_MODIFIER_LETTERS = re.compile("[\u02b0-\u02ff]")
-"""Letters without a script, such as the Ukrainian apostrophe and the Hawaiian okina. They are ignored."""
 _SCRIPTS_OF = {
     "ru": ("cyrillic",), "uk": ("cyrillic",), "bg": ("cyrillic",), "el": ("greek",), "he": ("hebrew",),
     "ar": ("arabic",), "hi": ("devanagari",), "th": ("thai",), "ja": ("kana", "han"), "zh": ("han",),
@@ -161,19 +140,6 @@ def scripts_of(language_code: str) -> tuple[str, ...]:
     return _SCRIPTS_OF.get(language_code, ("latin",))
 
 
-def letters_by_script(text: str) -> dict[str, int]:
-    """The number of letters of `text` in each script; "other" is for scripts that no supported language uses."""
-    letters = _MODIFIER_LETTERS.sub("", "".join(filter(str.isalpha, text)))
-    counts = {name: len(pattern.findall(letters)) for name, pattern in _SCRIPTS.items()}
-    return counts | {"other": len(letters) - sum(counts.values())}
-
-
-def main_script(text: str) -> str:
-    """The script of most letters of `text`."""
-    counts = letters_by_script(text)
-    return max(counts, key=lambda name: counts[name])
-
-
 def is_readable(text: str, language_code: str) -> bool:
     """Whether all letters of `text` are in Latin, which all readers know, or in a script of `language_code`."""
     found = {script for script, count in letters_by_script(text).items() if count}
@@ -220,6 +186,20 @@ def probability_of(language_code: str, words: Sequence[str]) -> float:
     script = main_script(" ".join(words))
     is_scored = script in _SCORED_SCRIPTS and script in scripts_of(language_code)
     return probabilities(" ".join(words), script)[language_code] if is_scored else 0.0
+
+
+def is_name(text: str, text_language: str | None, language: str) -> bool:
+    """Whether a text belongs to no language, as a name of several words does, and readers of `language` can read it.
+
+    One word may be a name or not, such as "Sunset", and nothing but a dictionary could tell. `text_language` is the one
+    that the text seems to be in. Names have it with a probability of at most 0.1: "Golden Sunset" has 0.18, "Lake
+    Garda" 0.03.
+    """
+    words, own = re.findall(r"\w+", text), text_language or ""
+    is_like_name = text[-1].isalnum() and all(word == capitalized(word, language) for word in words)
+    has_grammar = bool(function_words(own).intersection(map(str.lower, words)))
+    is_of_language = likely_language(text) or probability_of(own, words) > 0.1
+    return len(words) > 1 and is_like_name and not (has_grammar or is_of_language) and is_readable(text, language)
 
 
 def _has_rival_part(words: Sequence[str], language: str) -> bool:
@@ -337,46 +317,3 @@ def language_of_tag(tag: str | None) -> str | None:
     if primary == "zh" and _TRADITIONAL_CHINESE.intersection(others) and "hans" not in others:
         return "zh-hant"
     return _LANGUAGE_ALIASES.get(primary, primary)
-
-
-# ---- words, letters and sentences
-
-
-def words_of(text: str) -> list[str]:
-    """The words of `text` in their original case: sequences of letters with their combining marks."""
-    # the middle dot is part of Catalan words
-    text = "".join(char if unicodedata.category(char)[0] in "LM" or char in "·" else " " for char in text)
-    return text.split()
-
-
-def casefolded_words(text: str) -> list[str]:
-    """The words of `text`, case-folded."""
-    return [word.casefold() for word in words_of(text)]
-
-
-def letters_and_digits(text: str) -> str:
-    """The letters and digits of `text` without anything between them, in NFC and case-folded."""
-    return "".join(
-        char for char in unicodedata.normalize("NFC", text).casefold() if unicodedata.category(char)[0] in "LMN"
-    )
-
-
-def shorten(text: str, preferred_chars: int = PREFERRED_ALT_CHARS, max_chars: int = MAX_ALT_CHARS) -> str:
-    """`text` if it has at most `preferred_chars`, else `text` truncated after its last sentence within them.
-
-    If no sentence ends there, a text of at most `max_chars` is unchanged, and a longer one is truncated after its first
-    sentence or, with an ellipsis, after a word.
-    """
-    if len(text) <= preferred_chars:
-        return text
-    # a first sentence of fewer characters may be an interjection
-    ends = [end for end in sentence_ends(text) if 12 <= end <= max_chars]
-    preferred = [end for end in ends if end <= preferred_chars]
-    if preferred:
-        return text[: preferred[-1]]
-    if len(text) <= max_chars:
-        return text
-    if ends:
-        return text[: ends[0]]
-    cut = text[: max_chars - 1]
-    return (cut[: cut.rfind(" ")] if " " in cut[max_chars // 2 :] else cut).rstrip(" ,;:–-、，") + "…"

@@ -10,7 +10,8 @@ from itertools import groupby
 from imgproc_local.domain.filename import make_slug
 from imgproc_local.domain.languages import LANGUAGES
 from imgproc_local.vision.languages import language_table
-from imgproc_local.vision.text.language import function_words, letters_by_script
+from imgproc_local.vision.text.language import function_words
+from imgproc_local.vision.text.words import letters_by_script
 
 _OPEN = "".join(map(chr, range(0xAC00, 0xD7A4, 28)))
 """The Hangul syllables without a final consonant."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from imgproc_local.domain.image import Format
 from imgproc_local.vision.text.human_words import filename_words, human_text, is_screenshot_name
-from imgproc_local.vision.text.language import shorten
+from imgproc_local.vision.text.words import shorten
 
 SCREENSHOTS = """
 Screenshot 2023-07-14 at 10.11.12.png|Screenshot_20230714-101112_Instagram.jpg|Screenshot (12).png|screenshot_1.png
@@ -24,6 +25,11 @@ def test_screenshot_names_of_operating_systems_are_recognised_and_have_no_words(
 def test_random_letters_are_no_words() -> None:
     for name in ("CqX3kLmNhTz.jpg", "aBeKoLiMaTe.png", "xkqzjw.png", "feedfacedeadbeef.png", "...jpg", ".png"):
         assert filename_words(name) == (), name
+
+
+@pytest.mark.parametrize("extension", [*Format, "JPG", "tif", "heif"])
+def test_the_extension_of_a_picture_is_no_word(extension: str) -> None:
+    assert filename_words(f"old harbour.{extension}") == ("old", "harbour")
 
 
 @pytest.mark.parametrize(

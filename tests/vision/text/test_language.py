@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from imgproc_local.domain.languages import LANGUAGES
-from imgproc_local.vision.text.language import detect_language, is_readable, letters_by_script
+from imgproc_local.vision.text.language import detect_language, is_readable
+from imgproc_local.vision.text.words import letters_by_script
 
 TABLES = tomllib.loads(Path(__file__).with_name("captions.toml").read_text(encoding="utf-8"))
 CAPTIONS = TABLES["caption"]
