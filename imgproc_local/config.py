@@ -145,6 +145,9 @@ class Config(Struct, frozen=True, kw_only=True):
         str, _about("vision model that describes; empty is the one of `models use`, `none` is no model")
     ] = ""
     models_dir: Annotated[str, _about("folder of the vision models; empty is `models` in data_dir")] = ""
+    model_signers: Annotated[
+        str, _about("file of the SSH keys that sign models to import, as of --signers; empty: none need to")
+    ] = ""
     model_gpu_layers: Annotated[
         Annotated[int, Meta(ge=0)] | Literal["auto"],
         _about("layers of the vision model on the GPU; auto is all if it can"),

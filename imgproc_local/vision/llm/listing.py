@@ -18,7 +18,7 @@ from imgproc_local.vision.llm import selftest
 from imgproc_local.vision.llm.bindings import NOT_INSTALLED
 from imgproc_local.vision.llm.loopback import PROGRAMS, ModelServer
 from imgproc_local.vision.models import networks
-from imgproc_local.vision.models.model import LoopbackModel, Manifest, loopback_model, read_catalogue
+from imgproc_local.vision.models.model import LoopbackModel, Manifest, ModelFile, loopback_model, read_catalogue
 from imgproc_local.vision.models.store import OCR, PARTIAL_FOLDER, ModelStore, can_read_text
 
 EXTRA_MISSING = "The libraries that read text in pictures are not installed. " + how_to_install("ocr")
@@ -35,7 +35,7 @@ class ModelRow(Struct, frozen=True, kw_only=True):
     `kind` is "text-reader" for the networks that read text in pictures, which work beside any model. `program` is the
     name of the program that has the model, None for this one. `memory_bytes` is 0 if it is unknown; `fits_memory` is
     None then. `recommended` marks the first model of the catalogue that fits. `downloaded_bytes` are those of an
-    installation that was not finished.
+    installation that was not finished. `files` are those to download of a model that is not installed.
     """
 
     name: str
@@ -51,6 +51,7 @@ class ModelRow(Struct, frozen=True, kw_only=True):
     downloaded_bytes: int = 0
     licence: str = ""
     languages: str = ""
+    files: tuple[ModelFile, ...] = ()
 
 
 class ModelStatus(Struct, frozen=True):
@@ -171,7 +172,8 @@ def _available(models: ModelStore, entry: Manifest) -> ModelRow:
     """The row of a model that is not installed, with what an unfinished installation has downloaded."""
     files = (models.folder / PARTIAL_FOLDER / entry.name).glob("*.gguf")
     done = sum(file.stat().st_size for file in files if file.is_file())
-    return replace(_row(entry, "paused" if done else "available"), downloaded_bytes=done)
+    row = _row(entry, "paused" if done else "available")
+    return replace(row, downloaded_bytes=done, files=entry.listed_files())
 
 
 def _row(manifest: Manifest, state: State) -> ModelRow:
@@ -197,6 +199,7 @@ def _text_reader(models: ModelStore) -> ModelRow:
         memory_bytes=400_000_000,  # of the worker process that reads
         licence="Apache-2.0",
         languages=f"text: {networks.SCRIPTS}",
+        files=() if is_installed else (networks.WHEEL,),
     )
 
 

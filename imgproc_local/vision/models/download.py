@@ -12,18 +12,17 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import httpx
 
 from imgproc_local.domain.errors import ModelUnusable
 from imgproc_local.system.files import fsync_folder, open_own_file
-from imgproc_local.vision.models.model import MANIFEST_FILE, Manifest, ModelFile
+from imgproc_local.vision.models.model import HUB_URL, MANIFEST_FILE, Manifest, ModelFile
 from imgproc_local.vision.models.store import Progress, hash_file, require_free_space, translate_disk_errors, write_json
 
 _ADVICE = (
-    "Try again to resume the download. Without a network, run `models pull NAME --to DIR` on a connected machine and"
-    " `models import DIR` here."
+    "Try again to resume the download. Or download the files elsewhere, from the addresses in `models list --json`, and"
+    " run `imgproc-local models import` with them."
 )
 
 
@@ -32,15 +31,16 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
 
     Raises: ModelUnusable, if one can't be downloaded or is another file than expected; StorageFailed.
     """
-    endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    endpoint = (os.environ.get("HF_ENDPOINT") or HUB_URL).rstrip("/")
     if not endpoint.startswith(("https://", "http://")):
         raise ModelUnusable(f"HF_ENDPOINT: expected a URL that begins with https:// or http://, received {endpoint!r}.")
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         raise ModelUnusable(
-            "HF_HUB_OFFLINE is set: nothing is downloaded. Unset it, or run `models import` with files that are here."
+            "HF_HUB_OFFLINE is set: nothing is downloaded. Unset it, or run `imgproc-local models import` with files"
+            " that are here."
         )
     token = os.environ.get("HF_TOKEN")
-    repository, _, commit = entry.origin.partition("@")
+    repository = entry.origin.partition("@")[0]
     denied = (
         f"It denied access to {repository}. Set HF_TOKEN to a token with access; that of `hf auth login` is not read."
         " For a gated model, request access on its page."
@@ -53,15 +53,13 @@ def download_model(entry: Manifest, folder: Path, progress: Progress) -> None:
     }
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name in entry.files():
-            (folder / f"{name}.part").unlink(missing_ok=True)  # what version 0.1.0 left unfinished
+
         done = sum(_downloaded_bytes(folder / name) for name in entry.files())
         require_free_space(folder, entry.size_bytes - done)
     with translate_http_errors(endpoint, advice), new_client() as client:
         client.headers.update({"Authorization": f"Bearer {token}"} if token else {})
-        for name, file in entry.files().items():
-            url = f"{endpoint}/{repository}/resolve/{commit}/{quote(file.file)}"
-            fetch(client, url, file, folder / name, progress)
+        for name, file in zip(entry.files(), entry.listed_files(endpoint), strict=True):
+            fetch(client, file.url, file, folder / name, progress)
     with translate_disk_errors(folder):
         write_json(folder / MANIFEST_FILE, entry)
         fsync_folder(folder)

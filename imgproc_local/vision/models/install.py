@@ -1,10 +1,10 @@
 """Installs vision models, and the networks of `ocr`: downloads or copies their files, checks them, tests the model, and
 renames its folder into place.
 
-The checks are: whether there is a text model and a vision encoder; their SHA-256 sums, if the user, a manifest or the
-catalogue states them; and last the self-test, whether they belong together and the model works on this machine. A file
-that the user names may have any name: its first bytes tell its type. In a folder, only `MANIFEST_FILE` and names that
-end in .gguf are read.
+The checks are: the signature of the manifest, if one is required; whether there is a text model and a vision encoder;
+their SHA-256 sums, if the user, a manifest or the catalogue states them; and last the self-test, whether they belong
+together and the model works on this machine. A file that the user names may have any name: its first bytes tell its
+type. In a folder, only `MANIFEST_FILE`, its signature and names that end in .gguf are read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from imgproc_local.domain.errors import ModelUnusable
-from imgproc_local.system.files import read_own_json
+from imgproc_local.system.files import open_own_file
 from imgproc_local.vision.models import networks
 from imgproc_local.vision.models.model import (
     MANIFEST_FILE,
@@ -32,6 +33,7 @@ from imgproc_local.vision.models.model import (
     read_catalogue,
     require_name,
 )
+from imgproc_local.vision.models.signature import SIGNATURE_FILE, require_signature
 from imgproc_local.vision.models.store import (
     OCR,
     ModelStore,
@@ -44,7 +46,7 @@ from imgproc_local.vision.models.store import (
 )
 
 AIR_GAPPED = (
-    "air_gapped is true: nothing is downloaded. Run `imgproc-local models pull NAME --to DIR` on a connected machine,"
+    "air_gapped is true: nothing is downloaded. Run `models pull NAME --to DIR` on a connected machine,"
     " copy DIR to this machine, and run `imgproc-local models import DIR` there."
 )
 
@@ -55,13 +57,16 @@ It raises ModelUnusable if the model does not work."""
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """The options of `models import`. One of the files must have each sum in `sha256`; None is an option not given."""
+    """The options of `models import`; None is an option not given. One of the files must have each sum in `sha256`, and
+    the manifest a signature by a key in the file `signers`.
+    """
 
     name: str | None = None
     template: str | None = None
     image_tokens: int | None = None
     answer_opening: str | None = None
     sha256: tuple[str, ...] = ()
+    signers: Path | None = None
 
 
 def catalogue_entry(name: str) -> Manifest:
@@ -100,15 +105,23 @@ def pull(models: ModelStore, name: str, self_test: _SelfTest, progress: Progress
 def pull_to(folder: Path, name: str, progress: Progress) -> None:
     """Download into `folder`, so that `import_` can install it from there on another machine.
 
-    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. Raises: as `pull`.
+    `folder` may be missing, empty, or hold an unfinished download; hidden files in it are ignored. It is not created
+    if nothing can be downloaded. Raises: as `pull`.
     """
     entry = None if name == OCR else catalogue_entry(name)
+    is_new = not folder.exists()
     with translate_disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         files = {path.name.removesuffix(".part") for path in folder.iterdir() if not path.name.startswith(".")}
-    if entry is not None and (foreign := files - {MANIFEST_FILE, *entry.files()}):
+    if entry is not None and (foreign := files - {MANIFEST_FILE, SIGNATURE_FILE, *entry.files()}):
         raise ModelUnusable(f"{folder} is not empty: it contains {min(foreign)}. Name a new or empty folder.")
-    _download(entry, folder, progress)
+    try:
+        _download(entry, folder, progress)
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # it has what can be resumed
+                folder.rmdir()
+        raise
 
 
 def _download(entry: Manifest | None, folder: Path, progress: Progress) -> None:
@@ -132,7 +145,7 @@ def import_(
         StorageFailed, DataFolderBusy: the models folder can't be written, or another command holds its lock.
     """
     if (wheel := networks.wheel_in(sources)) is not None:
-        if options != ImportOptions():
+        if options != ImportOptions(signers=options.signers):
             raise ModelUnusable(f"The name and the SHA-256 of {OCR} are fixed: leave out all options.")
         models.require_not_installed(OCR)
         with models.locked():
@@ -142,7 +155,9 @@ def import_(
         require_name(options.name)
         models.require_not_installed(options.name)
     paths = [path for source in sources for path in _files_of(source)]
-    supplied = next((_read_manifest(path) for path in paths if path.name == MANIFEST_FILE), None)
+    supplied = next((_read_manifest(path, options.signers) for path in paths if path.name == MANIFEST_FILE), None)
+    if options.signers and not supplied:
+        raise ModelUnusable(f"A signature is required: name a folder with {MANIFEST_FILE} and {SIGNATURE_FILE}.")
     # so that an incomplete or damaged model is rejected before it is copied, which takes long
     text, mmproj = _identify_pair([path for path in paths if path.name != MANIFEST_FILE])
     with models.locked(), models.staging_folder() as staged:
@@ -178,11 +193,16 @@ def _files_of(source: Path) -> list[Path]:
     return [path for path in names if path.suffix.lower() == ".gguf" or path.name == MANIFEST_FILE]
 
 
-def _read_manifest(path: Path) -> Manifest:
-    manifest = read_own_json(path, Manifest)
-    if manifest is None:
-        raise ModelUnusable(f"The {MANIFEST_FILE} of the model can't be used: it is no manifest of this program.")
-    return manifest
+def _read_manifest(path: Path, signers: Path | None) -> Manifest:
+    try:
+        with open_own_file(path) as file:
+            content = file.read(1024 * 1024)
+        if signers is not None:  # of the same bytes that are used: a drive may send others the second time
+            require_signature(content, path.with_name(SIGNATURE_FILE), signers)
+        return msgspec.json.decode(content, type=Manifest)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        problem = f"The {MANIFEST_FILE} of the model can't be used: it is no manifest of this program."
+        raise ModelUnusable(problem) from error
 
 
 def _copy(source: Path, target: Path, progress: Progress) -> ModelFile:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -88,6 +89,8 @@ They are "none", which selects no model, "ocr", which reads text in pictures, an
 Source: Microsoft, "Naming Files, Paths, and Namespaces"."""
 
 MANIFEST_FILE, TEXT_MODEL_FILE, MMPROJ_FILE = "manifest.json", "text.gguf", "mmproj.gguf"
+HUB_URL = "https://huggingface.co"
+"""The server that has the models of the catalogue."""
 
 
 class ModelFile(Struct, frozen=True):
@@ -96,6 +99,12 @@ class ModelFile(Struct, frozen=True):
     file: str
     size_bytes: int
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ListedFile(ModelFile, frozen=True):
+    """A file with the address from which any program can download it."""
+
+    url: str
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -123,6 +132,15 @@ class Manifest(Struct, frozen=True, kw_only=True):
     def files(self) -> dict[str, ModelFile]:
         """The files by their name in the folder of the model."""
         return {TEXT_MODEL_FILE: self.text, MMPROJ_FILE: self.mmproj}
+
+    def listed_files(self, hub: str = HUB_URL) -> tuple[ListedFile, ...]:
+        """The files of a model of the catalogue with their addresses at the server `hub`, in the order of `files`."""
+        repository, _, commit = self.origin.partition("@")
+        folder = f"{hub}/{repository}/resolve/{commit}"
+        return tuple(
+            ListedFile(file.file, file.size_bytes, file.sha256, f"{folder}/{quote(file.file)}")
+            for file in self.files().values()
+        )
 
 
 def read_catalogue() -> dict[str, Manifest]:

@@ -53,6 +53,7 @@ WHEEL = ModelFile(
     27_288_134,
     "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
 )
+"""Each package index has an address of its own for it, which `download` reads from the index."""
 
 
 def is_frozen() -> bool:

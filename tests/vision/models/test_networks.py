@@ -76,6 +76,9 @@ def test_the_networks_are_imported_verified_and_removed(models: ModelStore, whee
         install.verify(models, "ocr", ignore_progress)
     models.remove("ocr")
     check_nothing_installed(models)
+    # a signature, where one is required for models, is not needed: the program has the SHA-256
+    install.import_(models, [wheel], ImportOptions(signers=wheel), skip_self_test, ignore_progress)
+    check_installed(models)
 
 
 def test_a_download_is_resumed_and_may_be_for_another_machine(
