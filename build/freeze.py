@@ -15,8 +15,9 @@ virtual environment per lock and interpreter, reused by later runs.
 Builds are reproducible: on one machine, the same commit gives the same bytes in any folder. File times are those of the
 commit, names and hashes have a fixed order, and the project's own compiled code contains no path of the build. Builds
 on two machines differ only in the interpreter, the system's libraries (the bill of materials has their versions), the
-compiler's output, and llama.cpp. pip compiles llama.cpp once for a work folder, in a temporary folder with a random
-name that its assertion messages contain. If it is compiled again, its five libraries differ in that name.
+compiler's output, and llama.cpp. pip compiles llama.cpp once for a work folder, or once before for the environment of
+the tests, in a temporary folder with a random name that its assertion messages contain. If it is compiled again, its
+five libraries differ in that name.
 `diff` of the checksums lists what differs between two builds, `build/objects.py` what a build requires of a system.
 """
 
@@ -31,6 +32,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,8 +48,16 @@ CMAKE_ARGS = f"{os.environ.get('CMAKE_ARGS', '')} -DGGML_NATIVE=OFF".strip()
 """Settings for compiling llama.cpp for all x86-64 processors with AVX2, not just for the processor of this machine."""
 LLAMA_CPP = BUILD / "llama_cpp.cmake"
 """Read by CMake: says which parts of llama.cpp are compiled, and how much they are optimized."""
+COMPILED_WITH = "llama_cpp/compiled-with.txt"
+"""In the package that is compiled: the digest of that file and the settings, separated by semicolons."""
 SOURCES = ("imgproc_local", "pyproject.toml", "setup.py", "LICENSE", "README.md")
 """The files and folders from which the project's own package is built."""
+
+
+STEP_TIMEOUT_S = 7200
+"""The longest that one command may take, such as pip with llama.cpp to compile."""
+ANSWER_TIMEOUT_S = 60
+"""The same for a question to git or pip."""
 
 
 class Unbuildable(Exception):
@@ -112,13 +122,14 @@ def _environment(work: Path) -> Path:
     python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     complete = folder / "complete"
     if not complete.exists():
-        print("Installing the locked packages. Compiling llama.cpp takes two to four minutes on two cores.", flush=True)
+        print("Installing the locked packages. If llama.cpp is compiled, that takes some minutes.", flush=True)
         with _scratch(work) as scratch:
             _run([sys.executable, "-m", "venv", scratch / "venv"])
             new = scratch / "venv" / python.relative_to(folder)
             # The user's own pip cache may contain a llama.cpp that was compiled for this processor only, and pip
             # would use it: it finds a compiled package by the address of its source, not by the compiler's settings.
             cache = str(work / f"pip-{hashlib.sha256(compilation).hexdigest()[:16]}")
+            _reuse_llama_cpp(new, Path(cache))
             settings = f"{CMAKE_ARGS} {shlex.quote(f'-DCMAKE_PROJECT_llama_cpp_INCLUDE={LLAMA_CPP.as_posix()}')}"
             _pip(new, "install", "--require-hashes", "-r", LOCK, PIP_CACHE_DIR=cache, CMAKE_ARGS=settings)
             (scratch / "venv" / "complete").touch()
@@ -127,6 +138,18 @@ def _environment(work: Path) -> Path:
                 # its scripts would look for the interpreter in the old folder, so `python -m` is used instead of them
                 (scratch / "venv").rename(folder)
     return python
+
+
+def _reuse_llama_cpp(python: Path, cache: Path) -> None:
+    """Copy what pip compiled with the same settings, as it does for the tests, from pip's own cache to `cache`."""
+    command = [python, "-m", "pip", "cache", "dir"]
+    answer = _answer(command)  # fails if pip has no cache
+    compiled_with = ";".join([_sha256(LLAMA_CPP), *shlex.split(CMAKE_ARGS)]).encode()
+    own = Path(answer.stdout.strip())
+    for wheel in own.glob("wheels/**/llama_cpp_python-*.whl") if answer.returncode == 0 else ():
+        with zipfile.ZipFile(wheel) as files:
+            if COMPILED_WITH in files.namelist() and files.read(COMPILED_WITH) == compiled_with:
+                shutil.copytree(wheel.parent, cache / wheel.parent.relative_to(own), dirs_exist_ok=True)
 
 
 def _installed_project(python: Path, scratch: Path) -> Path:
@@ -211,18 +234,41 @@ def _run(command: list[str | Path], **environment: str) -> None:
         "TZ": "UTC",
     }
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("IMGPROC_", "PYTHON"))}
-    done = subprocess.run([str(part) for part in command], cwd=ROOT, env=inherited | fixed | environment, check=False)
+    words, environment = [str(part) for part in command], inherited | fixed | environment
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment, check=False, timeout=STEP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise Unbuildable(f"no end within {STEP_TIMEOUT_S} seconds of: {' '.join(words)}") from None
     if done.returncode:
-        raise Unbuildable(f"exit status {done.returncode} from: {' '.join(map(str, command))}")
+        raise Unbuildable(f"exit status {done.returncode} from: {' '.join(words)}")
 
 
 def _commit_time() -> int:
     """The commit's time in seconds since 1970, or SOURCE_DATE_EPOCH; 1980 if neither is known."""
-    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not seconds and (git := shutil.which("git")):
-        command = [git, "log", "-1", "--format=%ct"]
-        seconds = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    seconds = os.environ.get("SOURCE_DATE_EPOCH") or _git("log", "-1", "--format=%ct")
     return int(seconds) if seconds.isdigit() else EARLIEST_TIME
+
+
+def _git(*arguments: str) -> str:
+    """What git answers about this work tree; empty without git, or if ROOT is not the top of a work tree."""
+    if not (git := shutil.which("git")):
+        return ""
+    # an archive of the sources that was unpacked in another project's work tree is not of that project's commit
+    top = _answer([git, "rev-parse", "--show-toplevel"]).stdout.strip()
+    if not top or Path(top).resolve() != ROOT.resolve():
+        return ""
+    return _answer([git, "-c", "log.showSignature=false", *arguments]).stdout.strip()
+
+
+def _answer(command: list[str | Path]) -> subprocess.CompletedProcess[str]:
+    """What a command writes about ROOT, with times in UTC. Raises: Unbuildable."""
+    environment = os.environ | {"TZ": "UTC"}
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=ANSWER_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise Unbuildable(f"no answer within {ANSWER_TIMEOUT_S} seconds to: {' '.join(map(str, command))}") from None
 
 
 if __name__ == "__main__":

@@ -15,3 +15,13 @@ function(optimize_less)
   endforeach()
 endfunction()
 cmake_language(DEFER CALL optimize_less)
+
+# If this is set, as in build/freeze.py, ggml compiles for a processor without any extension, unless each is named.
+unset(ENV{SOURCE_DATE_EPOCH})
+
+# What the package was compiled with: the digest of this file, and the settings. build/freeze.py reads it.
+separate_arguments(settings UNIX_COMMAND "$ENV{CMAKE_ARGS}")
+list(FILTER settings EXCLUDE REGEX CMAKE_PROJECT_llama_cpp_INCLUDE)
+file(SHA256 "${CMAKE_CURRENT_LIST_FILE}" digest)
+file(WRITE "${CMAKE_BINARY_DIR}/compiled-with.txt" "${digest};${settings}")
+install(FILES "${CMAKE_BINARY_DIR}/compiled-with.txt" DESTINATION llama_cpp)

@@ -101,6 +101,10 @@ def test_code_compiled_by_the_build_runs_on_a_haswell() -> None:
         *("_ssimulacra2", "_splice", "_webp_chroma", "libggml", "libggml-base", "libggml-cpu", "libllama", "libmtmd"),
     }
     assert not {path.name: dict(newer) for path in compiled if (newer := objects.newer_than_haswell(path))}
+    (computing,) = (path for path in compiled if path.name.startswith("libggml-cpu"))
+    assert "vfmadd231ps" in subprocess.check_output(["objdump", "-d", computing], text=True), (
+        "compiled without AVX2, FMA"
+    )
 
 
 def test_it_contains_nothing_of_what_only_archives_need(tmp_path: Path) -> None:
