@@ -114,11 +114,25 @@ class NamePeople(StrEnum):
     NONE = "none"
 
 
+class Kept(StrEnum):
+    """What a result preserves of the camera's and the catalogue's own fields, if it is asked for: when the picture was
+    taken, digitised and modified; camera, lens and exposure, without serial numbers; rating and label."""
+
+    DATES = "dates"
+    CAMERA = "camera"
+    RATING = "rating"
+
+
 class Disclosure(Struct, frozen=True):
-    """What results may say of places and persons."""
+    """What results may say of places, persons, dates, the camera and the rating."""
 
     keep_location: KeepLocation = KeepLocation.CITY
     name_people: NamePeople = NamePeople.CAPTIONS
+    kept: frozenset[Kept] = frozenset()
+
+
+EVERYTHING = Disclosure(KeepLocation.ALL, NamePeople.ALL, frozenset(Kept))
+"""Keeps all that a result may say, whatever it was made with."""
 
 
 class EmbeddedMetadata(Struct, frozen=True):

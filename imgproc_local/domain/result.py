@@ -77,6 +77,21 @@ class TextState(Struct, frozen=True):
     error: str | None = None
 
 
+WORD_LIMITS = {"caption": 2000, "keywords": 100, "credit": 250}
+"""The most characters of each text of `Words`, and the most keywords."""
+MAX_KEYWORD_CHARS = 100
+
+
+class Words(Struct, frozen=True, omit_defaults=True):
+    """What a person says of a picture besides its texts; it is written into exported results. None leaves what the file
+    says. `keywords` replace those of the file.
+    """
+
+    caption: str | None = None
+    keywords: tuple[str, ...] | None = None
+    credit: str | None = None
+
+
 class SuggestedRole(StrEnum):
     """What a picture seems to be, for a person who chooses its role. Source: W3C WAI, "An alt Decision Tree"."""
 

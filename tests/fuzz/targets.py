@@ -22,7 +22,7 @@ from imgproc_local.codecs.metadata.record import blocks_for, embedded, read_reco
 from imgproc_local.codecs.picture.formats import FORMATS, HEAD_BYTES, detect
 from imgproc_local.codecs.picture.source import dropped_kinds
 from imgproc_local.domain.errors import ServiceError, StageFailed
-from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, KeepLocation
+from imgproc_local.domain.image import READ_ONLY_FORMATS, Disclosure, Format, KeepLocation, Kept
 from imgproc_local.domain.privacy import Removed, clean_text
 from imgproc_local.vision.facts.texts import collect_texts
 from imgproc_local.vision.text.human_words import filename_number, filename_words, human_text, is_screenshot_name
@@ -87,10 +87,11 @@ def _read_specifics(file_format: Format, data: bytes) -> None:
 
 def _record_blocks(blocks: Blocks, file_format: Format = Format.JPEG) -> Blocks:
     """The record of the blocks as it is written into a file. Read and written again, it is the same."""
-    record = read_record(blocks, Disclosure())
+    disclosure = Disclosure(kept=frozenset(Kept))
+    record = read_record(blocks, disclosure)
     collect_texts(embedded(record), "a.jpg")
     written = blocks_for(record, file_format, orientation=6)
-    again = blocks_for(read_record(written, Disclosure()), file_format, orientation=6)
+    again = blocks_for(read_record(written, disclosure), file_format, orientation=6)
     assert again == written, "a written record is read as another one"
     return written
 

@@ -1,4 +1,5 @@
-"""EXIF as a TIFF structure, read with every offset checked, and written with a few texts and the orientation.
+"""EXIF as a TIFF structure, read with every offset checked, and written with a few texts, the orientation and fields
+that are preserved as they are.
 
 A damaged structure is read as far as possible; nothing here raises.
 Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
@@ -7,11 +8,12 @@ Source: CIPA DC-008 (Exif 3.0), TIFF 6.0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
 from imgproc_local.codecs.metadata.blocks import MAX_BLOCK_BYTES, Data, text_of
+from imgproc_local.domain.image import Kept
 
 IMAGE_DESCRIPTION = 0x010E
 MAKE = 0x010F
@@ -25,6 +27,19 @@ DATE_TIME_ORIGINAL = 0x9003
 XP_FIELDS = range(0x9C9B, 0x9CA0)
 """Windows' title, comment, author, keywords and subject."""
 
+_KEPT_IN_MAIN = {MAKE: Kept.CAMERA, MODEL: Kept.CAMERA, 0x0132: Kept.DATES, 0x4746: Kept.RATING, 0x4749: Kept.RATING}
+_KEPT_IN_SHOT = {
+    **dict.fromkeys((0x9003, 0x9004, *range(0x9010, 0x9013), *range(0x9290, 0x9293)), Kept.DATES),
+    # exposure time, aperture, programme, sensitivity, the same in APEX, metering, light, flash, focal length
+    **dict.fromkeys((0x829A, 0x829D, 0x8822, 0x8827, 0x8830, *range(0x8831, 0x8836)), Kept.CAMERA),
+    **dict.fromkeys((*range(0x9201, 0x9206), *range(0x9207, 0x920B)), Kept.CAMERA),
+    # exposure mode, white balance, digital zoom, focal length in 35 mm; specification, make and model of the lens
+    **dict.fromkeys((*range(0xA402, 0xA407), *range(0xA432, 0xA435)), Kept.CAMERA),
+}
+"""The fields of IFD0 and of EXIF's own directory that settings preserve. Beside them are serial numbers, the owner's
+name and the maker note. Source: CIPA DC-008, 4.6.5; for the rating, ExifTool's tag names."""
+_MAX_KEPT_BYTES = 64
+
 MAX_TEXT_BYTES = 64 * 1024
 """The longest field that is read. A JPEG segment can't hold more."""
 
@@ -36,11 +51,11 @@ TIFF_TAGS = frozenset(
 )
 """The fields in the first directory of a TIFF file that are about the picture; others describe its pixels."""
 
-_STRUCTURE_BYTES = 8 + 2 + 12 + 4
-"""The size without text fields: header, number of entries, orientation and offset of the next IFD."""
+_HEADER_BYTES = 8
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 13: 4, 129: 1}
 """Bytes per value by field type; 13 is IFD, an offset like LONG, and 129 is UTF-8, since Exif 3.0."""
 _ASCII, _SHORT, _LONG, _OFFSET = 2, 3, 4, 13
+_NUMERIC = (_SHORT, _LONG, 5, 9, 10)
 _NUMBERS = {_SHORT: "H", _LONG: "I", _OFFSET: "I"}
 
 
@@ -129,32 +144,75 @@ def orientation(tiff: bytes | None) -> int:
     return value if 1 <= value <= 8 else 1
 
 
-def write(texts: Mapping[int, str], orientation_value: int = 1, max_bytes: int = MAX_BLOCK_BYTES) -> bytes | None:
-    """A TIFF structure of these texts of IFD0, in UTF-8, and the orientation; None if it would have no field.
+_Values = dict[int, tuple[int, bytes]]
+"""The type and the bytes of each field of a directory, by tag."""
+
+
+class KeptFields(Struct, frozen=True):
+    """Fields of IFD0 (`main`) and of EXIF's own directory (`shot`) as a file has them, in its byte order."""
+
+    order: str = "<"
+    main: _Values = {}
+    shot: _Values = {}
+
+
+def kept_fields(main: Ifd, shot: Ifd, kept: frozenset[Kept], clean: Callable[[str], str]) -> KeptFields:
+    """The fields of two directories that `kept` asks for, without those whose text `clean` would change."""
+
+    def values(ifd: Ifd, tags: Mapping[int, Kept]) -> _Values:
+        found = {}
+        for tag in (tag for tag, kind in tags.items() if kind in kept and tag in ifd.fields):
+            field = ifd.fields[tag]
+            raw = bytes(ifd.tiff[field.start : field.end]) if field.end - field.start <= _MAX_KEPT_BYTES else b""
+            if field.kind == _ASCII and (text := ifd.text(tag)) and raw and clean(text) == text:
+                found[tag] = _ASCII, text.encode("utf-8", "ignore") + b"\0"  # nothing hides after the NUL
+            elif field.kind in _NUMERIC and raw:
+                found[tag] = field.kind, raw
+        return found
+
+    found = values(main, _KEPT_IN_MAIN), values(shot, _KEPT_IN_SHOT)
+    return KeptFields(main.order, *found) if any(found) else KeptFields()
+
+
+def write(
+    texts: Mapping[int, str],
+    orientation_value: int = 1,
+    max_bytes: int = MAX_BLOCK_BYTES,
+    kept: KeptFields | None = None,
+) -> bytes | None:
+    """A TIFF structure of these texts of IFD0, in UTF-8, the orientation and `kept`; None if it would have no field.
 
     If it would be longer than `max_bytes`, the longest texts are omitted.
     """
-    fields: dict[int, bytes] = {}
-    size = _STRUCTURE_BYTES
+    kept = kept or KeptFields()
+    main = dict(kept.main)
+    if orientation_value != 1:
+        main[_ORIENTATION] = _SHORT, struct.pack(kept.order + "H", orientation_value)
+    if kept.shot:
+        main[EXIF_IFD] = _LONG, bytes(4)
+    size = _HEADER_BYTES + len(_directory(kept.order, main, 0)) + len(_directory(kept.order, kept.shot, 0))
     for tag, text in sorted(texts.items(), key=lambda field: len(field[1])):
         raw = text.replace("\0", "").encode("utf-8", "ignore") + b"\0"
         size += 12 + len(raw) + len(raw) % 2
         if len(raw) > 1 and size <= max_bytes:
-            fields[tag] = raw
-    tags = sorted([*fields, *([_ORIENTATION] if orientation_value != 1 else [])])
-    if not tags:
+            main[tag] = _ASCII, raw
+    if not main:
         return None
-    head = b"II*\0" + struct.pack("<IH", 8, len(tags))
-    free = len(head) + 12 * len(tags) + 4
-    tail = b""
-    for tag in tags:
-        if tag == _ORIENTATION:
-            head += struct.pack("<HHIHH", tag, _SHORT, 1, orientation_value, 0)
-            continue
-        raw = fields[tag]
-        if len(raw) <= 4:
-            head += struct.pack("<HHI", tag, _ASCII, len(raw)) + raw.ljust(4, b"\0")
-        else:
-            head += struct.pack("<HHII", tag, _ASCII, len(raw), free + len(tail))
+    at = _HEADER_BYTES + len(_directory(kept.order, main, 0))
+    if kept.shot:
+        main[EXIF_IFD] = _LONG, struct.pack(kept.order + "I", at)
+    head = (b"II*\0" if kept.order == "<" else b"MM\0*") + struct.pack(kept.order + "I", _HEADER_BYTES)
+    shot = _directory(kept.order, kept.shot, at) if kept.shot else b""
+    return head + _directory(kept.order, main, _HEADER_BYTES) + shot
+
+
+def _directory(order: str, values: _Values, at: int) -> bytes:
+    """A directory that begins at the offset `at`, and its values that do not fit into it."""
+    head, tail = struct.pack(order + "H", len(values)), b""
+    for tag, (kind, raw) in sorted(values.items()):
+        stored = raw.ljust(4, b"\0")
+        if len(raw) > 4:
+            stored = struct.pack(order + "I", at + 2 + 12 * len(values) + 4 + len(tail))
             tail += raw + b"\0" * (len(raw) % 2)
-    return head + struct.pack("<I", 0) + tail
+        head += struct.pack(order + "HHI", tag, kind, len(raw) // _SIZES[kind]) + stored
+    return head + struct.pack(order + "I", 0) + tail

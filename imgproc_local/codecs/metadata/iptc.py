@@ -20,6 +20,8 @@ _IPTC_RESOURCE = 0x0404
 """The identifier of the Photoshop image resource that holds IPTC datasets."""
 _RESOURCES = {0x0409: Removed.THUMBNAIL, 0x040C: Removed.THUMBNAIL, _IPTC_RESOURCE: None, 0x03ED: None, 0x0425: None}
 """The kinds of Photoshop's image resources: its thumbnails, IPTC, resolution and a checksum. All others are its own."""
+DATE_CREATED, TIME_CREATED = 55, 60
+"""The datasets of record 2 that say when the picture was taken: `CCYYMMDD` and `HHMMSS±HHMM`."""
 _SIGNATURES = (b"8BIM", b"MeSa", b"AgHg", b"PHUT")
 _MAX_VALUE_BYTES = 0x7FFF
 """The longest value of a standard dataset. Extended datasets, whose length has more bytes, are read but not written."""

@@ -8,8 +8,9 @@ datasets of the same meaning.
 Preserved: who made it and whose it is (copyright, creator, credit, usage terms, licence), its words (alt text, extended
 description, title, headline, caption, keywords, event), place names as far as `Disclosure.keep_location` allows (by
 default down to the city), with `NamePeople.ALL` the names of tagged persons, how it was made (DigitalSourceType), a
-panorama's projection, colour profiles other than sRGB (as `icc.rewritten`). Removed: regions of faces, GPS, serial
-numbers, personal data in texts with their sentences, thumbnails, maker notes, dates, software and its history,
+panorama's projection, colour profiles other than sRGB (as `icc.rewritten`), and what `Disclosure.kept` asks for of
+dates, camera and rating, as EXIF and XMP have it. Removed: regions of faces, GPS, serial
+numbers, personal data in texts with their sentences, thumbnails, maker notes, other dates, software and its history,
 identifiers, content credentials (their signature would no longer hold), and texts that hold data instead of words. What
 is preserved is chosen by name, so an unknown field is removed; each preserved text passes `clean_text`.
 
@@ -19,7 +20,9 @@ A block that can't be parsed counts as absent; nothing here raises because of on
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from xml.etree import ElementTree as ET
 
@@ -35,7 +38,7 @@ from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedTex
 from imgproc_local.domain.privacy import MAX_TEXT_CHARACTERS, Removed, clean_text
 
 _CREATOR, _RIGHTS, _DESCRIPTION, _SUBJECT = (xmp.DC + name for name in ("creator", "rights", "description", "subject"))
-_CREDIT = xmp.PHOTOSHOP + "Credit"
+_CREDIT, _DATE_CREATED = xmp.PHOTOSHOP + "Credit", xmp.PHOTOSHOP + "DateCreated"
 _ARRAYS = {_CREATOR: "Seq", _SUBJECT: "Bag", xmp.PERSONS: "Bag"}
 _LANGUAGE_ALTERNATIVES = (xmp.DC + "title", _DESCRIPTION, _RIGHTS, xmp.RIGHTS + "UsageTerms")
 _JOINED = {_RIGHTS: "; ", _CREDIT: "; "}
@@ -58,17 +61,20 @@ hold is searched once.
 class Record(Struct, frozen=True):
     """What the metadata of a file says and may be published, after cleaning, and the kinds of what was removed.
 
-    `properties` are by XMP name and hold those of a gain map, too. `created` and `camera` are for describers only and
-    never written. `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields,
-    and UNREADABLE if texts or properties were left out because they exceed the bounds.
+    `properties` are by XMP name and hold those of a gain map, too; `fields` are those of EXIF that are preserved.
+    `created` and `camera` are for describers only, and `taken_at` is for `ImageInfo`: none of them is ever written.
+    `removed_from_texts` are those of the `removed` kinds that were found in texts of published fields, and UNREADABLE
+    if texts or properties were left out because they exceed the bounds.
     """
 
     properties: xmp.Properties
     icc: bytes | None
     removed: frozenset[Removed]
     removed_from_texts: frozenset[Removed]
+    fields: exif.KeptFields = exif.KeptFields()
     created: str | None = None
     camera: str | None = None
+    taken_at: str | None = None
 
     def texts(self, name: str) -> list[str]:
         """The texts of a property: each entry of an array, or its text in the language that comes first."""
@@ -83,8 +89,8 @@ def read_record(blocks: Blocks, disclosure: Disclosure) -> Record:
     keep_streets = disclosure.keep_location is KeepLocation.ALL
     clean = _TextCleaner(() if are_named else persons, keep_streets=keep_streets)
     texts_elsewhere = _texts_beside_xmp(blocks, clean, disclosure)
-    if are_named:
-        texts_elsewhere[xmp.PERSONS] = [EmbeddedText(name) for person in persons if (name := clean(person))]
+    if are_named and (names := [EmbeddedText(name) for person in persons if (name := clean(person))]):
+        texts_elsewhere[xmp.PERSONS] = names
     published, is_complete = xmp_fields.published(packet.properties, clean.of, disclosure)
     if not is_complete:
         clean.removed.add(Removed.UNREADABLE)
@@ -94,13 +100,17 @@ def read_record(blocks: Blocks, disclosure: Disclosure) -> Record:
     _renew_marks(properties, packet.properties, clean)
     tiff = blocks.tiff or blocks.exif
     stored, shot = exif.read_ifd(tiff), exif.read_ifd(tiff, exif.EXIF_IFD)
+    taken = [_moment(stamp) for stamp in _stamps(shot, packet.properties, blocks)]
+    fields = exif.kept_fields(stored, shot, disclosure.kept, clean)
     return Record(
         properties,
         kept_profile(blocks.icc),
-        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, disclosure),
+        frozenset(clean.removed | clean.dropped) | kinds_in(blocks, packet, fields, disclosure),
         frozenset(clean.removed),
-        _date(shot.text(exif.DATE_TIME_ORIGINAL)),
+        fields,
+        taken[0][:10] if taken[0] else None,
         _camera(stored.text(exif.MAKE), stored.text(exif.MODEL)),
+        next(filter(None, taken), None),
     )
 
 
@@ -156,8 +166,8 @@ def blocks_for(
     fields = {
         tag: "; ".join(written.texts(name)) for tag, name in xmp_fields.EXIF_FIELDS.items() if tag not in exif.XP_FIELDS
     }
-    exif_block = exif.write(fields, orientation, _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES)
-    exif_block = exif_block if can_hold_exif else None
+    max_bytes = _MAX_JPEG_EXIF_BYTES if is_jpeg else MAX_BLOCK_BYTES
+    exif_block = exif.write(fields, orientation, max_bytes, record.fields) if can_hold_exif else None
     stored = exif.read_ifd(exif_block)  # without a text that is too long for it
     in_exif = {name for tag, name in xmp_fields.EXIF_FIELDS.items() if stored.text(tag) == fields.get(tag)}
     if target is not Format.GIF and all(name in in_exif and _is_one_text(written, name) for name in written.properties):
@@ -342,12 +352,26 @@ def _ascii_letters(text: str) -> str:
     return "".join(character for character in text if character.isascii() and character != "?").strip()
 
 
-def _date(stamp: str) -> str | None:
-    """`YYYY-MM-DD` of EXIF's `YYYY:MM:DD HH:MM:SS`; None if it is no date, such as zeros."""
-    try:
-        return datetime.date(int(stamp[0:4]), int(stamp[5:7]), int(stamp[8:10])).isoformat()
-    except ValueError:
-        return None
+def _stamps(shot: exif.Ifd, properties: xmp.Properties, blocks: Blocks) -> list[str]:
+    """What EXIF, XMP and IPTC say of when the picture was taken, "" where they say nothing.
+
+    Source: Metadata Working Group, Guidelines for Handling Image Metadata 2.0, 5.4.
+    """
+    in_xmp = ["".join(xmp.texts(properties, name)[:1]) for name in (xmp.EXIF + "DateTimeOriginal", _DATE_CREATED)]
+    datasets = iptc.read(blocks.iptc).texts
+    day, time = ("".join(datasets.get(number, [])[:1]) for number in (iptc.DATE_CREATED, iptc.TIME_CREATED))
+    return [shot.text(exif.DATE_TIME_ORIGINAL), *in_xmp, f"{day}T{time}" if time else day]
+
+
+def _moment(stamp: str) -> str | None:
+    """`YYYY-MM-DDTHH:MM:SS`, in the camera's time, of EXIF's `YYYY:MM:DD HH:MM:SS` or an ISO 8601 date, of which a time
+    that is missing or impossible counts as midnight; None if it is no date, such as zeros.
+    """
+    stamp = re.sub(r"^(\d{4}):(\d\d):(\d\d)", r"\1-\2-\3", stamp)
+    for text in (stamp, stamp[:10]):
+        with suppress(ValueError):
+            return datetime.datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0).isoformat()
+    return None
 
 
 def _camera(make: str, model: str) -> str | None:

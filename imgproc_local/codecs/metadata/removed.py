@@ -70,13 +70,13 @@ _KINDS_IN_TEXTS = frozenset((Removed.GPS, Removed.CONTACT, Removed.IDENTIFIER))
 """Fields of the kinds `_FREE_TEXT_KINDS` are also searched for these."""
 
 
-def kinds_in(blocks: Blocks, packet: xmp.Packet, disclosure: Disclosure) -> frozenset[Removed]:
-    """The kinds of private fields in a file's blocks, of which `packet` is the XMP as parsed.
+def kinds_in(blocks: Blocks, packet: xmp.Packet, kept: exif.KeptFields, disclosure: Disclosure) -> frozenset[Removed]:
+    """The kinds of private fields in a file's blocks, of which `packet` is the XMP as parsed and `kept` is preserved.
 
     Those inside texts that are published are found by `clean_text`.
     """
     found = Kinds()
-    _add_exif(found, blocks)
+    _add_exif(found, blocks, kept)
     _add_iptc(found, blocks.iptc, disclosure)
     _add_profile(found, blocks.icc or b"")
     if not packet.is_complete:
@@ -113,13 +113,15 @@ def kind_of(name: str) -> Removed | None:
     return next(named, Removed.OTHER)
 
 
-def _add_exif(found: Kinds, blocks: Blocks) -> None:
+def _add_exif(found: Kinds, blocks: Blocks, kept: exif.KeptFields) -> None:
     from PIL.ExifTags import TAGS  # a table of names, without the library that decodes pictures
 
     tiff = blocks.tiff or blocks.exif or b""
     main, shot, position = (exif.read_ifd(tiff, pointer) for pointer in (None, exif.EXIF_IFD, exif.GPS_IFD))
     about = [("", tag, field) for tag, field in main.fields.items() if not blocks.tiff or tag in exif.TIFF_TAGS]
     for prefix, tag, field in [*about, *(("exif:", *each) for each in shot.fields.items())]:
+        if tag in (kept.shot if prefix else kept.main):
+            continue
         size, kind = field.end - field.start, kind_of(prefix + TAGS[tag]) if tag in TAGS else Removed.OTHER
         if tag in xmp_fields.EXIF_FIELDS and not 0 <= size <= exif.MAX_TEXT_BYTES:
             found.add(Removed.UNREADABLE)
@@ -161,7 +163,7 @@ def _add_profile(found: Kinds, profile: bytes) -> None:
 
 
 def _add_property(found: Kinds, element: ET.Element, disclosure: Disclosure) -> None:
-    if xmp_fields.rank(element.tag) is None:
+    if not xmp_fields.is_published(element.tag, disclosure):
         _add_removed(found, element, kind_of(element.tag))
         return
     for part in element.iter():

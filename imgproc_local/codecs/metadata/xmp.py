@@ -1,8 +1,8 @@
 """Parses and writes XMP packets.
 
 Untrusted packets are safe to parse. A packet counts as empty if it is too long, is not well-formed XML, has a DOCTYPE,
-without which no entities can be expanded, or declares a namespace of 200 characters or more, or of others than ASCII.
-Elements that are nested deeper than `MAX_XMP_DEPTH` are skipped.
+without which no entities can be expanded, has elements that are nested deeper than `MAX_XMP_DEPTH`, or declares a
+namespace of 200 characters or more, or of others than ASCII.
 Source: ISO 16684-1.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
@@ -25,6 +24,10 @@ CORE = "{http://iptc.org/std/Iptc4xmpCore/1.0/xmlns/}"
 EXT = "{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}"
 RIGHTS = "{http://ns.adobe.com/xap/1.0/rights/}"
 TIFF = "{http://ns.adobe.com/tiff/1.0/}"
+EXIF = "{http://ns.adobe.com/exif/1.0/}"
+EXIF_EX = "{http://cipa.jp/exif/1.0/}"
+AUX = "{http://ns.adobe.com/exif/1.0/aux/}"
+XMP = "{http://ns.adobe.com/xap/1.0/}"
 PLUS = "{http://ns.useplus.org/ldf/xmp/1.0/}"
 CC = "{http://creativecommons.org/ns#}"
 PANORAMA = "{http://ns.google.com/photos/1.0/panorama/}"
@@ -44,9 +47,9 @@ LANG = _XML + "lang"
 _PREFIXES = {
     "rdf": RDF, "dc": DC, "photoshop": PHOTOSHOP, "Iptc4xmpCore": CORE, "Iptc4xmpExt": EXT, "xmpRights": RIGHTS,
     "tiff": TIFF, "plus": PLUS, "cc": CC, "GPano": PANORAMA, "Container": CONTAINER, "Item": CONTAINER_ITEM,
-    "hdrgm": GAIN_MAP, "imgproc": _IMGPROC, "x": "{adobe:ns:meta/}", "xmp": "{http://ns.adobe.com/xap/1.0/}",
+    "hdrgm": GAIN_MAP, "imgproc": _IMGPROC, "x": "{adobe:ns:meta/}", "xmp": XMP,
     "xmpMM": "{http://ns.adobe.com/xap/1.0/mm/}", "xmpNote": "{http://ns.adobe.com/xmp/note/}",
-    "exif": "{http://ns.adobe.com/exif/1.0/}", "aux": "{http://ns.adobe.com/exif/1.0/aux/}",
+    "exif": EXIF, "exifEX": EXIF_EX, "aux": AUX,
     "crs": "{http://ns.adobe.com/camera-raw-settings/1.0/}", "lr": "{http://ns.adobe.com/lightroom/1.0/}",
     "stEvt": "{http://ns.adobe.com/xap/1.0/sType/ResourceEvent#}", "pdf": "{http://ns.adobe.com/pdf/1.3/}",
     "stRef": "{http://ns.adobe.com/xap/1.0/sType/ResourceRef#}", "digiKam": "{http://www.digikam.org/ns/1.0/}",
@@ -76,7 +79,7 @@ MAX_XMP_BYTES = 2 * 1024 * 1024
 """The largest XMP packet that is parsed. Larger ones hold previews or the history of a document."""
 
 MAX_XMP_DEPTH = 256
-"""The nesting depth of a packet's elements; deeper ones are skipped. Source: libxml2's limit, `xmlParserMaxDepth`."""
+"""The nesting depth of a packet's elements. Source: libxml2's limit, `xmlParserMaxDepth`."""
 
 _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -96,8 +99,7 @@ Properties = dict[str, Element]
 class Packet(Struct, frozen=True):
     """The top-level properties of a packet by qualified name; those written as attributes are elements here, too.
 
-    `is_complete` is False where parts of the packet or its extension are missing: elements that are nested too deep, or
-    all of one that is damaged.
+    `is_complete` is False if the packet or its extension counts as empty.
     """
 
     properties: Properties
@@ -108,14 +110,14 @@ def parse(packet: bytes | None, extended: bytes | None = None) -> Packet:
     """The properties of a packet and of its ExtendedXMP; the first of equal names."""
     found: Properties = {}
     trees = [_tree(each) for each in (packet, extended) if each]
-    for root, _ in trees:
-        for description in _descriptions(root):
+    for rdf in (rdf for root in trees for rdf in _rdfs(root)):
+        for description in rdf:
             for name, value in description.attrib.items():
                 if not name.startswith(RDF) and name != LANG:
                     found.setdefault(name, simple_property(name, value))
             for element in description:
                 found.setdefault(element.tag, element)
-    return Packet(found, all(root is not None and builder.is_complete for root, builder in trees))
+    return Packet(found, None not in trees)
 
 
 def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) -> bytes | None:
@@ -126,10 +128,10 @@ def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) 
     """
     if packet is None or not properties:
         return packet if packet is not None else write([*properties.values()])
-    root, builder = _tree(packet)
-    if root is None or not builder.is_complete:
+    root = _tree(packet)
+    if root is None:
         return None
-    rdf = next((element for element in _outside_properties(root) if element.tag == RDF + "RDF"), None)
+    rdf = next(_rdfs(root), None)
     if rdf is None:
         return write([*properties.values()])
     about = ""
@@ -145,43 +147,15 @@ def with_properties(packet: bytes | None, properties: Mapping[str, ET.Element]) 
     return _serialized(root)
 
 
-def _descriptions(root: ET.Element | None) -> Iterator[ET.Element]:
-    """The nodes in each RDF of a tree, but not those of RDF in the value of a property: they belong to that value."""
-    for element in _outside_properties(root):
-        if element.tag == RDF + "RDF":
-            yield from element
-
-
-def _outside_properties(root: ET.Element | None) -> Iterator[ET.Element]:
-    """The elements of a tree that are not in an RDF, in order."""
+def _rdfs(root: ET.Element | None) -> Iterator[ET.Element]:
+    """The RDF elements of a tree, in order, without those in the value of a property: they belong to that value."""
     unvisited = [] if root is None else [root]
     while unvisited:
         element = unvisited.pop()
-        yield element
-        if element.tag != RDF + "RDF":
+        if element.tag == RDF + "RDF":
+            yield element
+        else:
             unvisited += reversed(element)
-
-
-class _Builder(ET.TreeBuilder):
-    """Builds a tree without the elements that are nested too deep; `is_complete` is False if there are any."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_complete = True
-        self._depth = 0
-
-    def start(self, tag: str, attributes: dict[str, str], /) -> Any:
-        self._depth += 1
-        self.is_complete &= self._depth <= MAX_XMP_DEPTH
-        return super().start(tag, attributes) if self._depth <= MAX_XMP_DEPTH else None
-
-    def end(self, tag: str, /) -> Any:
-        self._depth -= 1
-        return super().end(tag) if self._depth < MAX_XMP_DEPTH else None
-
-    def data(self, text: str, /) -> None:
-        if self._depth <= MAX_XMP_DEPTH:
-            super().data(text)
 
 
 def _decoded(packet: bytes) -> str | None:
@@ -201,16 +175,19 @@ def _decoded(packet: bytes) -> str | None:
     return text.partition("?>")[2] if text.startswith("<?xml") else text
 
 
-def _tree(packet: bytes) -> tuple[ET.Element | None, _Builder]:
-    """The root element, None if the packet can't be parsed, and what built it."""
-    text, builder = _decoded(packet), _Builder()
+def _tree(packet: bytes) -> ET.Element | None:
+    """The root element; None if the packet counts as empty."""
+    text = _decoded(packet)
     if text is None:
-        return None, builder
+        return None
     try:
-        # without a DOCTYPE there are no entities to expand
-        return ET.XML(text, ET.XMLParser(target=builder)), builder  # noqa: S314
+        root = ET.XML(text)  # without a DOCTYPE there are no entities to expand
     except (ET.ParseError, ValueError):
-        return None, builder
+        return None
+    level = [root]
+    for _ in range(MAX_XMP_DEPTH):
+        level = [child for element in level for child in element]
+    return None if level else root
 
 
 def _items(element: ET.Element | None) -> list[ET.Element]:

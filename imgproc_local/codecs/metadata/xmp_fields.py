@@ -12,63 +12,65 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from imgproc_local.codecs.metadata import exif
-from imgproc_local.codecs.metadata.xmp import (
-    ALT_TEXT,
-    ALT_TEXT_SOURCE,
-    CC,
-    CONTAINER,
-    CONTAINER_ITEM,
-    CORE,
-    DC,
-    EXT,
-    EXTENDED_DESCRIPTION,
-    EXTENDED_DESCRIPTION_SOURCE,
-    GAIN_MAP,
-    LANG,
-    PANORAMA,
-    PERSONS,
-    PHOTOSHOP,
-    PLUS,
-    RDF,
-    RIGHTS,
-    TIFF,
-    Properties,
-)
-from imgproc_local.domain.image import Disclosure, KeepLocation, NamePeople
+from imgproc_local.codecs.metadata import exif, xmp
+from imgproc_local.domain.image import Disclosure, KeepLocation, Kept, NamePeople
+
+
+def _names(namespace: str, *names: str) -> frozenset[str]:
+    return frozenset(namespace + name for name in names)
+
+
+_KEPT = {
+    name: kept
+    for kept, names in {
+        Kept.DATES: _names(xmp.XMP, "CreateDate", "ModifyDate")
+        | _names(xmp.EXIF, "DateTimeOriginal", "DateTimeDigitized")
+        | {xmp.PHOTOSHOP + "DateCreated"},
+        Kept.CAMERA: _names(xmp.TIFF, "Make", "Model")
+        | _names(xmp.EXIF, "ExposureTime", "FNumber", "ExposureProgram", "ISOSpeedRatings", "ShutterSpeedValue")
+        | _names(xmp.EXIF, "ApertureValue", "BrightnessValue", "ExposureBiasValue", "MaxApertureValue", "MeteringMode")
+        | _names(xmp.EXIF, "FocalLength", "FocalLengthIn35mmFilm", "ExposureMode", "WhiteBalance")
+        | _names(xmp.EXIF_EX, "PhotographicSensitivity", "LensMake", "LensModel")
+        | {xmp.AUX + "Lens"},
+        Kept.RATING: _names(xmp.XMP, "Rating", "Label"),
+    }.items()
+    for name in names
+}
+"""The properties that are published only where `Disclosure.kept` asks for them."""
 
 _PUBLISHED = (
-    DC + "rights", DC + "creator", PHOTOSHOP + "Credit", ALT_TEXT_SOURCE, ALT_TEXT,
-    EXTENDED_DESCRIPTION_SOURCE, EXTENDED_DESCRIPTION,
-    TIFF + "Copyright", TIFF + "Artist", EXT + "DigitalSourceType", RIGHTS, CC, PLUS, PANORAMA,
-    DC + "title", DC + "description", PHOTOSHOP + "Headline", DC + "subject",
-    PHOTOSHOP + "Source", PHOTOSHOP + "AuthorsPosition", PHOTOSHOP + "CaptionWriter", PHOTOSHOP + "Instructions",
-    PHOTOSHOP + "City", PHOTOSHOP + "State", PHOTOSHOP + "Country",
-    CORE + "Location", CORE + "CountryCode", CORE + "CreatorContactInfo",
-    PERSONS, EXT + "Event", EXT + "LocationShown", EXT + "LocationCreated", EXT + "ArtworkOrObject",
+    xmp.DC + "rights", xmp.DC + "creator", xmp.PHOTOSHOP + "Credit", xmp.ALT_TEXT_SOURCE, xmp.ALT_TEXT,
+    xmp.EXTENDED_DESCRIPTION_SOURCE, xmp.EXTENDED_DESCRIPTION,
+    xmp.TIFF + "Copyright", xmp.TIFF + "Artist", xmp.EXT + "DigitalSourceType", xmp.RIGHTS, xmp.CC, xmp.PLUS,
+    xmp.PANORAMA, xmp.DC + "title", xmp.DC + "description", xmp.PHOTOSHOP + "Headline", xmp.DC + "subject",
+    xmp.PHOTOSHOP + "Source", xmp.PHOTOSHOP + "AuthorsPosition", xmp.PHOTOSHOP + "CaptionWriter",
+    xmp.PHOTOSHOP + "Instructions", xmp.PHOTOSHOP + "City", xmp.PHOTOSHOP + "State", xmp.PHOTOSHOP + "Country",
+    xmp.CORE + "Location", xmp.CORE + "CountryCode", xmp.CORE + "CreatorContactInfo",
+    xmp.PERSONS, xmp.EXT + "Event", xmp.EXT + "LocationShown", xmp.EXT + "LocationCreated",
+    xmp.EXT + "ArtworkOrObject", *sorted(_KEPT),
 )  # fmt: skip
 """The properties that are published, the most important first. A namespace stands for all its properties.
 
 The sources of the texts are before them, because without these they would count as a person's."""
 
 _ELSEWHERE: tuple[tuple[str, tuple[int, ...], int | None, tuple[str, ...]], ...] = (
-    (DC + "title", (exif.XP_FIELDS[0],), 5, ("title",)),
-    (DC + "description", (exif.IMAGE_DESCRIPTION, exif.XP_FIELDS[1]), 120, ("description", "comment")),
-    (DC + "rights", (exif.COPYRIGHT,), 116, ("copyright",)),
-    (DC + "creator", (exif.ARTIST, exif.XP_FIELDS[2]), 80, ("author",)),
-    (DC + "subject", (exif.XP_FIELDS[3],), 25, ()),
-    (PHOTOSHOP + "Headline", (exif.XP_FIELDS[4],), 105, ()),
-    (PHOTOSHOP + "Credit", (), 110, ()),
-    (PHOTOSHOP + "Source", (), 115, ()),
-    (PHOTOSHOP + "Instructions", (), 40, ()),
-    (PHOTOSHOP + "AuthorsPosition", (), 85, ()),
-    (PHOTOSHOP + "CaptionWriter", (), 122, ()),
-    (PHOTOSHOP + "City", (), 90, ()),
-    (PHOTOSHOP + "State", (), 95, ()),
-    (PHOTOSHOP + "Country", (), 101, ()),
-    (CORE + "CountryCode", (), 100, ()),
-    (CORE + "Location", (), 92, ()),
-    (RIGHTS + "UsageTerms", (), None, ("disclaimer",)),
+    (xmp.DC + "title", (exif.XP_FIELDS[0],), 5, ("title",)),
+    (xmp.DC + "description", (exif.IMAGE_DESCRIPTION, exif.XP_FIELDS[1]), 120, ("description", "comment")),
+    (xmp.DC + "rights", (exif.COPYRIGHT,), 116, ("copyright",)),
+    (xmp.DC + "creator", (exif.ARTIST, exif.XP_FIELDS[2]), 80, ("author",)),
+    (xmp.DC + "subject", (exif.XP_FIELDS[3],), 25, ()),
+    (xmp.PHOTOSHOP + "Headline", (exif.XP_FIELDS[4],), 105, ()),
+    (xmp.PHOTOSHOP + "Credit", (), 110, ()),
+    (xmp.PHOTOSHOP + "Source", (), 115, ()),
+    (xmp.PHOTOSHOP + "Instructions", (), 40, ()),
+    (xmp.PHOTOSHOP + "AuthorsPosition", (), 85, ()),
+    (xmp.PHOTOSHOP + "CaptionWriter", (), 122, ()),
+    (xmp.PHOTOSHOP + "City", (), 90, ()),
+    (xmp.PHOTOSHOP + "State", (), 95, ()),
+    (xmp.PHOTOSHOP + "Country", (), 101, ()),
+    (xmp.CORE + "CountryCode", (), 100, ()),
+    (xmp.CORE + "Location", (), 92, ()),
+    (xmp.RIGHTS + "UsageTerms", (), None, ("disclaimer",)),
 )
 """The properties that other blocks can say, too: the fields of EXIF's IFD0, the dataset of record 2 of IPTC-IIM, and
 the keywords of a PNG's texts, or `comment` for those of a GIF. Windows' subject is a line about the whole picture, as a
@@ -80,11 +82,11 @@ EXIF_FIELDS = {tag: name for name, tags, _, _ in _ELSEWHERE for tag in tags}
 IPTC_DATASETS = {number: name for name, _, number, _ in _ELSEWHERE if number is not None}
 TEXT_NAMES = {keyword: name for name, _, _, keywords in _ELSEWHERE for keyword in keywords}
 
-MARKS = {LANG, RDF + "parseType"}
+MARKS = {xmp.LANG, xmp.RDF + "parseType"}
 """Attributes that say nothing without content."""
 
-_WHOLE_NAMESPACES = (RIGHTS, CC, PLUS, PANORAMA)
-_VALUE_NAMESPACES = (PANORAMA, GAIN_MAP)
+_WHOLE_NAMESPACES = (xmp.RIGHTS, xmp.CC, xmp.PLUS, xmp.PANORAMA)
+_VALUE_NAMESPACES = (xmp.PANORAMA, xmp.GAIN_MAP)
 """Their values are numbers and single words."""
 
 _SIMPLE_VALUE = re.compile(r"[+-]?\d{1,10}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?|[A-Za-z]{1,20}|\s*")
@@ -94,40 +96,37 @@ _MAX_PUBLISHED_NODES = 4_096
 """Elements and attributes in all properties that are published; what follows is removed."""
 
 
-def _names(namespace: str, *names: str) -> frozenset[str]:
-    return frozenset(namespace + name for name in names)
-
-
 _STREETS = (
-    _names(CORE, "Location", "CiAdrExtadr", "CiAdrPcode")
-    | _names(EXT, "Sublocation", "LocationName")
-    | _names(PLUS, "LicensorStreetAddress", "LicensorExtendedAddress", "LicensorPostalCode")
+    _names(xmp.CORE, "Location", "CiAdrExtadr", "CiAdrPcode")
+    | _names(xmp.EXT, "Sublocation", "LocationName")
+    | _names(xmp.PLUS, "LicensorStreetAddress", "LicensorExtendedAddress", "LicensorPostalCode")
 )
 """Written only where `KeepLocation.ALL` asks for them."""
 
 _PLACES = (
-    _names(PHOTOSHOP, "City", "State", "Country")
-    | _names(CORE, "CountryCode", "CiAdrCity", "CiAdrRegion", "CiAdrCtry")
-    | _names(EXT, "LocationShown", "LocationCreated", "City", "ProvinceState", "CountryName", "CountryCode")
-    | _names(EXT, "WorldRegion")
-    | _names(PLUS, "LicensorCity", "LicensorRegion", "LicensorCountry")
+    _names(xmp.PHOTOSHOP, "City", "State", "Country")
+    | _names(xmp.CORE, "CountryCode", "CiAdrCity", "CiAdrRegion", "CiAdrCtry")
+    | _names(xmp.EXT, "LocationShown", "LocationCreated", "City", "ProvinceState", "CountryName", "CountryCode")
+    | _names(xmp.EXT, "WorldRegion")
+    | _names(xmp.PLUS, "LicensorCity", "LicensorRegion", "LicensorCountry")
 )
 """Not written with `KeepLocation.NONE`."""
 
 _REMOVED = (
-    _names(PLUS, "LicensorEmail", "LicensorTelephone1", "LicensorTelephone2", "LicensorTelephoneType1")
-    | _names(PLUS, "LicensorTelephoneType2", "FileNameAsDelivered", "LicensorNotes", "LicenseeImageNotes")
-    | _names(PLUS, "LicensorTransactionID", "LicenseeTransactionID", "LicenseeProjectReference")
-    | _names(PANORAMA, "CaptureSoftware", "StitchingSoftware", "FirstPhotoDate", "LastPhotoDate", "SourcePhotosCount")
+    _names(xmp.PLUS, "LicensorEmail", "LicensorTelephone1", "LicensorTelephone2", "LicensorTelephoneType1")
+    | _names(xmp.PLUS, "LicensorTelephoneType2", "FileNameAsDelivered", "LicensorNotes", "LicenseeImageNotes")
+    | _names(xmp.PLUS, "LicensorTransactionID", "LicenseeTransactionID", "LicenseeProjectReference")
+    | _names(xmp.PANORAMA, "CaptureSoftware", "StitchingSoftware", "FirstPhotoDate", "LastPhotoDate")
+    | {xmp.PANORAMA + "SourcePhotosCount"}
 )
 """Parts of namespaces that are otherwise preserved as a whole."""
 
 _INNER_NAMES = (
-    _names(RDF, "li", "Alt", "Bag", "Seq", "Description", "value", "resource", "parseType")
-    | _names(CORE, "CiUrlWork")
-    | _names(EXT, "AOTitle", "AOCreator", "AOCopyrightNotice", "AOSource", "AOContentDescription")
-    | _names(EXT, "AOContributionDescription", "AOPhysicalDescription", "AOStylePeriod")
-    | _names(EXT, "AOCurrentCopyrightOwnerName", "AOCurrentLicensorName")
+    _names(xmp.RDF, "li", "Alt", "Bag", "Seq", "Description", "value", "resource", "parseType")
+    | _names(xmp.CORE, "CiUrlWork")
+    | _names(xmp.EXT, "AOTitle", "AOCreator", "AOCopyrightNotice", "AOSource", "AOContentDescription")
+    | _names(xmp.EXT, "AOContributionDescription", "AOPhysicalDescription", "AOStylePeriod")
+    | _names(xmp.EXT, "AOCurrentCopyrightOwnerName", "AOCurrentLicensorName")
 )
 """Fields that are preserved inside a property. Others are removed: EXIF's GPS fields can hide in IPTC's locations."""
 
@@ -138,23 +137,30 @@ def rank(name: str) -> int | None:
     Those that describe a gain map have -1, since the picture can't be shown right without them; the list of pictures
     among these is written anew.
     """
-    if name.startswith((GAIN_MAP, CONTAINER)):
+    if name.startswith((xmp.GAIN_MAP, xmp.CONTAINER)):
         return -1
     namespace = name[: name.find("}") + 1]
     return next((number for number, entry in enumerate(_PUBLISHED) if entry in (name, namespace)), None)
 
 
 def is_allowed(name: str, disclosure: Disclosure) -> bool:
-    """Whether `disclosure` allows a property or a field in one; True for all that name no place and no person."""
-    if name == PERSONS:
+    """Whether `disclosure` allows a property or a field in one; True for all that it does not decide about."""
+    if name in _KEPT:
+        return _KEPT[name] in disclosure.kept
+    if name == xmp.PERSONS:
         return disclosure.name_people is NamePeople.ALL
     if name in _STREETS:
         return disclosure.keep_location is KeepLocation.ALL
     return name not in _PLACES or disclosure.keep_location is not KeepLocation.NONE
 
 
+def is_published(name: str, disclosure: Disclosure) -> bool:
+    """Whether a property is published, of which fields may yet be removed."""
+    return rank(name) is not None and (name not in _KEPT or is_allowed(name, disclosure))
+
+
 def published(
-    properties: Properties, clean_of: Callable[[str], Callable[[str], str]], disclosure: Disclosure
+    properties: xmp.Properties, clean_of: Callable[[str], Callable[[str], str]], disclosure: Disclosure
 ) -> tuple[list[ET.Element], bool]:
     """Copies of the properties that may be published, without fields that may not, in the packet's order.
 
@@ -170,7 +176,7 @@ def published(
     return [copy for copy in copies if copy is not None], copier.nodes_left >= 0
 
 
-def ordered(properties: Properties, *, gain_map_bytes: int | None = None) -> list[ET.Element]:
+def ordered(properties: xmp.Properties, *, gain_map_bytes: int | None = None) -> list[ET.Element]:
     """The properties, the most important first; without a gain map also without those that describe one.
 
     `gain_map_bytes` is the length of the gain map that follows the picture, written into `Container:Directory`; 0 for a
@@ -179,18 +185,18 @@ def ordered(properties: Properties, *, gain_map_bytes: int | None = None) -> lis
     ranks = {name: rank(name) for name in properties}
     named = sorted((number, order, name) for order, (name, number) in enumerate(ranks.items()) if number is not None)
     found = [properties[name] for number, _, name in named if number >= 0 or gain_map_bytes is not None]
-    described = any(name.startswith(GAIN_MAP) for name in properties)
+    described = any(name.startswith(xmp.GAIN_MAP) for name in properties)
     return [_directory(gain_map_bytes), *found] if gain_map_bytes and described else found
 
 
 def _directory(gain_map_bytes: int) -> ET.Element:
     """The list of the two pictures in a file. Source: Ultra HDR image format 1.1, GContainer."""
-    directory = ET.Element(CONTAINER + "Directory")
-    entries = ET.SubElement(directory, RDF + "Seq")
-    for semantic, length in (("Primary", {}), ("GainMap", {CONTAINER_ITEM + "Length": str(gain_map_bytes)})):
-        entry = ET.SubElement(entries, RDF + "li", {RDF + "parseType": "Resource"})
-        fields = {CONTAINER_ITEM + "Semantic": semantic, CONTAINER_ITEM + "Mime": "image/jpeg"}
-        ET.SubElement(entry, CONTAINER + "Item", fields | length)
+    directory = ET.Element(xmp.CONTAINER + "Directory")
+    entries = ET.SubElement(directory, xmp.RDF + "Seq")
+    for semantic, length in (("Primary", {}), ("GainMap", {xmp.CONTAINER_ITEM + "Length": str(gain_map_bytes)})):
+        entry = ET.SubElement(entries, xmp.RDF + "li", {xmp.RDF + "parseType": "Resource"})
+        fields = {xmp.CONTAINER_ITEM + "Semantic": semantic, xmp.CONTAINER_ITEM + "Mime": "image/jpeg"}
+        ET.SubElement(entry, xmp.CONTAINER + "Item", fields | length)
     return directory
 
 
@@ -210,9 +216,9 @@ class _Copier(Struct):
             return None
         copy = ET.Element(element.tag)
         for name, value in element.attrib.items():
-            if name == LANG:
+            if name == xmp.LANG:
                 if LANGUAGE_TAG.fullmatch(value):
-                    copy.set(LANG, value)
+                    copy.set(xmp.LANG, value)
             elif self._may_be_published(name) and (cleaned := _clean_value(name, value, self.clean)):
                 copy.set(name, cleaned)
         text = (element.text or "").strip()
@@ -232,13 +238,13 @@ def is_known(name: str) -> bool:
     """Whether a property or a field in one is published, if `is_allowed` says so, too."""
     if name in _REMOVED:
         return False
-    in_namespace = name.startswith((*_WHOLE_NAMESPACES, GAIN_MAP))
+    in_namespace = name.startswith((*_WHOLE_NAMESPACES, xmp.GAIN_MAP))
     return in_namespace or name in _PUBLISHED or name in _INNER_NAMES or name in _PLACES or name in _STREETS
 
 
 def _clean_value(name: str, value: str, clean: Callable[[str], str]) -> str:
     if name.startswith(_VALUE_NAMESPACES):
         return value if _SIMPLE_VALUE.fullmatch(value) else ""
-    if name == PLUS + "MediaSummaryCode":
+    if name == xmp.PLUS + "MediaSummaryCode":
         return value if _MEDIA_SUMMARY_CODE.fullmatch(value) else ""
     return clean(value)

@@ -11,7 +11,7 @@ from msgspec import structs
 from imgproc_local.codecs.metadata import exif, iptc, xmp, xmp_fields
 from imgproc_local.codecs.metadata.blocks import Blocks
 from imgproc_local.codecs.metadata.record import blocks_for, read_record
-from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, EmbeddedMetadata, EmbeddedText, Format, KeepLocation, NamePeople
 from tests.codecs import pictures
 from tests.codecs.operations import read_blocks, to_avif, to_webp
 from tests.codecs.pictures import never_stop
@@ -104,6 +104,42 @@ def _jpeg_with_xmp(folder: Path, packet: bytes) -> Path:
     return pictures.write(
         folder, plain[:2] + pictures.segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + packet) + plain[2:]
     )
+
+
+def test_no_list_of_persons_is_made_where_none_are_named() -> None:
+    assert read_record(Blocks(), Disclosure(name_people=NamePeople.ALL)).properties == {}
+
+
+DATES = "{http://ns.adobe.com/exif/1.0/}DateTimeOriginal", "{http://ns.adobe.com/photoshop/1.0/}DateCreated"
+
+
+@pytest.mark.parametrize(
+    ("in_xmp", "in_iptc", "expected"),
+    [
+        (["2026-05-17T14:03:09.5+02:00", "2020"], [], "2026-05-17T14:03:09"),
+        (["0000-00-00T00:00:00", "2026-05-17T14:03Z"], [], "2026-05-17T14:03:00"),
+        (["2026:05:17 24:03:09"], [(55, b"20200101")], "2026-05-17T00:00:00"),
+        (["2026-05"], [(55, b"20260517"), (60, b"140309+0200")], "2026-05-17T14:03:09"),
+        ([], [(55, b"20260517")], "2026-05-17T00:00:00"),
+        (["soon"], [(55, b"00000000"), (60, b"140309")], None),
+    ],
+)
+def test_when_a_picture_was_taken_is_read_from_xmp_or_iptc(
+    in_xmp: list[str], in_iptc: list[tuple[int, bytes]], expected: str | None
+) -> None:
+    properties = [xmp.simple_property(name, text) for name, text in zip(DATES, in_xmp, strict=False)]
+    datasets = b"".join(struct.pack(">BBBH", 0x1C, 2, number, len(text)) + text for number, text in in_iptc)
+    read = read_record(Blocks(xmp=xmp.write(properties), iptc=datasets), Disclosure())
+    assert (read.taken_at, read.created, read.properties) == (expected, None, {})
+
+
+def test_when_a_picture_was_taken_is_in_its_header_and_not_in_a_result(tmp_path: Path) -> None:
+    path = pictures.write(tmp_path, pictures.jpeg_with_metadata())
+    info = probe(path, MAX_PIXELS)
+    assert info.taken_at == "2031-05-06T07:08:09"
+    optimized = optimize_file(path, info, never_stop)
+    assert optimized is not None
+    assert probe(pictures.write(tmp_path, optimized, "result"), MAX_PIXELS).taken_at is None
 
 
 BOMB = (

@@ -165,6 +165,7 @@ def in_structure(name: str) -> str:
         ("<dc:format>image/jpeg</dc:format><tiff:Orientation>1</tiff:Orientation>", set()),
         ("<dc:rights>Example Press</dc:rights><photoshop:City>Musterstadt</photoshop:City>", set()),
         ("<dc:rights>", {UNREADABLE}),
+        (f"<acme:Note>a</acme:Note>{'<dc:rights>' * 300}{'</dc:rights>' * 300}", {UNREADABLE}),
     ],
 )
 def test_fields_of_several_kinds_and_of_none(tmp_path: Path, inner: str, expected: set[Removed]) -> None:

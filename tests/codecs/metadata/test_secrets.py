@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from imgproc_local.codecs.alt_texts import texts_to_write, write_alt_texts
 from imgproc_local.codecs.container import avif as avif_container
 from imgproc_local.codecs.container import png as png_container
-from imgproc_local.domain.image import Disclosure, Format, KeepLocation
+from imgproc_local.domain.image import Disclosure, Format, KeepLocation, Kept
 from imgproc_local.domain.result import TextSource, Translation
 from imgproc_local.vision.describer import Hints
 from imgproc_local.vision.facts.describer import describe_from_facts
@@ -34,7 +34,7 @@ from tests.codecs.metadata.planted import (
     secret,
     source,
 )
-from tests.codecs.operations import CONVERT, read_blocks, to_webp
+from tests.codecs.operations import CONVERT, read_blocks, to_webp, whole
 from tests.codecs.pictures import never_stop
 from tests.support.reading import BY_DEFAULT, optimize_file, private_kinds, probe, read_embedded
 
@@ -179,3 +179,14 @@ def test_the_setting_decides_which_place_names_are_preserved(
         assert (CITY.encode() in data) is city
     embedded = read_embedded(path, info, Disclosure(keep_location))
     assert (embedded.city is not None, embedded.sublocation is not None) == (city, street)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_with_every_setting_that_keeps_fields_only_their_secrets_are_found(tmp_path: Path, name: str) -> None:
+    disclosure = Disclosure(kept=frozenset(Kept))
+    path = pictures.write(tmp_path, source(name))
+    out = whole(optimize_file(path, probe(path, MAX_PIXELS), never_stop, disclosure=disclosure))
+    in_exif = set() if name == "GIF" else {secret("A434")}
+    assert set(found_in(searchable(out, name))) == {secret("tiffMake"), secret("xmpLabel")} | in_exif
+    result = pictures.write(tmp_path, out)
+    assert private_kinds(result, probe(result, MAX_PIXELS), disclosure) == ()
