@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import pickle
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 
 import dask
 from distributed import Client, Nanny, Scheduler, SpecCluster, Worker
+from distributed.comm.addressing import get_address_host_port
 from distributed.comm.core import connect
 from distributed.node import ServerNode
 from distributed.security import Security
@@ -162,9 +164,9 @@ def connected(address: str, security: Security | None = None) -> Iterator[Client
         client = Client(address, security=security, set_as_default=False, timeout=_TRY_S)
     except (OSError, TimeoutError, RuntimeError, TypeError, ValueError) as error:
         raise ServiceError(
-            f"There is no connection to a scheduler at {address} ({_reason(error)}). Start `dask scheduler` there. With"
-            " `--protocol tls`, its address begins with tls://, and both sides need certificates of one authority:"
-            f" {_TLS_SETTINGS}."
+            f"There is no connection to a scheduler at {address} ({_reason(error, address)}). Start `dask scheduler`"
+            " there. With `--protocol tls`, its address begins with tls://, and both sides need certificates of one"
+            f" authority: {_TLS_SETTINGS}."
         ) from error
     try:
         client.wait_for_workers(1, timeout=_CONNECT_S)
@@ -186,8 +188,15 @@ async def _try(address: str, security: Security) -> None:
     comm.abort()
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause of an error."""
+def _reason(error: BaseException, address: str) -> str:
+    """Why nothing listens at the address, or the innermost cause of an error. Dask's last attempt ends at its deadline,
+    often before it learns why it would fail: one more attempt tells.
+    """
     while error.__cause__ is not None:
         error = error.__cause__
+    if isinstance(error, OSError):
+        try:
+            socket.create_connection(get_address_host_port(address), timeout=_TRY_S).close()
+        except OSError as refused:
+            return str(refused)
     return str(error) or "no answer"

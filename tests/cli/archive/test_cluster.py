@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import os
 import signal
-import socket
 import sys
 import urllib.request
 from pathlib import Path
@@ -81,16 +80,21 @@ def test_where_no_scheduler_answers_the_cause_and_the_settings_of_tls_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "_CONNECT_S", 1.0)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    message = refusal(address)
-    assert message.startswith(f"There is no connection to a scheduler at {address} (")
+    message = refusal("tcp://127.0.0.1:1")
+    assert message.startswith("There is no connection to a scheduler at tcp://127.0.0.1:1 (")
     assert "Connection refused" in message
     assert "its address begins with tls://" in message
     assert cluster._TLS_SETTINGS in refusal("tls://127.0.0.1:1")
     missing = str(tmp_path / "missing.pem")
     with dask.config.set({f"{TLS}.{name}": missing for name in ("ca-file", "client.cert", "client.key")}):
         assert cluster._TLS_SETTINGS in refusal("tls://127.0.0.1:1")
+
+
+def test_the_cause_is_named_also_where_the_last_attempt_was_cut_by_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "_CONNECT_S", 1e-9)
+    assert "Connection refused" in refusal("tcp://127.0.0.1:1")
 
 
 def test_a_plug_in_that_is_missing_is_named_without_a_traceback(
