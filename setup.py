@@ -36,7 +36,7 @@ setup(
             depends=["imgproc_local/codecs/_extension.h"],
             py_limited_api=not FREE_THREADED,
         )
-        for name in ("quality._ssimulacra2", "jpeg._splice", "_webp_chroma")
+        for name in ("quality._ssimulacra2", "jpeg._requantize", "_webp_chroma")
     ],
     cmdclass={"build_ext": BuildForCompiler},
     options={

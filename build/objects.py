@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from elf import is_elf
 
-COMPILED_WITH_PROGRAM = re.compile(r"_(ssimulacra2|splice|webp_chroma)\..*|lib(ggml.*|llama|mtmd)\.so.*")
+COMPILED_WITH_PROGRAM = re.compile(r"_(ssimulacra2|requantize|webp_chroma)\..*|lib(ggml.*|llama|mtmd)\.so.*")
 """The names of the objects that are compiled together with the program and do not choose code when they run."""
 MAX_GLIBC = (2, 36)
 GLIBC = re.compile(rb"GLIBC_(\d+)\.(\d+)(?![\d.])")

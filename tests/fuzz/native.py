@@ -1,7 +1,7 @@
 """Fuzzing the C extensions, compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 `python -m tests.fuzz.native --seconds 60 --seed 1` compiles them with gcc or clang into a temporary folder and tries
-mutated JPEGs on the decoder of `_splice.c`, and pictures of odd sizes on the others. The first error of a sanitizer
+mutated JPEGs on the decoder of `_requantize.c`, and pictures of odd sizes on the others. The first error of a sanitizer
 ends the run, shows its report and leaves the input in the folder `--findings`.
 """
 
@@ -51,20 +51,17 @@ def jpeg(size: tuple[int, int], subsampling: int, option: str | None) -> bytes:
     return pictures.encoded(pictures.photo(*size), "JPEG", quality=85, subsampling=subsampling, **options)
 
 
-def run_splice(module: Any, source: random.Random, keep: Keep) -> None:
-    """Brightness of one JPEG, colour of a mutated one of the same size, and an orientation."""
-    width, height = source.choice(((16, 16), (17, 9), (40, 24), (8, 33)))
-    luma = jpeg((width, height), 2, None)
+def run_requantize(module: Any, source: random.Random, keep: Keep) -> None:
+    """A mutated JPEG, quantisation steps or none, and an orientation."""
+    size = source.choice(((16, 16), (17, 9), (40, 24), (8, 33)))
     orientation = source.choice((1, 1, 2, 3, 4, 5, 6, 7, 8))
-    size = (height, width) if orientation >= 5 else (width, height)
     option = source.choice((None, "progressive", "progressive", "restart_marker_blocks", "optimize"))
-    chroma = jpeg(size, source.choice((0, 1, 2)), option)
-    if source.random() < 0.1:
-        luma = mutated(luma, source, (chroma,))
+    data = jpeg(size, source.choice((0, 1, 2)), option)
     # an unchanged one sometimes, so that what follows the decoder is reached
-    chroma = mutated(chroma, source, (luma,)) if source.random() < 0.98 else chroma
-    keep(bytes((orientation,)) + len(luma).to_bytes(4, "big") + luma + chroma)
-    module.spliced(luma, chroma, orientation)
+    data = mutated(data, source, (jpeg(size, 2, None),)) if source.random() < 0.98 else data
+    luma, chroma = (source.choice((b"", source.randbytes(64), bytes([source.randrange(1, 256)] * 64))) for _ in "12")
+    keep(bytes((orientation, len(luma), len(chroma))) + luma + chroma + data)
+    module.requantized(data, luma, chroma, orientation)
 
 
 def pixels(source: random.Random, keep: Keep) -> tuple[bytes, int, int, int]:
@@ -91,7 +88,7 @@ def run_webp_chroma(module: Any, source: random.Random, keep: Keep) -> None:
 
 
 EXTENSIONS: dict[str, Callable[[Any, random.Random, Keep], None]] = {
-    "jpeg/_splice.c": run_splice,
+    "jpeg/_requantize.c": run_requantize,
     "quality/_ssimulacra2.c": run_ssimulacra2,
     "_webp_chroma.c": run_webp_chroma,
 }

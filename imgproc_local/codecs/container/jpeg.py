@@ -82,9 +82,9 @@ def segments(data: Data, start: int = 0) -> Iterator[_Segment]:
         at += length
 
 
-def size(data: Data) -> tuple[int, int]:
-    """Width and height as stored. Raises: BrokenImage."""
-    frame = _frame_header(data)
+def size(data: Data, start: int = 0) -> tuple[int, int]:
+    """Width and height of the picture at `start`, as stored. Raises: BrokenImage."""
+    frame = _frame_header(data, start)
     height, width = unpack(">HH", data, frame.payload + 1, "frame header", frame.end)
     return width, height
 
@@ -102,9 +102,9 @@ def luma_sampling(data: Data) -> tuple[int, int]:
     return sampling >> 4, sampling & 15
 
 
-def _frame_header(data: Data) -> _Segment:
-    """The first frame header. Raises: BrokenImage if there is none."""
-    for segment in segments(data):
+def _frame_header(data: Data, start: int = 0) -> _Segment:
+    """The first frame header of the picture at `start`. Raises: BrokenImage if there is none."""
+    for segment in segments(data, start):
         if segment.marker in _FRAME_MARKERS:
             return segment
     raise BrokenImage("The JPEG has no frame header that says its size.")
@@ -181,16 +181,16 @@ def _between_scans(data: Data, at: int) -> Iterator[tuple[int, int]]:
         yield found.start(), at
 
 
-def luma_quantization(data: Data) -> tuple[int, ...]:
-    """The 64 values of quantization table 0, which encoders use for luma, in zigzag order."""
+def quantization(data: Data, table: int = 0) -> tuple[int, ...]:
+    """The 64 values of a quantization table in zigzag order. Encoders use table 0 for luma and 1 for chroma."""
     for segment in segments(data):
         at = segment.payload if segment.marker == _DQT else segment.end
         while at < segment.end:
             wide, number = data[at] >> 4, data[at] & 15
-            if number == 0:
+            if number == table:
                 return unpack(">64H" if wide else "64B", data, at + 1, "quantization table", segment.end)
             at += 129 if wide else 65
-    raise BrokenImage("The JPEG has no quantization table for luma.")
+    raise BrokenImage(f"The JPEG has no quantization table {table}.")
 
 
 def gain_map(data: Data) -> bytes | None:

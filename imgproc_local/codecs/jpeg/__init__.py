@@ -1,17 +1,16 @@
-"""JPEG: encodes pictures again at the lowest quality that meets the target, or compresses their scans losslessly.
+"""JPEG: quantises pictures again at the lowest quality that meets the target, or compresses their scans losslessly.
 
-jpegli makes the smallest files at equal score, in a tenth of mozjpeg's time. mozjpeg then optimizes the progressive
-scans of these files losslessly. mozjpeg encodes what jpegli does not: grey pictures, chroma in full resolution (4:4:4),
-and large pictures. If pyjpegli is not installed, the mozjpeg in libvips encodes everything.
-
-Encoding a JPEG again harms its chroma most, which takes few of the bytes: it is stored at half the resolution, so it is
-enlarged, averaged and quantised a second time. Where possible, the chroma coefficients of the original are preserved
-and only luma is encoded again. At equal score this takes a tenth fewer bytes.
+The coefficients of a JPEG are quantised again by `_requantize`, without rounding them to pixels. The steps are those of
+jpegli, which make the smallest files at equal score. mozjpeg then optimizes the progressive scans losslessly. Chroma in
+half the resolution is copied, because it suffers most and takes few bytes; where its steps are fine, other steps are
+tried. Other pictures are quantised from a JPEG of the highest quality. mozjpeg encodes grey and large pictures, and all
+if the package that optimizes scans is not installed.
 
 Encoding again loses detail, so its result is discarded if it saves too little. A file with a quantisation table that
 this service writes is not encoded again, so that optimizing a result changes nothing.
 
-The clean copy of a file has the same picture data, and of its metadata only what may be published.
+The clean copy of a file has the same picture data, and of its metadata only what may be published. This is one file,
+because encoders, candidates and the search among them are read together.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from __future__ import annotations
 import logging
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct, structs
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import jpeg as container
-from imgproc_local.codecs.jpeg import _splice
+from imgproc_local.codecs.jpeg import _requantize
 from imgproc_local.codecs.metadata.icc import rewritten
 from imgproc_local.codecs.metadata.record import Record, blocks_for, read_record
 from imgproc_local.codecs.picture.decode import (
@@ -38,21 +37,11 @@ from imgproc_local.codecs.picture.decode import (
     to_srgb_if_visually_lossless,
 )
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.picture.source import Source
-from imgproc_local.codecs.quality.score import Sample
-from imgproc_local.codecs.quality.search import (
-    LARGE_PIXELS,
-    EncoderProfile,
-    Limits,
-    QualityScale,
-    SearchResult,
-    Tolerance,
-    encode_to_score,
-    estimate,
-)
+from imgproc_local.codecs.picture.source import Source, with_score
+from imgproc_local.codecs.quality import search
+from imgproc_local.codecs.quality.score import TILES, WHOLE, Sample, score
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Disclosure, Format, ImageInfo, KeepLocation
-from imgproc_local.domain.plan import Effort
 
 try:
     import pyjpegli
@@ -65,21 +54,26 @@ except ImportError:
 
 log = logging.getLogger(__name__)
 
-_SCALE = QualityScale(lowest=30, initial=88, highest=97, slope=0.9)
-_DRAFT_LIMITS, _FINAL_LIMITS = Limits(Tolerance(0.35, 0.35), max_trials=6), Limits(Tolerance(0.35, 0.35), max_trials=3)
+_SCALE = search.QualityScale(lowest=30, initial=90, highest=97, slope=0.9)
+_COPIED_CHROMA_SCALE = structs.replace(_SCALE, initial=82, slope=0.6)
+_LIMITS = search.Limits(search.Tolerance(0.35, 0.35), max_trials=6)
 _MAX_SCORED_PIXELS = 4_000_000
-_SAMPLE_ONLY_MARGIN = 0.25
-"""Larger pictures are scored by a sample only, which scores this much higher than the whole."""
+_SAMPLE_MARGIN = 0.25
+"""Larger pictures are searched on a sample, which scores this much higher than the whole."""
 
-_MAX_PREDICTED_RATIO = 1.3
-"""A picture is not encoded if its sample predicts a draft of more than this many times the bytes that are allowed. The
-final file is about a tenth smaller than the draft.
+_WHOLE_LIMITS = search.Limits(search.Tolerance(1.25, 2.5), max_trials=3)
+"""Then the whole picture is scored. On one of 17, it scored three points lower than the sample."""
+
+_GROWTH_PER_POINT = 0.085
+"""One point of the score takes about this share of the bytes where chroma is not copied."""
+
+_MAX_COPIED_CHROMA_RATIO = 1.5
+"""At the same quality number, a JPEG with copied chroma scores five points higher than one with other chroma steps. If
+it takes more than this many times the bytes, other ways to encode chroma are tried.
 """
 
-_MAX_PRESERVED_CHROMA_RATIO = 1.05
-"""At the same quality number, a JPEG with preserved chroma scores higher than one with chroma encoded again. It is used
-if it takes at most this many times the bytes.
-"""
+_FULL_CHROMA_FACTOR = 1.5
+"""jpegli's chroma steps are for half the resolution. In full resolution, steps this much larger make smaller files."""
 
 _MOZJPEG = {"quant_table": 2, "trellis_quant": True, "overshoot_deringing": True, "optimize_coding": True}
 """mozjpeg's quantisation table number 2 makes the smallest files at equal score. Other programs rarely use it."""
@@ -88,7 +82,10 @@ _LUMA_WEIGHTS = [[0.299, 0.587, 0.114]]
 """The weights of red, green and blue in luma. Source: JFIF 1.02, conversion to and from RGB."""
 
 _MAX_SIZE_SHARE = 0.95
-"""A lossy encoding must not be larger than this share of the clean copy."""
+"""A lossy encoding must not be larger than this share of the clean copy, and of the same pixels compressed better."""
+
+_MUCH_SMALLER_SHARE = 0.7
+"""A lossy encoding of at most this share of the clean copy is not compared with the same pixels compressed better."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
@@ -107,14 +104,17 @@ def candidates(source: Source) -> Iterator[bytes]:
     clean = source.clean_copy()
     yield clean
     encoded = None
-    written_here = container.components(source.data) < 4 and _was_encoded_here(clean, check_stop)
+    written_here = container.components(source.data) < 4 and _was_encoded_here(clean)
     if written_here:
         _check_complete(source.path, info, check_stop)
     else:
         max_bytes = int(_MAX_SIZE_SHARE * len(clean))
         encoded = decode_complete(source.path, info, lambda fail_on: _encoded(source, clean, max_bytes, fail_on))
-    # what was encoded here is packed already: only bytes that no scan needs can make it shorter
-    encoded = encoded or _repacked(clean, check_stop, is_trusted=written_here)
+    if encoded is None or len(encoded) > _MUCH_SMALLER_SHARE * len(clean):
+        # what was encoded here is packed already: only bytes that no scan needs can make it shorter
+        packed = _repacked(clean, check_stop, is_trusted=written_here)
+        if packed is not None and (encoded is None or len(encoded) > _MAX_SIZE_SHARE * len(packed)):
+            encoded = packed
     if encoded is not None:
         yield encoded
 
@@ -125,7 +125,8 @@ def converted(source: Source) -> bytes:
     if encoded is not None:
         return encoded
     image, profile = _opened(source, "error")
-    return _with_profile(_Encoder(source.check_stop, full_chroma=True).final(image, _SCALE.highest), source, profile)
+    encoded = _Mozjpeg(image, source.check_stop, full_chroma=True).encode(_SCALE.highest, interlace=True)
+    return source.finished(encoded, Format.JPEG, profile)
 
 
 def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) -> bytes | None:
@@ -136,20 +137,21 @@ def _encoded(source: Source, clean: bytes | None, max_bytes: int, fail_on: str) 
     info, check_stop = source.info, source.check_stop
     opened, profile = _opened(source, fail_on)
     image, original = evaluate(opened, check_stop, "copy_memory"), None
-    if info.pixels < LARGE_PIXELS:
+    if info.pixels < search.LARGE_PIXELS:
         in_srgb, profile = to_srgb_if_visually_lossless(image, profile)
         # chroma can be copied from the original only if its pixels were not converted
         if clean is not None and in_srgb is image and container.components(clean) == 3:
-            original = _Original(clean, info.orientation)
+            original = _Requantizer(clean, check_stop, info.orientation)
         image = in_srgb
-    sample = Sample(image, profile=profile)
-    if info.pixels >= LARGE_PIXELS:  # decoded again while it is encoded, so that it is not held in memory meanwhile
+    by_sample = source.options.effort == "fast" or image.width * image.height > _MAX_SCORED_PIXELS
+    sample = Sample(image, TILES if by_sample else WHOLE, profile)
+    if info.pixels >= search.LARGE_PIXELS:
+        # decoded again while it is encoded, so that it is not held in memory meanwhile
         image, _ = _opened(source, fail_on)
-    options = source.options
-    encoded = _smallest(image, sample, original, options.target, max_bytes, check_stop, options.effort)
+    encoded = _smallest(image, sample, original, source, max_bytes)
     if encoded is None:
         return None
-    encoded = _with_profile(encoded, source, profile)
+    encoded = source.finished(encoded, Format.JPEG, profile)
     return encoded if len(encoded) <= max_bytes else None
 
 
@@ -158,18 +160,14 @@ def _opened(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
     return (to_srgb(image), None) if image.interpretation == "cmyk" else (image, source.record.icc)
 
 
-def _with_profile(encoded: bytes, source: Source, profile: bytes | None) -> bytes:
-    return container.with_blocks(encoded, structs.replace(source.blocks_for(Format.JPEG), icc=profile))
-
-
 def _repacked(clean: bytes, check_stop: CheckStop, *, is_trusted: bool = False) -> bytes | None:
     """The same pixels without unused tables and bytes after a scan's last block; None if that is not shorter.
 
-    mozjpeg exits the process on invalid coefficients, which decoders accept, so it only gets what `_splice` checked.
-    `is_trusted` is for files that were encoded here: `_splice` refuses the grey and the very detailed ones.
+    mozjpeg exits the process on invalid coefficients, which decoders accept: it only gets what `_requantize` checked.
+    `is_trusted` is for files that were encoded here: `_requantize` refuses the grey and the very detailed ones.
     """
     try:
-        checked = _splice.spliced(clean, clean)
+        checked = _requantize.requantized(clean)
     except ValueError as error:
         log.debug("The scans of a JPEG can't be recompressed: %s", error)
         if not is_trusted:
@@ -224,138 +222,165 @@ def _cleaned_gain_map(gain_map: bytes) -> bytes:
 # ---- the encoders
 
 
-class _Original(Struct, frozen=True):
-    """The JPEG that a picture was decoded from, and its EXIF orientation."""
+class _Mozjpeg(Struct, frozen=True):
+    """mozjpeg, with chroma in half or in full resolution (4:4:4). A large picture need not be in memory."""
 
-    data: bytes
-    orientation: int
+    image: pyvips.Image
+    check_stop: CheckStop
+    full_chroma: bool = False
+    scale: search.QualityScale = _SCALE
+
+    def for_sample(self, sample: Sample) -> _Mozjpeg:
+        return structs.replace(self, image=sample.image)
+
+    def encode(self, quality: int, **extra: int) -> bytes:
+        chroma = "off" if self.full_chroma else "on"
+        options = _MOZJPEG | extra | {"Q": quality, "subsample_mode": chroma}
+        return bytes(evaluate(self.image, self.check_stop, "jpegsave_buffer", keep="none", **options))
+
+    def decoded(self, encoded: bytes, _sample: Sample) -> pyvips.Image:
+        return pyvips.Image.jpegload_buffer(encoded)
+
+    def final(self, result: search.SearchResult) -> bytes:
+        """The picture of a result in fewer bytes."""
+        # optimize_scans holds the data of several candidate scan scripts in memory
+        return self.encode(result.quality, optimize_scans=not _is_large(self.image), interlace=True)
 
 
-class _Encoder(Struct, frozen=True):
-    """jpegli or mozjpeg, with chroma in half or in full resolution (4:4:4).
+class _Requantizer(Struct, frozen=True):
+    """A JPEG's coefficients, turned upright and quantised anew, for chroma with `chroma_factor` times jpegli's steps.
 
-    With `original`, only luma is encoded, and the chroma coefficients of the original are copied, turned upright.
+    With a factor of 0, the coefficients of chroma are copied.
     """
 
+    data: bytes
     check_stop: CheckStop
-    is_jpegli: bool = False
-    full_chroma: bool = False
-    original: _Original | None = None
+    orientation: int = 1
+    chroma_factor: float = 0
 
-    def draft(self, image: pyvips.Image, quality: int) -> bytes:
-        """The picture encoded quickly, with chroma of its own."""
-        if self.is_jpegli:
-            pixels = evaluate(image, self.check_stop, "write_to_memory")
-            return bytes(pyjpegli.encode(pixels, image.width, image.height, quality))
-        return self._mozjpeg(image, quality)
+    @property
+    def scale(self) -> search.QualityScale:
+        return _SCALE if self.chroma_factor else _COPIED_CHROMA_SCALE
 
-    def encode(self, image: pyvips.Image, quality: int) -> bytes:
-        """The draft with the chroma of `original`, if given. Raises: ValueError if the two can't be combined."""
-        encoded = self.draft(image, quality)
-        return _splice.spliced(encoded, self.original.data, self.original.orientation) if self.original else encoded
+    def for_sample(self, sample: Sample) -> _Requantizer:
+        """The tiles of a sample have no coefficients: their pixels are quantised instead."""
+        data = _finest(sample.image, self.check_stop, full_chroma=self.chroma_factor != 1)
+        return structs.replace(self, data=data, orientation=1)
 
-    def has_costly_chroma(self, image: pyvips.Image, result: SearchResult) -> bool:
-        """Whether the preserved chroma of a result takes so many bytes that chroma encoded again is likely better."""
-        if self.original is None:
-            return False
-        return len(result.encoded) > _MAX_PRESERVED_CHROMA_RATIO * len(self.draft(image, result.quality))
+    def encode(self, quality: int) -> bytes:
+        """Raises: ValueError if the JPEG is not of a kind that can be quantised again."""
+        self.check_stop()
+        luma, chroma = _steps(2 if pyjpegli else 0, quality)
+        chroma = tuple(min(255, round(self.chroma_factor * step)) for step in chroma) if self.chroma_factor else ()
+        return _requantize.requantized(self.data, bytes(luma), bytes(chroma), self.orientation)
 
-    def final(self, image: pyvips.Image, quality: int, encoded: bytes = b"") -> bytes:
-        """The same picture in fewer bytes. `encoded` is the result of `encode`, which mozjpeg does not need."""
-        if self.is_jpegli or self.original:
-            self.check_stop()
-            return _with_optimized_scans(encoded)
-        # optimize_scans holds the data of several candidate scan scripts in memory
-        return self._mozjpeg(image, quality, optimize_scans=not _is_large(image), interlace=True)
+    def decoded(self, encoded: bytes, sample: Sample) -> pyvips.Image:
+        """The picture of `encoded`. In a sample, copied chroma is that of the picture."""
+        image = pyvips.Image.jpegload_buffer(encoded)
+        if self.chroma_factor or sample.is_whole:
+            return image
+        # with preserved chroma, a change of luma changes red, green and blue by the same amount
+        change = (image - sample.image).recomb(_LUMA_WEIGHTS)
+        return (sample.image + change).rint().cast("uchar").copy(interpretation="srgb")
 
-    def _mozjpeg(self, image: pyvips.Image, quality: int, **extra: int) -> bytes:
-        mode, options = "off" if self.full_chroma else "on", _MOZJPEG | extra
-        return bytes(
-            evaluate(image, self.check_stop, "jpegsave_buffer", Q=quality, subsample_mode=mode, keep="none", **options)
-        )
+    def may_be_last(self, result: search.SearchResult) -> bool:
+        """Whether copied chroma takes so few bytes that other steps will not make a smaller file."""
+        quantised = structs.replace(self, chroma_factor=_FULL_CHROMA_FACTOR).encode(result.quality)
+        return not self.chroma_factor and len(result.encoded) <= _MAX_COPIED_CHROMA_RATIO * len(quantised)
 
-    def profile(self, sample: Sample) -> EncoderProfile:
-        """How the picture of this sample is encoded and scored. The tiles of a sample can't be spliced."""
+    def final(self, result: search.SearchResult) -> bytes:
+        return _with_optimized_scans(result.encoded)
 
-        def decode_draft(encoded: bytes) -> pyvips.Image:
-            decoded = pyvips.Image.jpegload_buffer(encoded)
-            if not self.original or sample.is_whole:
-                return decoded
-            # with preserved chroma, a change of luma changes red, green and blue by the same amount
-            change = (decoded - sample.image).recomb(_LUMA_WEIGHTS)
-            return (sample.image + change).rint().cast("uchar").copy(interpretation="srgb")
 
-        return EncoderProfile(
-            self.encode,
-            None if sample.is_whole else self.draft,
-            pyvips.Image.jpegload_buffer,
-            _SCALE,
-            decode_draft=decode_draft,
-            draft_limits=_DRAFT_LIMITS,
-            final_limits=_FINAL_LIMITS,
-        )
+_Encoder = _Mozjpeg | _Requantizer
+
+
+def _finest(image: pyvips.Image, check_stop: CheckStop, *, full_chroma: bool) -> bytes:
+    """The picture as a JPEG with quantisation steps of 1."""
+    options = {"Q": 100, "subsample_mode": "off" if full_chroma else "on", "keep": "none"}
+    return bytes(evaluate(image, check_stop, "jpegsave_buffer", **options))
 
 
 def _smallest(
-    image: pyvips.Image,
-    sample: Sample,
-    original: _Original | None,
-    target: float,
-    max_bytes: int,
-    check_stop: CheckStop,
-    effort: Effort = "balanced",
+    image: pyvips.Image, sample: Sample, original: _Requantizer | None, source: Source, max_bytes: int
 ) -> bytes | None:
     """The smallest JPEG of an 8-bit picture, grey or RGB; None if that takes more than `max_bytes`, or if no encoder
     meets the target.
 
-    `original` is the JPEG that `image` was decoded from, None if its pixels were changed after decoding. A large
+    `original` encodes the JPEG that `image` was decoded from, None if its pixels were changed after decoding. A large
     picture need not be in memory. Raises: what `check_stop` raises.
     """
-    is_large = image.width * image.height > _MAX_SCORED_PIXELS
-    by_sample = not sample.is_whole and (effort == "fast" or is_large)
-    best: tuple[_Encoder, SearchResult] | None = None
-    for encoder in _encoders(image, original, check_stop):
+    best: tuple[_Encoder, search.SearchResult] | None = None
+    for encoder in _encoders(image, original, source.check_stop):
+        if best and (isinstance(encoder, _Mozjpeg) or (encoder is original and source.options.effort != "best")):
+            break  # copied chroma in full resolution is rarely smaller
         try:
-            result = _nearest(encoder, image, sample, target, max_bytes, by_sample=by_sample)
+            result = _nearest(encoder, sample, source.options.target, best[1] if best else None)
         except ValueError as error:
-            log.debug("The chroma of a JPEG can't be preserved and is encoded again: %s", error)
+            log.debug("The coefficients of a JPEG can't be quantised again: %s", error)
             continue
         if result is None:
             continue
         if best is None or len(result.encoded) < len(best[1].encoded):
             best = encoder, result
-        if not encoder.has_costly_chroma(image, result):
+        if source.options.effort == "fast" or isinstance(encoder, _Mozjpeg) or encoder.may_be_last(result):
             break
-    if best is None:
+    if best and not (sample.is_whole or source.options.effort == "fast" or _is_large(image)):
+        best = best[0], _corrected(*best, image, sample, source.options.target)
+    if best is None or not best[1].meets(source.options.target):
         return None
-    encoder, result = best
-    encoded = encoder.final(image, result.quality, result.encoded)
+    encoded = with_score(best[0].final(best[1]), best[1].score)
     return encoded if len(encoded) <= max_bytes else None
 
 
-def _nearest(
-    encoder: _Encoder, image: pyvips.Image, sample: Sample, target: float, max_bytes: int, *, by_sample: bool
-) -> SearchResult | None:
-    """The encoding whose score is nearest to the target; None if it is not near enough, or too large.
+def _corrected(
+    encoder: _Encoder, found: search.SearchResult, image: pyvips.Image, sample: Sample, target: float
+) -> search.SearchResult:
+    """The result of a search on the sample, scored on the whole picture, and at another quality if it is far off."""
 
-    With `by_sample`, only the sample is scored. Of a large picture the result has no encoding, which `final` needs not.
+    def attempt(quality: int) -> search.SearchResult:
+        encoded = found.encoded if quality == found.quality else b""
+        encoded = encoded or encoder.encode(quality)
+        decoded = pyvips.Image.jpegload_buffer(encoded)
+        return search.SearchResult(quality, encoded, score(image, decoded, sample.profile))
+
+    return search.refine(attempt, encoder.scale, target, found.quality, limits=_WHOLE_LIMITS)
+
+
+def _nearest(
+    encoder: _Encoder, sample: Sample, target: float, known: search.SearchResult | None
+) -> search.SearchResult | None:
+    """The encoding whose score is nearest to the target; None if it is not near enough, or likely larger than `known`.
+
+    Only the sample is scored.
     """
-    profile = encoder.profile(sample)
-    estimated = estimate(sample, profile, target + (_SAMPLE_ONLY_MARGIN if by_sample else 0))
-    on_sample = estimated.sample_result
-    if not on_sample.meets(target) or len(on_sample.encoded) > _MAX_PREDICTED_RATIO * max_bytes * sample.share:
+    margin = 0 if sample.is_whole else _SAMPLE_MARGIN
+    on_sample = encoder if sample.is_whole else encoder.for_sample(sample)
+
+    @cache
+    def attempt(quality: int) -> search.SearchResult:
+        encoded = on_sample.encode(quality)
+        return search.SearchResult(quality, encoded, sample.score(on_sample.decoded(encoded, sample)))
+
+    start = known.quality if known else encoder.scale.initial_for(target)
+    if known and sample.is_whole:
+        first = attempt(start)
+        if len(first.encoded) * (1 + _GROWTH_PER_POINT) ** (known.score - first.score) > len(known.encoded):
+            return None
+    result = search.refine(attempt, encoder.scale, target + margin, start, limits=_LIMITS)
+    if not result.meets(target):
         return None
-    if by_sample:
-        encoded = b"" if _is_large(image) else encoder.encode(image, estimated.quality)
-        return SearchResult(estimated.quality, encoded, on_sample.score)
-    result = encode_to_score(image, sample.profile, profile, target, sample, estimated)
-    return result if result.meets(target) else None
+    if sample.is_whole:
+        return result
+    # mozjpeg encodes from the pixels in the end
+    encoded = encoder.encode(result.quality) if isinstance(encoder, _Requantizer) else b""
+    return search.SearchResult(result.quality, encoded, result.score - margin)
 
 
 def _with_optimized_scans(encoded: bytes) -> bytes:
     """The same coefficients in other scans, which take fewer bytes; unchanged where the package is not installed.
 
-    It is only safe for what jpegli wrote or `_splice` checked: invalid coefficients make mozjpeg exit the process.
+    It is only safe for what jpegli wrote or `_requantize` checked: invalid coefficients make mozjpeg exit the process.
     """
     return bytes(mozjpeg_scans.optimize(encoded)) if mozjpeg_scans else encoded
 
@@ -366,50 +391,57 @@ def missing_packages() -> list[str]:
     return [name for name, package in packages.items() if package is None]
 
 
-def _was_encoded_here(data: bytes, check_stop: CheckStop) -> bool:
+def _was_encoded_here(data: bytes) -> bool:
     """Whether a JPEG's luma was quantised with a table that this module uses.
 
-    The steps of a table never grow with the quality. So for each encoder, a bisection with tiny pictures finds the
-    quality at which they are as small as in `data`.
+    Steps never grow with the quality. So for each encoder, a bisection finds the quality at which they are as small.
     """
-    table, tiny = container.luma_quantization(data), pyvips.Image.black(8, 8, bands=3).copy(interpretation="srgb")
-    mozjpeg = _Encoder(check_stop)
-    # version 0.1.0 encoded pictures of little detail with mozjpeg's table 5
-    drafts: list[Callable[[pyvips.Image, int], bytes]] = [mozjpeg.draft, partial(mozjpeg._mozjpeg, quant_table=5)]
-    for draft in [*drafts, _Encoder(check_stop, is_jpegli=True).draft] if pyjpegli else drafts:
+    table = container.quantization(data)
+    qualities = range(_SCALE.lowest, _SCALE.highest)
+    for encoder in range(3 if pyjpegli else 2):
 
-        def steps(quality: int, draft: Callable[[pyvips.Image, int], bytes] = draft) -> tuple[int, ...]:
-            return container.luma_quantization(draft(tiny, quality))
+        def negative_sum(quality: int, encoder: int = encoder) -> int:
+            return -sum(_steps(encoder, quality)[0])
 
-        qualities = range(_SCALE.lowest, _SCALE.highest)
-        index = bisect_left(qualities, -sum(table), key=lambda quality: -sum(steps(quality)))
-        if steps(_SCALE.lowest + index) == table:
+        index = bisect_left(qualities, -sum(table), key=negative_sum)
+        if _steps(encoder, _SCALE.lowest + index)[0] == table:
             return True
     return False
 
 
-def _encoders(image: pyvips.Image, original: _Original | None, check_stop: CheckStop) -> Iterator[_Encoder]:
-    """The encoders to try in turn: the first makes the smallest files, the last reaches the highest scores."""
-    is_jpegli = pyjpegli is not None and image.bands == 3 and not _is_large(image)
-    if original and _has_usable_chroma(original):
-        yield _Encoder(check_stop, is_jpegli, original=original)
-    yield _Encoder(check_stop, is_jpegli)
-    yield _Encoder(check_stop, full_chroma=True)
+@cache
+def _steps(encoder: int, quality: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The steps for luma and chroma of mozjpeg (0), as in version 0.1.0 (1), or of jpegli (2)."""
+    tiny = pyvips.Image.black(8, 8, bands=3).copy(interpretation="srgb")
+    if encoder == 2:
+        encoded = bytes(pyjpegli.encode(tiny.write_to_memory(), 8, 8, quality))
+    else:
+        # version 0.1.0 encoded pictures of little detail with mozjpeg's table 5
+        encoded = _Mozjpeg(tiny, lambda: None).encode(quality, quant_table=5 if encoder else 2)
+    return container.quantization(encoded), container.quantization(encoded, 1)
 
 
-def _has_usable_chroma(original: _Original) -> bool:
-    """Whether the chroma of a JPEG is worth preserving, and can be.
+def _encoders(image: pyvips.Image, original: _Requantizer | None, check_stop: CheckStop) -> Iterator[_Encoder]:
+    """The encoders to try in turn, mozjpeg only if no other succeeds.
 
-    False where the package for it is not installed; where chroma is stored in full resolution, which takes too many
-    bytes; and where the orientation would move a partial block at the right or lower edge to the left or upper edge, as
-    for `jpegtran -perfect`.
+    The others raise ValueError for very detailed pictures, and for an original that `_requantize` can't read.
     """
-    (width_px, height_px), (across, down) = container.size(original.data), container.luma_sampling(original.data)
-    if mozjpeg_scans is None or across * down <= 1:  # in a damaged header, a factor can be 0
-        return False
-    right_edge_moves, lower_edge_moves = original.orientation in (2, 3, 7, 8), original.orientation in (3, 4, 6, 7)
-    return not (right_edge_moves and width_px % (8 * across)) and not (lower_edge_moves and height_px % (8 * down))
+    if mozjpeg_scans and image.bands == 3 and not _is_large(image):
+        yield from _requantizers(image, original, check_stop)
+    yield _Mozjpeg(image, check_stop)
+    yield _Mozjpeg(image, check_stop, full_chroma=True)
+
+
+def _requantizers(image: pyvips.Image, original: _Requantizer | None, check_stop: CheckStop) -> Iterator[_Requantizer]:
+    copies_first = original and container.luma_sampling(original.data) == (2, 2)
+    if original and copies_first:
+        yield original
+    yield _Requantizer(_finest(image, check_stop, full_chroma=False), check_stop, chroma_factor=1)
+    finest = original or _Requantizer(_finest(image, check_stop, full_chroma=True), check_stop)
+    yield structs.replace(finest, chroma_factor=_FULL_CHROMA_FACTOR)
+    if original and not copies_first:
+        yield original
 
 
 def _is_large(image: pyvips.Image) -> bool:
-    return bool(image.width * image.height >= LARGE_PIXELS)
+    return bool(image.width * image.height >= search.LARGE_PIXELS)

@@ -164,6 +164,22 @@ class ResultOptions(Struct, frozen=True):
 DEFAULT_OPTIONS = ResultOptions()
 
 
+_GRAPHIC_BYTES_PER_PIXEL = 1.0
+
+
+class Found(Struct):
+    """What searches for the quality of lossy encodings found, for the next one of the same picture at a larger size.
+
+    `quality` is the quality number of the last encoding and `score` its score; `preset` is the encoder's preset that
+    suits the picture. Both are None before the first. `largest_pixels` is the number of pixels at the largest size.
+    """
+
+    largest_pixels: int = 0
+    quality: int | None = None
+    score: float = 0.0
+    preset: str | None = None
+
+
 class Source(Struct, frozen=True):
     """An opened picture file: an original or, where results are scaled, a working copy with the original's record.
 
@@ -180,6 +196,11 @@ class Source(Struct, frozen=True):
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
         """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""
         return record.blocks_for(self.record, target, orientation=orientation)
+
+    def finished(self, encoded: bytes, target: Format, profile: bytes | None, *, orientation: int = 1) -> bytes:
+        """An encoding in format `target`, whose score it keeps, with the record's metadata and its own profile."""
+        blocks = structs.replace(self.blocks_for(target, orientation=orientation), icc=profile)
+        return with_score(FORMATS[target].container.with_blocks(encoded, blocks), score_of(encoded))
 
     def clean_copy(self) -> bytes:
         """The file with its picture data unchanged and only the metadata that may be published."""
@@ -199,3 +220,26 @@ def open_source(path: Path, picture: Picture, check_stop: CheckStop, options: Re
     check_stop()
     with opened(path) as data:
         yield Source(path, picture.info, data, picture.record, options, check_stop)
+
+
+# ---- the scores of results
+
+
+class _Scored(bytes):
+    """An encoded picture whose score was measured."""
+
+    score: float
+
+
+def with_score(encoded: bytes, score: float | None) -> bytes:
+    """The same bytes, of which `score_of` returns this score; bytes that are made of them have none."""
+    if score is None:
+        return encoded
+    scored = _Scored(encoded)
+    scored.score = score
+    return scored
+
+
+def score_of(encoded: bytes) -> float | None:
+    """The score that the search for this encoding measured, None if it was not scored as a whole or on its sample."""
+    return encoded.score if isinstance(encoded, _Scored) else None

@@ -15,7 +15,8 @@ mostly by less than 0.3, on pictures of a few hundred pixels by up to 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from imgproc_local.codecs.picture.decode import to_srgb_through
@@ -56,9 +57,12 @@ class Sample:
         self.image = self.part_of(picture)
         self.is_whole = not self._positions
         self.share = self.image.width * self.image.height / (picture.width * picture.height)
-        srgb = to_srgb_through(self.image, profile)
-        self._alpha = srgb.hasalpha()
-        self._reference = Reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height, 4 if self._alpha else 3)
+        self._alpha = self.image.hasalpha()
+
+    @cached_property
+    def _reference(self) -> Reference:
+        srgb = to_srgb_through(self.image, self.profile)
+        return Reference(_rows(srgb, alpha=self._alpha), srgb.width, srgb.height, 4 if self._alpha else 3)
 
     def part_of(self, picture: pyvips.Image) -> pyvips.Image:
         """The same tiles of another picture of the same size; that picture itself if the sample is whole."""
@@ -82,15 +86,19 @@ def score(picture: pyvips.Image, decoded: pyvips.Image, profile: bytes | None = 
     height = max(2 * _MIN_BAND_ROWS, BAND_PIXELS // picture.width // _MIN_BAND_ROWS * _MIN_BAND_ROWS)
     edges = [*range(0, max(1, picture.height - height // 2), height), picture.height]
 
+    alpha = picture.hasalpha()
+
     def rows(image: pyvips.Image, top: int, bottom: int) -> memoryview:
         band = to_srgb_through(image.crop(0, top, image.width, bottom - top), profile)
-        return _rows(band, alpha=picture.hasalpha())
+        return _rows(band, alpha=alpha)
 
-    parts = (
-        (rows(picture, top, bottom), rows(decoded, top, bottom), picture.width, bottom - top)
-        for top, bottom in pairwise(edges)
-    )
-    return _score_of_bands(parts, 4 if picture.hasalpha() else 3)
+    def norms(top: int, bottom: int) -> list[tuple[float, ...]]:
+        reference = Reference(rows(picture, top, bottom), picture.width, bottom - top, 4 if alpha else 3)
+        return reference.norms(rows(decoded, top, bottom))
+
+    heights = [bottom - top for top, bottom in pairwise(edges)]
+    bands = [norms(top, bottom) for top, bottom in pairwise(edges)]
+    return min(_score_of(_combined_norms(heights, each)) for each in zip(*bands, strict=True))
 
 
 def _rows(image: pyvips.Image, *, alpha: bool) -> memoryview:
@@ -177,37 +185,19 @@ class Reference:
     """
 
     def __init__(self, pixels: _Buffer, width_px: int, height_px: int, bands: int = 3) -> None:
-        self._references = [
-            _ssimulacra2.Reference(pixels, width_px, height_px, bands, grey) for grey in _backgrounds(bands)
-        ]
+        backgrounds = (0, 255) if bands == 4 else (0,)  # an opaque picture has none to be seen
+        self._references = [_ssimulacra2.Reference(pixels, width_px, height_px, bands, grey) for grey in backgrounds]
+
+    def norms(self, pixels: _Buffer) -> list[tuple[float, ...]]:
+        """What `_score_of` takes, for each background, of a picture of the same size. Raises: as `score`."""
+        return [reference.norms(pixels) for reference in self._references]
 
     def score(self, pixels: _Buffer) -> float:
         """The score of a picture of the same size, at most 100. Raises: ValueError, MemoryError."""
-        return min(_score_of(reference.norms(pixels)) for reference in self._references)
+        return min(map(_score_of, self.norms(pixels)))
 
 
-def _score_of_bands(parts: Iterable[tuple[_Buffer, _Buffer, int, int]], bands: int) -> float:
-    """The score of a picture given in horizontal parts: (original pixels, other pixels, width, height) for each.
-
-    Within 0.1 of the score of the whole picture if parts are hundreds of rows high. Holds one part at a time. Rows have
-    3 or 4 `bands` as in `Reference`. Raises: ValueError, MemoryError.
-    """
-    backgrounds = _backgrounds(bands)
-    heights: list[int] = []
-    norms: dict[int, list[tuple[float, ...]]] = {grey: [] for grey in backgrounds}
-    for pixels, other, width_px, height_px in parts:
-        heights.append(height_px)
-        for grey in backgrounds:
-            norms[grey].append(_ssimulacra2.Reference(pixels, width_px, height_px, bands, grey).norms(other))
-    return min(_score_of(_combined_norms(heights, each)) for each in norms.values())
-
-
-def _backgrounds(bands: int) -> tuple[int, ...]:
-    """The greys over which a picture is composited; of an opaque one, the first has no effect."""
-    return (0, 255) if bands == 4 else (0,)
-
-
-def _combined_norms(heights: list[int], norms: list[tuple[float, ...]]) -> tuple[float, ...]:
+def _combined_norms(heights: Sequence[int], norms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     """The norms of the whole picture, computed from the norms of its parts, weighted by their height in rows."""
     together = []
     for number in range(min(map(len, norms))):

@@ -17,9 +17,10 @@ from functools import cache, partial
 from math import inf
 from typing import Protocol, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from imgproc_local.codecs.picture.libvips import pyvips
+from imgproc_local.codecs.picture.source import Found, with_score
 from imgproc_local.codecs.quality.score import TARGET_SCORE, WHOLE, Sample, score
 
 LARGE_PIXELS = 24_000_000
@@ -29,6 +30,9 @@ memory.
 
 _MIN_SLOPE_RATIO, _MAX_SLOPE_RATIO = 0.3, 3.5
 """Bounds of a measured slope, as multiples of the slope of the `QualityScale`."""
+
+_MAX_STEPS_FROM_USUAL = 5
+"""A quality number that was found at one size is used for another if it is at most this far from the usual one."""
 
 _AIM_MARGIN = 0.25
 """Points added to the target in every search, so that few results score below it."""
@@ -68,7 +72,8 @@ class QualityScale(Struct, frozen=True):
     """The quality numbers of an encoder.
 
     At `initial` a typical picture scores `TARGET_SCORE`, and near it one step is worth `slope` points. Lower down,
-    scores fall faster: a search downwards assumes at least `min_slope_ratio_down` of the slope.
+    scores fall faster: a search downwards assumes at least `min_slope_ratio_down` of the slope. At a larger size the
+    same number is worth `larger_gain` points more.
     """
 
     lowest: int
@@ -76,6 +81,7 @@ class QualityScale(Struct, frozen=True):
     highest: int
     slope: float
     min_slope_ratio_down: float = _MIN_SLOPE_RATIO
+    larger_gain: float = 0.0
 
     def clamped(self, quality: int) -> int:
         return min(self.highest, max(self.lowest, quality))
@@ -91,6 +97,10 @@ class _Scored(Protocol):
 
 
 Trial = TypeVar("Trial", bound=_Scored)
+_ScoreOf = Callable[[pyvips.Image], float]
+"""The score of a decoded encoding."""
+_Scores = Mapping[int, float]
+"""Scores by quality number."""
 
 
 def search(
@@ -99,13 +109,13 @@ def search(
     limits: Limits,
     target: float,
     start: int,
-    predicted: Mapping[int, float] | None = None,
+    predicted: _Scores | None = None,
 ) -> dict[int, Trial]:
     """Trials by quality number, the first at `start`. `best_quality` tells which is best.
 
     `attempt` encodes at a quality number and scores the result. `predicted` are scores by quality of something similar,
-    such as a sample of the picture. They are shifted so that they agree with the best trial, and then used to estimate
-    the scores at other quality numbers.
+    such as a sample of the picture. They are shifted so that they agree with the first trial, and choose the second.
+    Where both miss the target, the prediction was wrong, and the next are chosen by the trials alone.
     """
     trials: dict[int, Trial] = {}
     quality: int | None = start
@@ -120,18 +130,19 @@ def search(
     return trials
 
 
-def best_quality(scores: Mapping[int, float], target: float) -> int:
+def best_quality(scores: _Scores, target: float) -> int:
     """The quality number whose score is nearest to the target. A point below it counts as much as two above it."""
     return min(scores, key=lambda quality: max(scores[quality] - target, 2 * (target - scores[quality])))
 
 
-def _next_quality(
-    scores: Mapping[int, float], scale: QualityScale, target: float, predicted: Mapping[int, float] | None = None
-) -> int | None:
+def _next_quality(scores: _Scores, scale: QualityScale, target: float, predicted: _Scores | None = None) -> int | None:
     """The quality number to try next, None where no other can come nearer to the target."""
     best = best_quality(scores, target)
-    shift = scores[best] - (predicted or {}).get(best, scores[best])
-    expected = {quality: score + shift for quality, score in (predicted or {}).items()} | dict(scores)
+    expected = dict(scores)
+    if predicted and len(scores) == 1:
+        # the first trial is made where the target is predicted
+        shift = scores[best] - predicted.get(best, target)
+        expected = {quality: score + shift for quality, score in predicted.items()} | expected
     low, high = _bracket(scores, target)
     if low is not None and high is not None and high - low <= 1:
         return None
@@ -150,14 +161,14 @@ def _next_quality(
     return None if guess in scores else guess
 
 
-def _bracket(scores: Mapping[int, float], target: float) -> tuple[int | None, int | None]:
+def _bracket(scores: _Scores, target: float) -> tuple[int | None, int | None]:
     """The highest quality that scores below the target, and the lowest above that one that reaches it."""
     below = max((quality for quality, score in scores.items() if score < target), default=None)
     above = (quality for quality, score in scores.items() if score >= target and (below is None or quality > below))
     return below, min(above, default=None)
 
 
-def _slope(scores: Mapping[int, float], scale: QualityScale, *, going_up: bool) -> float:
+def _slope(scores: _Scores, scale: QualityScale, *, going_up: bool) -> float:
     """Points per quality step, measured on the highest or lowest two quality numbers and kept within bounds."""
     if len(scores) < 2:
         return scale.slope
@@ -183,8 +194,8 @@ class EncoderProfile(Struct, frozen=True):
     """How a format is encoded and decoded, and how precisely its quality is searched.
 
     `draft` is a fast variant of `encode`; at the same quality number it scores `draft_deficit` points less. It is None
-    where `encode` is used for the sample, too. `decode_draft` replaces `decode` for drafts. `without_noise_shaping`
-    replaces `encode` where noise shaping removes the detail of whole areas.
+    where `encode` is used for the sample, too. `without_noise_shaping` replaces `encode` where noise shaping removes
+    the detail of whole areas. `found` is that of the `Source`.
     """
 
     encode: Callable[[pyvips.Image, int], bytes]
@@ -193,9 +204,13 @@ class EncoderProfile(Struct, frozen=True):
     scale: QualityScale
     draft_deficit: float = 0.0
     without_noise_shaping: Callable[[pyvips.Image, int], bytes] | None = None
-    decode_draft: Callable[[bytes], pyvips.Image] | None = None
-    draft_limits: Limits = _DRAFT_LIMITS
     final_limits: Limits = FINAL_LIMITS
+    found: Found = field(default_factory=Found)
+
+    def trial(self, image: pyvips.Image, score_of: _ScoreOf, quality: int) -> SearchResult:
+        """`image` encoded at this quality number."""
+        encoded = self.encode(image, quality)
+        return SearchResult(quality, encoded, score_of(self.decode(encoded)))
 
 
 class _Estimate(Struct, frozen=True):
@@ -212,14 +227,24 @@ def estimate(sample: Sample, encoder: EncoderProfile, target: float) -> _Estimat
 
     def draft(quality: int) -> SearchResult:
         encoded = (encoder.draft or encoder.encode)(sample.image, quality)
-        decode = encoder.decode_draft or encoder.decode
-        return SearchResult(quality, encoded, sample.score(decode(encoded)) + encoder.draft_deficit)
+        return SearchResult(quality, encoded, sample.score(encoder.decode(encoded)) + encoder.draft_deficit)
 
-    trials = search(draft, scale, encoder.draft_limits, aim, scale.initial_for(target))
+    trials = search(draft, scale, _DRAFT_LIMITS, aim, scale.initial_for(target))
     scores = {quality: trial.score for quality, trial in trials.items()}
     best = best_quality(scores, aim)
     quality = best if _CLOSE.accepts(scores[best] - aim) else _next_quality(scores, scale, aim) or best
     return _Estimate(quality, scores, trials[best])
+
+
+def quality_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> tuple[int, float]:
+    """The quality number at which the whole picture meets the target, and the score that it is expected to have."""
+    found = encode_by_sample(sample, encoder, target)
+    return found.quality, found.score - _surplus(sample)
+
+
+def _surplus(sample: Sample) -> float:
+    """The points that a sample is taken to score above the whole picture."""
+    return 1 if sample.share < 0.12 else 0
 
 
 def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> SearchResult:
@@ -227,7 +252,7 @@ def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> 
 
     A sample of a small share of the picture scores one to three points more than the whole, so the target is higher.
     """
-    target += 1 if sample.share < 0.12 else 0
+    target += _surplus(sample)
     if encoder.draft is None:
         attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
         return refine(attempt, encoder.scale, target, encoder.scale.initial_for(target), limits=encoder.final_limits)
@@ -288,13 +313,17 @@ def refine(
     scale: QualityScale,
     target: float,
     start: int,
-    predicted: Mapping[int, float] | None = None,
+    predicted: _Scores | None = None,
     limits: Limits = FINAL_LIMITS,
 ) -> SearchResult:
-    """Of a few trials, the first at the estimated quality `start`, the one whose score is nearest to the target."""
+    """Of a few trials, the first at the estimated quality `start`, the one whose score is nearest to the target.
+
+    Its encoding has its score (`score_of`).
+    """
     aim = target + _AIM_MARGIN
     trials = search(attempt, scale, limits, aim, start, predicted)
-    return trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
+    best = trials[best_quality({quality: trial.score for quality, trial in trials.items()}, aim)]
+    return structs.replace(best, encoded=with_score(best.encoded, best.score))
 
 
 def reencode_smaller(

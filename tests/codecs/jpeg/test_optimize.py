@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +16,15 @@ from imgproc_local.codecs import jpeg
 from imgproc_local.codecs.container import jpeg as container
 from imgproc_local.codecs.metadata import icc
 from imgproc_local.codecs.picture.decode import to_srgb
+from imgproc_local.codecs.picture.source import ResultOptions
 from imgproc_local.codecs.quality import score as search
 from imgproc_local.codecs.quality.score import TARGET_SCORE, Reference
 from imgproc_local.domain.errors import BrokenImage, StageFailed
+from imgproc_local.domain.image import Format
 from tests.codecs import pictures
 from tests.codecs.metadata.profiles import MARKERS, planted
-from tests.codecs.operations import optimized, whole
-from tests.support.reading import probe
+from tests.codecs.operations import MAX_PIXELS, optimized, whole
+from tests.support.reading import convert_file, probe
 
 
 def score(source: bytes, out: bytes) -> float:
@@ -44,14 +47,29 @@ def test_the_result_scores_near_the_target_and_a_lower_target_gives_a_smaller_fi
         assert target - 1.5 <= score(source, out) <= target + 2
 
 
-@pytest.mark.parametrize("subsampling", [0, 2])
+@pytest.mark.parametrize(("subsampling", "max_scored_pixels"), [(2, 4_000_000), (0, 1_000_000), (2, 1_000_000)])
 def test_a_misleading_score_of_the_sample_is_corrected_by_the_whole_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsampling: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subsampling: int, max_scored_pixels: int
 ) -> None:
     source = pictures.saved(pictures.scene(1500, 1100), "JPEG", quality=98, subsampling=subsampling)
     true = search.Sample.score
     monkeypatch.setattr(search.Sample, "score", lambda self, image: true(self, image) + 5 * (not self.is_whole))
+    monkeypatch.setattr(jpeg, "_MAX_SCORED_PIXELS", max_scored_pixels)
     assert TARGET_SCORE - 1.5 <= score(source, whole(optimized(tmp_path, source))) <= TARGET_SCORE + 2
+
+
+def test_a_picture_of_too_many_coefficients_is_encoded_by_mozjpeg_at_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def requantized(*_arguments: object) -> bytes:
+        raise ValueError("too many coefficients")
+
+    monkeypatch.setattr(jpeg, "_requantize", SimpleNamespace(requantized=requantized))
+    source = pictures.saved(pictures.scene(320, 240), "PNG")
+    path = pictures.write(tmp_path, source)
+    options = ResultOptions(TARGET_SCORE)
+    out = convert_file(path, probe(path, MAX_PIXELS), Format.JPEG, pictures.never_stop, options)
+    assert TARGET_SCORE - 1.5 <= score(source, out) <= TARGET_SCORE + 2
 
 
 @pytest.mark.parametrize("missing", ["pyjpegli", "mozjpeg_scans"])

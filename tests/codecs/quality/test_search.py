@@ -115,6 +115,17 @@ def test_the_second_trial_is_at_the_quality_that_the_corrected_prediction_names(
     assert list(trials) == [90, 84]
 
 
+def test_the_search_leaves_a_plateau_that_was_not_predicted() -> None:
+    predicted = {82: 90.0, 77: 87.5, 75: 86.5, 74: 84.0}
+    limits = Limits(Tolerance(1.35, 1.35), max_trials=6)
+
+    def attempt(quality: int) -> Trial:
+        return Trial(92 + (0.05 if quality > 71 else 0.6) * (quality - 71))
+
+    trials = search(attempt, SCALE, limits, 85.0, 75, predicted)
+    assert min(abs(trial.score - 85) for trial in trials.values()) <= 1.35
+
+
 def test_more_trials_are_made_while_the_score_is_unacceptable() -> None:
     limits = Limits(Tolerance(0.1, 0.1), max_trials=1, acceptable=Tolerance(1.0, 1.0), max_extra_trials=2)
     assert len(search(lambda _: Trial(84.5), SCALE, limits, 85.0, 80)) == 1
