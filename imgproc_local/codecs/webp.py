@@ -15,36 +15,17 @@ from msgspec import Struct, structs
 from imgproc_local.codecs import _webp_chroma, animation
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import webp as container
-from imgproc_local.codecs.picture.decode import (
-    decode_complete,
-    evaluate,
-    for_display,
-    open_upright,
-    to_srgb_if_visually_lossless,
-)
+from imgproc_local.codecs.picture import decode
 from imgproc_local.codecs.picture.libvips import of_samples, pyvips
-from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.picture.source import Source, with_score
 from imgproc_local.codecs.png import palette
+from imgproc_local.codecs.quality import search
 from imgproc_local.codecs.quality.score import Sample, score
-from imgproc_local.codecs.quality.search import (
-    FINAL_LIMITS,
-    LARGE_PIXELS,
-    EncoderProfile,
-    Limits,
-    QualityScale,
-    SearchResult,
-    Tolerance,
-    encode_by_sample,
-    encode_to_score,
-    estimate,
-    reencode_smaller,
-    refine,
-)
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format
 from imgproc_local.domain.plan import Effort
 
-_SCALE = QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
+_SCALE = search.QualityScale(lowest=20, initial=88, highest=98, slope=0.7, min_slope_ratio_down=0.75)
 
 
 class _Settings(Struct, frozen=True):
@@ -78,9 +59,6 @@ _LARGE_EFFORT = 2
 _LOG_BYTES_PER_POINT = 0.07
 """Natural logarithm of the ratio of file sizes that one point of score is worth."""
 
-_GRAPHIC_BYTES_PER_PIXEL = 1.0
-"""A PNG below this counts as a graphic: lossless WebP often stores its sharp edges in fewer bytes than lossy."""
-
 _MAX_SAMPLE_RATIO = 1.4
 """Lossless and palette files are tried if they take less than this many times the bytes of lossy on the sample.
 Samples show more detail than the whole graphic, whose repeated parts lossless WebP stores best.
@@ -89,7 +67,8 @@ Samples show more detail than the whole graphic, whose repeated parts lossless W
 _LOSSLESS_WINS_RATIO = 0.8
 """Lossy is not tried where a lossless file takes less than this part of the bytes estimated for lossy."""
 
-_PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=Limits(Tolerance(0.0, 2.0), max_trials=2))
+_PALETTE_LIMITS = search.Limits(search.Tolerance(0.0, 2.0), max_trials=2)
+_PALETTE_SEARCH = palette.PaletteSearch(palette.QUICK_EFFORT, tiles=6, limits=_PALETTE_LIMITS)
 
 _MAX_FAILED_LOSSY_SHARE = 0.6
 """Lossy that misses the target and takes less than this share of the source's bytes is replaced by lossless or
@@ -109,23 +88,23 @@ def candidates(source: Source) -> Iterator[bytes]:
     info, data, check_stop = source.info, source.data, source.check_stop
     yield source.clean_copy()
     profile = source.record.icc
-    image = open_upright(source.path, info, all_frames=info.frames > 1)
+    image = decode.open_upright(source.path, info, all_frames=info.frames > 1)
     encoded: bytes | None = None
     if container.is_lossless(data):
         encoded = _losslessly(image, source)
     elif info.frames > 1:
         # decodes every frame, so that damage is reported
-        evaluate(image, check_stop, "avg")
+        decode.evaluate(image, check_stop, "avg")
     else:
-        image = evaluate(image, check_stop, "copy_memory")
+        image = decode.evaluate(image, check_stop, "copy_memory")
         sample = Sample(image, profile=profile)
         size_bytes = len(container.with_blocks(data, Blocks()))
         encoder = _lossy_encoder(image, sample, source)
-        encoded = reencode_smaller(image, profile, encoder, size_bytes, source.options.target, sample)
+        encoded = search.reencode_smaller(image, encoder, size_bytes, source.options.target, sample)
     if encoded:
         # libvips does not apply the orientation of an animation
         orientation = info.orientation if info.frames > 1 else 1
-        yield container.with_blocks(encoded, source.blocks_for(Format.WEBP, orientation=orientation))
+        yield source.finished(encoded, Format.WEBP, profile, orientation=orientation)
 
 
 def converted(source: Source) -> bytes:
@@ -134,25 +113,22 @@ def converted(source: Source) -> bytes:
     if source.info.frames > 1:
         source, encode = animation.with_actual_alpha(source), _animated
     info = source.info
-    encoded, profile = decode_complete(source.path, info, partial(encode, source))
+    encoded, profile = decode.decode_complete(source.path, info, partial(encode, source))
     # libvips does not apply the orientation of an animated WebP
     orientation = info.orientation if info.frames > 1 and info.format is Format.WEBP else 1
-    published = source.blocks_for(Format.WEBP, orientation=orientation)
-    return container.with_blocks(encoded, structs.replace(published, icc=profile))
+    return source.finished(encoded, Format.WEBP, profile, orientation=orientation)
 
 
 def lossless(source: Source) -> bytes:
     """The picture or animation of a working copy as lossless WebP."""
     image, profile = _decoded(source, "error")
-    return container.with_blocks(
-        _losslessly(image, source), structs.replace(source.blocks_for(Format.WEBP), icc=profile)
-    )
+    return source.finished(_losslessly(image, source), Format.WEBP, profile)
 
 
 def _decoded(source: Source, fail_on: str) -> tuple[pyvips.Image, bytes | None]:
     """The picture, or all frames, as WebP stores them, and the profile to store with them."""
-    image = open_upright(source.path, source.info, all_frames=source.info.frames > 1, fail_on=fail_on)
-    return for_display(image, source.record.icc, eight_bit=True)
+    image = decode.open_upright(source.path, source.info, all_frames=source.info.frames > 1, fail_on=fail_on)
+    return decode.for_display(image, source.record.icc, eight_bit=True)
 
 
 def _losslessly(image: pyvips.Image, source: Source) -> bytes:
@@ -161,7 +137,7 @@ def _losslessly(image: pyvips.Image, source: Source) -> bytes:
 
 
 def _effort_of(source: Source) -> int:
-    return _LARGE_EFFORT if source.info.pixels >= LARGE_PIXELS else _LOSSLESS_EFFORT
+    return _LARGE_EFFORT if source.info.pixels >= search.LARGE_PIXELS else _LOSSLESS_EFFORT
 
 
 def _save_timed(image: pyvips.Image, source: Source, **options: Any) -> bytes:
@@ -179,36 +155,37 @@ def _with_every_frame(encoded: bytes, source: Source) -> bytes:
 def _still(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     """A still picture as WebP, without metadata, and its profile."""
     image, profile = _decoded(source, fail_on)
-    image = evaluate(image, source.check_stop, "copy_memory")
-    if source.info.pixels < LARGE_PIXELS:
-        image, profile = to_srgb_if_visually_lossless(image, profile)
+    image = decode.evaluate(image, source.check_stop, "copy_memory")
+    if source.info.pixels < search.LARGE_PIXELS:
+        image, profile = decode.to_srgb_if_visually_lossless(image, profile)
         return _smallest(image, profile, source), profile
     sample = Sample(image, profile=profile)
     encoder = _fast_encoder(source.check_stop)
-    quality = encode_by_sample(sample, encoder, source.options.target).quality
+    quality, expected = search.quality_by_sample(sample, encoder, source.options.target)
     # frees the decoded picture before the encoder allocates memory
     del image, sample
-    return encoder.encode(_decoded(source, fail_on)[0], quality), profile
+    return with_score(encoder.encode(_decoded(source, fail_on)[0], quality), expected), profile
 
 
 def _smallest(image: pyvips.Image, profile: bytes | None, source: Source) -> bytes:
     """A still picture in memory as the smallest WebP that meets the target, or as lossy WebP where none does."""
     target, check_stop, size_bytes = source.options.target, source.check_stop, len(source.data)
     sample = Sample(image, profile=profile)
-    is_graphic = source.info.format is Format.PNG and size_bytes < _GRAPHIC_BYTES_PER_PIXEL * source.info.pixels
-    encoder = _lossy_encoder(image, sample, source, is_graphic=is_graphic)
-    if source.options.effort == "fast" and not is_graphic and not sample.is_whole:
-        return encoder.encode(image, encode_by_sample(sample, encoder, target).quality)
-    estimated = estimate(sample, encoder, target)
-    found: list[bytes] = []
-    if is_graphic:
+    encoder = _lossy_encoder(image, sample, source, is_graphic=source.is_graphic)
+    if source.options.effort == "fast" and not source.is_graphic and not sample.is_whole:
+        quality, expected = search.quality_by_sample(sample, encoder, target)
+        return with_score(encoder.encode(image, quality), expected)
+    estimated, found = None, list[bytes]()
+    if source.is_graphic:
+        estimated = search.estimate(sample, encoder, target)
+        # lossless WebP often stores sharp edges in fewer bytes
         missing_points = target - estimated.sample_result.score
         sample_bytes = len(estimated.sample_result.encoded) * math.exp(_LOG_BYTES_PER_POINT * missing_points)
-        found = list(_lossless_candidates(image, profile, sample, sample_bytes, source))
+        found = list(_lossless_candidates(image, sample, sample_bytes, source))
         smallest = min(found, key=len, default=None)
         if smallest and len(smallest) < _LOSSLESS_WINS_RATIO * sample_bytes / sample.share:
             return smallest
-    lossy = encode_to_score(image, profile, encoder, target, sample, estimated)
+    lossy = search.encode_to_score(image, encoder, target, sample, estimated)
     if lossy.meets(target):
         found.append(lossy.encoded)
     elif len(lossy.encoded) < _MAX_FAILED_LOSSY_SHARE * size_bytes:
@@ -217,21 +194,19 @@ def _smallest(image: pyvips.Image, profile: bytes | None, source: Source) -> byt
     return min(found or [lossy.encoded], key=len)
 
 
-def _lossless_candidates(
-    image: pyvips.Image, profile: bytes | None, sample: Sample, sample_bytes: float, source: Source
-) -> Iterator[bytes]:
+def _lossless_candidates(image: pyvips.Image, sample: Sample, sample_bytes: float, source: Source) -> Iterator[bytes]:
     """A graphic as lossless WebP, and with a palette; each where its sample takes little more than `sample_bytes`."""
     target, check_stop = source.options.target, source.check_stop
     if len(_lossless(sample.image, check_stop, effort=2)) < _MAX_SAMPLE_RATIO * sample_bytes:
         yield _lossless(image, check_stop)
     options = {"palette": True, "Q": 100, "dither": 0.5, "effort": 1, "compression": 1, "keep": "none"}
-    indexed = evaluate(sample.image, check_stop, "pngsave_buffer", **options)
+    indexed = decode.evaluate(sample.image, check_stop, "pngsave_buffer", **options)
     decoded = pyvips.Image.pngload_buffer(indexed).copy_memory()
     ratio = len(_lossless(decoded, check_stop, effort=2)) / sample_bytes
     surplus = sample.score(decoded) - target
     # this palette is chosen quickly: a searched one scores more
     if ratio < _MAX_SAMPLE_RATIO and surplus > -3 and ratio * math.exp(-_LOG_BYTES_PER_POINT * surplus) < 1:
-        result = palette.smallest_palette(image, profile, target, check_stop, _PALETTE_SEARCH)
+        result = palette.smallest_palette(image, sample.profile, target, check_stop, _PALETTE_SEARCH)
         if result:
             yield _lossless(result.picture.shown(), check_stop)
 
@@ -264,19 +239,19 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
         options = {"effort": _effort_of(source), "lossless": quality is None} | lossy
         return _save_timed(_decoded(source, fail_on)[0], source, **options)
 
-    def attempt(quality: int) -> SearchResult:
+    def attempt(quality: int) -> search.SearchResult:
         encoded = write(quality)
         decoded = sample.part_of(animation.sample_frames_of_result(encoded, info, check_stop))
-        return SearchResult(quality, encoded, sample.score(decoded))
+        return search.SearchResult(quality, encoded, sample.score(decoded))
 
     sample = Sample(animation.sample_frames(source), profile=profile)
-    stills = encode_by_sample(sample, _fast_encoder(check_stop), target)
+    stills = search.encode_by_sample(sample, _fast_encoder(check_stop), target)
     ratio = len(_lossless(sample.image, check_stop, effort=2)) / len(stills.encoded)
     lossless = write(None) if ratio < 2 or not stills.meets(target) else None
     if lossless and ratio < 1 / 2:
         return lossless, profile
     # an animation scores less than its frames as stills: small changes from one frame to the next are not stored
-    lossy = refine(attempt, _SCALE, target, stills.quality)
+    lossy = search.refine(attempt, _SCALE, target, stills.quality)
     if lossless is None and not lossy.meets(target):
         lossless = write(None)
     if lossless and (len(lossless) < len(lossy.encoded) or not lossy.meets(target)):
@@ -284,20 +259,22 @@ def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
     return lossy.encoded, profile
 
 
-def _fast_encoder(check_stop: CheckStop) -> EncoderProfile:
+def _fast_encoder(check_stop: CheckStop) -> search.EncoderProfile:
     """Lossy WebP for large pictures and for frames of animations."""
 
     def encode(part: pyvips.Image, quality: int) -> bytes:
         return _save(part, check_stop, Q=quality, effort=_LARGE_EFFORT)
 
-    return EncoderProfile(encode, None, pyvips.Image.webpload_buffer, _SCALE)
+    return search.EncoderProfile(encode, None, pyvips.Image.webpload_buffer, _SCALE)
 
 
-_FINAL_LIMITS = structs.replace(FINAL_LIMITS, close=Tolerance(1.35, 0.8))
+_FINAL_LIMITS = structs.replace(search.FINAL_LIMITS, close=search.Tolerance(1.35, 0.8))
 """A score above the target costs bytes: one trial more from 0.8 points above the aim makes files up to 2 % smaller."""
 
 
-def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_graphic: bool = False) -> EncoderProfile:
+def _lossy_encoder(
+    image: pyvips.Image, sample: Sample, source: Source, *, is_graphic: bool = False
+) -> search.EncoderProfile:
     """Encodes `image` and its sample, and nothing else."""
     settings, check_stop = _EFFORTS[source.options.effort], source.check_stop
     is_small = image.width * image.height <= _SMALL_PIXELS
@@ -317,23 +294,25 @@ def _lossy_encoder(image: pyvips.Image, sample: Sample, source: Source, *, is_gr
         draft = draft_of_sample(_SCALE.initial_for(source.options.target), preset)
         return math.log(len(draft)) - _LOG_BYTES_PER_POINT * sample.score(pyvips.Image.webpload_buffer(draft))
 
-    preset = "default"
-    if not is_graphic and image.width * image.height >= settings.photo_preset_from_pixels:
+    preset, pixels = "default", max(image.width * image.height, source.found.largest_pixels)
+    if not is_graphic and pixels >= settings.photo_preset_from_pixels:
         # libwebp's preset takes up to 7 % fewer bytes for noise and soft backgrounds, and more for other photographs
-        preset = min((preset, "photo"), key=log_bytes_at_equal_score)
+        preset = source.found.preset or min((preset, "photo"), key=log_bytes_at_equal_score)
+        source.found.preset = preset
 
     def draft(part: pyvips.Image, quality: int) -> bytes:
         if part is sample.image:
             return draft_of_sample(quality, preset)
         return encode(part, quality, effort=settings.draft, preset=preset)
 
-    return EncoderProfile(
+    return search.EncoderProfile(
         partial(encode, effort=final, preset=preset),
         draft,
         pyvips.Image.webpload_buffer,
         _SCALE,
         draft_deficit=settings.draft_deficit,
         final_limits=_FINAL_LIMITS,
+        found=source.found,
         # libwebp's spatial noise shaping takes bits from detailed areas, rarely so many that they are blurred; the
         # preset "text" does without
         without_noise_shaping=partial(encode, effort=final, preset="text"),
@@ -353,4 +332,4 @@ def _lossless(image: pyvips.Image, check_stop: CheckStop, effort: int = _LOSSLES
 
 
 def _save(image: pyvips.Image, check_stop: CheckStop, **options: Any) -> bytes:
-    return bytes(evaluate(image, check_stop, "webpsave_buffer", keep="none", **options))
+    return bytes(decode.evaluate(image, check_stop, "webpsave_buffer", keep="none", **options))

@@ -39,12 +39,35 @@ class ScaledSize(Struct, frozen=True):
     factor: float
 
 
+HDR_TRANSFERS = (16, 18)
+"""The codes of PQ and HLG. Source: ITU-T H.273, 8.2."""
+
+
+class CodedColours(Struct, frozen=True):
+    """Colours that numbers define in place of a profile: HDR, or a wide gamut.
+
+    `primaries` and `transfer` are the codes of ITU-T H.273 (CICP). `max_nits` is the light of the brightest pixel of an
+    HDR picture in cd/m², None where the file does not say it.
+    """
+
+    primaries: int
+    transfer: int
+    max_nits: float | None = None
+
+    @property
+    def is_hdr(self) -> bool:
+        """Whether the samples are coded by PQ or HLG."""
+        return self.transfer in HDR_TRANSFERS
+
+
 class ImageInfo(Struct, frozen=True):
     """The properties of a picture that its header states, known before decoding.
 
     `width_px` and `height_px` are those of one frame as stored, before `orientation` is applied. `orientation` is the
     EXIF value from 1 to 8; values from 5 to 8 swap width and height. If a file has several `pages`, the other
-    properties are those of the first, the only one processed.
+    properties are those of the first, the only one processed. `taken_at` is when the picture was taken, in the time of
+    the camera: an ISO 8601 date and time without a zone, None if the file does not say. `colours` is None for sRGB and
+    where a profile defines the colours. A gain map says how much brighter the pixels are on HDR displays.
     """
 
     format: Format
@@ -55,6 +78,9 @@ class ImageInfo(Struct, frozen=True):
     has_alpha: bool = False
     bits_per_sample: int = 8
     pages: int = 1
+    taken_at: str | None = None
+    colours: CodedColours | None = None
+    has_gain_map: bool = False
 
     @property
     def pixels(self) -> int:

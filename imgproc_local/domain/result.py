@@ -1,4 +1,4 @@
-"""The texts that describe a picture, and what its alt text is for."""
+"""What is made of a picture besides files: the texts that describe it, what its alt text is for, and notes on files."""
 
 from __future__ import annotations
 
@@ -90,6 +90,31 @@ class Words(Struct, frozen=True, omit_defaults=True):
     caption: str | None = None
     keywords: tuple[str, ...] | None = None
     credit: str | None = None
+
+
+class Note(StrEnum):
+    """What a file could not carry of the picture, or why it was not kept, or should not be served."""
+
+    NOT_SMALLER = "not_smaller"
+    LARGER_THAN_OPTIMIZED = "larger_than_optimized"
+    GAIN_MAP_DROPPED = "gain_map_dropped"
+    TONE_MAPPED = "tone_mapped"
+    NOT_LOSSLESS = "not_lossless"
+
+    @property
+    def message(self) -> str:
+        """The note for people, one sentence."""
+        return _NOTES[self]
+
+
+_NOTES = {
+    Note.NOT_SMALLER: "The converted file was not kept, because it was not smaller than the optimized file or,"
+    " without one, than the upload.",
+    Note.LARGER_THAN_OPTIMIZED: "The converted file is not smaller than the optimized one, which is the one to serve.",
+    Note.GAIN_MAP_DROPPED: "The gain map, which HDR displays use, is not in the file.",
+    Note.TONE_MAPPED: "The picture is HDR, and the file shows it as displays without HDR do.",
+    Note.NOT_LOSSLESS: "This JPEG can't become a JPEG XL without loss, so it was encoded at the target score.",
+}
 
 
 class SuggestedRole(StrEnum):

@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pyvips
+from PIL import Image
 
 from imgproc_local.codecs.container import Blocks
 from imgproc_local.codecs.container import avif as container
-from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.errors import BrokenImage, StageFailed
 from tests.codecs import operations, pictures
-from tests.codecs.operations import delays_of, frames_of, optimized, whole
+from tests.codecs.operations import CONVERT, delays_of, frames_of, optimized, whole
 from tests.support.reading import probe
 
 converted = partial(operations.converted, to="AVIF")
@@ -31,6 +32,20 @@ def test_sixteen_bits_are_converted_to_ten_and_eight_remain_eight(tmp_path: Path
     for file_format in ("PNG", "JPEG"):
         out = converted(tmp_path, pictures.saved(pictures.photo(), file_format))
         assert probe(pictures.write(tmp_path, out)).bits_per_sample == 8
+
+
+def test_what_repeats_in_a_graphic_is_copied(tmp_path: Path) -> None:
+    words = np.kron(np.random.default_rng(6).integers(0, 2, (16, 32)), np.ones((2, 2))).astype(np.uint8) * 255
+    page = np.tile(words[..., None], (8, 5, 3))
+    out = converted(tmp_path, pictures.saved(page, "PNG"))
+    alone = converted(tmp_path, pictures.saved(page[:32, :64], "PNG"))
+    assert len(out) < 8 * len(alone)
+
+
+def test_colours_are_not_shifted(tmp_path: Path) -> None:
+    photo = pictures.photo()
+    shown = np.asarray(pictures.opened(converted(tmp_path, pictures.saved(photo, "PNG"), target=95)).convert("RGB"))
+    assert np.abs((shown.astype(int) - photo).mean(axis=(0, 1))).max() < 0.3
 
 
 def _durations(data: bytes) -> tuple[int, int]:
@@ -78,6 +93,24 @@ def test_pixels_are_unchanged_if_cicp_declares_a_wide_gamut(tmp_path: Path, numb
     assert np.array_equal(np.asarray(pictures.opened(out)), np.asarray(pictures.opened(wide)))
 
 
+@pytest.mark.parametrize("target", CONVERT)
+@pytest.mark.parametrize(("bits", "has_alpha"), [(8, False), (8, True), (10, False), (10, True)])
+def test_an_avif_of_any_depth_is_converted_with_its_alpha(
+    tmp_path: Path, target: str, bits: int, has_alpha: bool
+) -> None:
+    photo = pictures.photo(320, 240)
+    if has_alpha:
+        photo = np.dstack([photo, np.tile(np.arange(240, dtype=np.uint8)[:, None], (1, 320))])
+    image = (pyvips.Image.new_from_array(photo, interpretation="srgb").cast("ushort") * 257).cast("ushort")
+    source = image.copy(interpretation="rgb16").heifsave_buffer(compression="av1", bitdepth=bits, Q=90)
+    assert probe(pictures.write(tmp_path, source)).bits_per_sample == bits
+    out = operations.converted(tmp_path, source, target)
+    shown = np.asarray(pictures.opened(out).convert("RGBA" if has_alpha else "RGB"))
+    assert pictures.distance(Image.fromarray(shown[..., :3]), photo[..., :3]) < 3
+    if has_alpha:
+        assert np.abs(shown[..., 3].astype(int) - photo[..., 3]).max() <= 16
+
+
 @pytest.mark.parametrize("size", [1, 14, 200, 5000])
 def test_metadata_blocks_of_any_length_can_be_replaced(size: int) -> None:
     source = pictures.avif_with_metadata()
@@ -96,3 +129,14 @@ def test_texts_are_not_written_into_an_avif_whose_offsets_have_no_room_to_grow()
     damaged = whole[:position] + b"\xff" * size + whole[position + size :]
     with pytest.raises(BrokenImage, match="no room for"):
         container.with_xmp(damaged, b"<a>" + bytes(10_000) + b"</a>")
+
+
+def test_texts_are_not_written_into_an_avif_whose_references_have_no_room_for_its_picture() -> None:
+    tables = [
+        container.box_bytes(b"pitm", struct.pack(">II", 1 << 24, 70_000)),
+        container.box_bytes(b"iinf", bytes(6)),
+        container.box_bytes(b"iloc", struct.pack(">IBBH", 0, 0x44, 0, 0)),
+        container.box_bytes(b"iref", bytes(4)),
+    ]
+    with pytest.raises(StageFailed, match="can't hold a further item"):
+        container.with_xmp(container.box_bytes(b"meta", bytes(4) + b"".join(tables)), b"<a/>")

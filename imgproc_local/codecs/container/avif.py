@@ -166,10 +166,11 @@ def frame_count(data: Data) -> int:
 
 
 def _primary_properties(data: Data, meta: Box) -> list[Box]:
+    """The property boxes of the picture, each once, however often the table names it."""
     primary = _find(data, meta, b"pitm")
     if primary is None:
         raise BrokenImage("The file does not say which of its items is the picture.")
-    return properties(data, meta).get(_primary_item(data, primary), [])
+    return list(dict.fromkeys(properties(data, meta).get(_primary_item(data, primary), [])))
 
 
 def _primary_item(data: Data, box: Box) -> int:
@@ -454,6 +455,8 @@ def _with_new_item(data: bytes, kind: bytes, content_type: bytes, content: bytes
     number = 1 + max((item.id for item in items(data, meta)), default=primary)
     references = tables.get(b"iref")
     is_wide = number > 0xFFFF if references is None else _byte(data, references) != 0
+    if max(number, primary) > 0xFFFF and not is_wide:
+        raise StageFailed("The AVIF's tables can't hold a further item.")
     reference = box_bytes(b"cdsc", struct.pack(">IHI" if is_wide else ">HHH", number, 1, primary))
 
     def grown(by: int, moved: bytes) -> bytes:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from imgproc_local.codecs.container.avif import box_bytes, boxes, meta_box, picture_items, properties
 from imgproc_local.domain.errors import BrokenImage
+from imgproc_local.domain.image import CodedColours
 
 _HIDDEN = 1
 _ESSENTIAL = 0x80
+_BT601_MATRIX, _FULL_RANGE = 6, 0x80
+"""How the encoders here turn RGB into luma and chroma."""
 
 
 class _Item(Struct, frozen=True):
@@ -44,12 +47,24 @@ def joined(tiles: Sequence[bytes], columns: int, width_px: int, height_px: int) 
     for layer in zip(*map(_pictures, tiles), strict=True):  # the colours, and the alpha if there is any
         number = len(items) + 1
         # the grid has the depth, the profile and the role of its tiles
-        shared = [box for box in layer[0].properties if _kind(box) in (b"pixi", b"colr", b"auxC")]
+        shared = [box for box in layer[0].properties if _kind(box) in (b"pixi", b"colr", b"clli", b"auxC")]
         items += [_Item(b"grid", grid, [size, *shared]), *layer]
         references += _reference(b"dimg", number, range(number + 1, len(items) + 1))
         if number > 1:
             references += _reference(b"auxl", number, [1])
     return _file(tiles[0], items, references)
+
+
+def with_colours(encoded: bytes, colours: CodedColours) -> bytes:
+    """An AVIF that an encoder has just written from RGB, with CICP numbers in place of its profile."""
+    picture, *alpha = _pictures(encoded)
+    kept = [box for box in picture.properties if _kind(box) not in (b"colr", b"clli")]
+    numbers = struct.pack(">4sHHHB", b"nclx", colours.primaries, colours.transfer, _BT601_MATRIX, _FULL_RANGE)
+    described = [*kept, box_bytes(b"colr", numbers)]
+    if colours.is_hdr and colours.max_nits is not None:
+        described.append(box_bytes(b"clli", struct.pack(">HH", min(round(colours.max_nits), 0xFFFF), 0)))
+    items = [structs.replace(picture, properties=described, is_hidden=False), *alpha]
+    return _file(encoded, items, _reference(b"auxl", 2, [1]) if alpha else b"")
 
 
 def _pictures(encoded: bytes) -> list[_Item]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from imgproc_local.codecs.container import Blocks, Data, avif, png, tiff
 from imgproc_local.codecs.metadata import record
@@ -24,6 +24,7 @@ from imgproc_local.domain.errors import BrokenImage, CheckStop, StageFailed, Too
 from imgproc_local.domain.image import Disclosure, Format, ImageInfo
 from imgproc_local.domain.plan import TARGETS, Effort
 from imgproc_local.domain.privacy import Removed
+from imgproc_local.domain.result import Note
 
 _MAX_FRAMES = 20_000
 """Frames of an animation: thirteen minutes at 25 frames a second. Each costs milliseconds, however small it is."""
@@ -183,7 +184,9 @@ class Found(Struct):
 class Source(Struct, frozen=True):
     """An opened picture file: an original or, where results are scaled, a working copy with the original's record.
 
-    `data` is valid inside the `with` block of `open_source`.
+    `data` is valid inside the `with` block of `open_source`. What makes a result adds to `notes` what that can't carry;
+    a working copy adds to those of the original. `is_copy` says that it is one. The conversions of one picture to
+    several sizes share `found`.
     """
 
     path: Path
@@ -192,6 +195,14 @@ class Source(Struct, frozen=True):
     record: record.Record
     options: ResultOptions
     check_stop: CheckStop
+    notes: set[Note] = field(default_factory=set)
+    is_copy: bool = False
+    found: Found = field(default_factory=Found)
+
+    @property
+    def is_graphic(self) -> bool:
+        """Whether this is a PNG of little data: a screenshot, drawing or the like, not a photograph."""
+        return self.info.format is Format.PNG and len(self.data) < _GRAPHIC_BYTES_PER_PIXEL * self.info.pixels
 
     def blocks_for(self, target: Format, *, orientation: int = 1) -> Blocks:
         """The metadata blocks of a result in format `target`, whose pixels are stored with this EXIF orientation."""

@@ -254,58 +254,60 @@ def encode_by_sample(sample: Sample, encoder: EncoderProfile, target: float) -> 
     """
     target += _surplus(sample)
     if encoder.draft is None:
-        attempt = partial(_trial, encoder.encode, encoder, sample.image, sample.score)
+        attempt = partial(encoder.trial, sample.image, sample.score)
         return refine(attempt, encoder.scale, target, encoder.scale.initial_for(target), limits=encoder.final_limits)
-    return _best_encoding(encoder, sample.image, sample.score, target, estimate(sample, encoder, target))
+    estimated = estimate(sample, encoder, target)
+    return _best_encoding(encoder, sample.image, sample.score, target, estimated.quality, estimated.predicted)
 
 
 def encode_to_score(
-    image: pyvips.Image,
-    profile: bytes | None,
-    encoder: EncoderProfile,
-    target: float,
-    sample: Sample,
-    estimated: _Estimate | None = None,
+    image: pyvips.Image, encoder: EncoderProfile, target: float, sample: Sample, estimated: _Estimate | None = None
 ) -> SearchResult:
-    """The encoding of a picture in memory whose score is nearest to the target.
+    """The encoding of a picture in memory, of which `sample` is one, whose score is nearest to the target.
 
-    `profile` is its ICC profile, None for sRGB. `estimated` is the result of `estimate`, if that was called already.
+    `estimated` is the result of `estimate`, if that was called already. It is not called where the quality follows from
+    the one found for the picture at a smaller size.
     """
-    estimated = estimated or estimate(sample, encoder, target)
-    if sample.is_whole and encoder.draft is None:
-        return estimated.sample_result
+    start, predicted = None if estimated else _quality_by_smaller_size(encoder, target), {}
+    if start is None:
+        if sample.is_whole and encoder.draft is None:
+            return encode_by_sample(sample, encoder, target)
+        estimated = estimated or estimate(sample, encoder, target)
+        start, predicted = estimated.quality, estimated.predicted
     if sample.is_whole:
         score_of = sample.score
     elif image.width * image.height <= 4_000_000:  # larger ones are scored in bands, which takes less memory
-        score_of = Sample(image, WHOLE, profile).score
+        score_of = Sample(image, WHOLE, sample.profile).score
     else:
-        score_of = partial(score, image, profile=profile)
-    return _best_encoding(encoder, image, score_of, target, estimated)
+        score_of = partial(score, image, profile=sample.profile)
+    best = _best_encoding(encoder, image, score_of, target, start, predicted)
+    encoder.found.quality, encoder.found.score = best.quality, best.score
+    return best
 
 
-def _trial(
-    encode: Callable[[pyvips.Image, int], bytes],
-    encoder: EncoderProfile,
-    image: pyvips.Image,
-    score_of: Callable[[pyvips.Image], float],
-    quality: int,
-) -> SearchResult:
-    encoded = encode(image, quality)
-    return SearchResult(quality, encoded, score_of(encoder.decode(encoded)))
+def _quality_by_smaller_size(encoder: EncoderProfile, target: float) -> int | None:
+    """The quality that follows from the one found at a smaller size; None if there is none, or an unusual one.
+
+    Photographs need nearly the same quality at every size. Graphics that need an unusual one at one size do not.
+    """
+    found, scale = encoder.found, encoder.scale
+    if found.quality is None:
+        return None
+    missing_points = target + _AIM_MARGIN - found.score - scale.larger_gain
+    start = scale.clamped(found.quality + round(missing_points / scale.slope))
+    return start if abs(start - scale.initial_for(target)) <= _MAX_STEPS_FROM_USUAL else None
 
 
 def _best_encoding(
-    encoder: EncoderProfile,
-    image: pyvips.Image,
-    score_of: Callable[[pyvips.Image], float],
-    target: float,
-    estimated: _Estimate,
+    encoder: EncoderProfile, image: pyvips.Image, score_of: _ScoreOf, target: float, start: int, predicted: _Scores
 ) -> SearchResult:
-    start = estimated.quality
-    attempt = cache(partial(_trial, encoder.encode, encoder, image, score_of))
-    if encoder.without_noise_shaping and attempt(start).score < target - 10:  # not explained by the quality number
-        attempt = cache(partial(_trial, encoder.without_noise_shaping, encoder, image, score_of))
-    return refine(attempt, encoder.scale, target, start, estimated.predicted, encoder.final_limits)
+    attempt = cache(partial(encoder.trial, image, score_of))
+    too_low = target - 10  # not explained by the quality number
+    draft_too_low = predicted.get(start, inf) < too_low
+    if encoder.without_noise_shaping and (draft_too_low or attempt(start).score < too_low):
+        encoder = structs.replace(encoder, encode=encoder.without_noise_shaping)
+        attempt = cache(partial(encoder.trial, image, score_of))
+    return refine(attempt, encoder.scale, target, start, predicted, encoder.final_limits)
 
 
 def refine(
@@ -327,7 +329,7 @@ def refine(
 
 
 def reencode_smaller(
-    image: pyvips.Image, profile: bytes | None, encoder: EncoderProfile, size_bytes: int, target: float, sample: Sample
+    image: pyvips.Image, encoder: EncoderProfile, size_bytes: int, target: float, sample: Sample
 ) -> bytes | None:
     """A lossy picture in memory, encoded anew in its own format; None where that saves too little.
 
@@ -342,5 +344,5 @@ def reencode_smaller(
     if len((encoder.draft or encoder.encode)(image, finest)) > max_bytes:
         return None
     encoder = structs.replace(encoder, scale=structs.replace(scale, highest=finest))
-    result = encode_to_score(image, profile, encoder, target, sample)
+    result = encode_to_score(image, encoder, target, sample)
     return result.encoded if result.meets(target) and len(result.encoded) <= max_bytes else None

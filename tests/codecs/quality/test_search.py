@@ -10,7 +10,7 @@ import pyvips
 from msgspec import Struct
 from PIL import Image
 
-from imgproc_local.codecs import avif, webp
+from imgproc_local.codecs import avif
 from imgproc_local.codecs.quality.score import WHOLE, Sample
 from imgproc_local.codecs.quality.search import (
     EncoderProfile,
@@ -53,7 +53,7 @@ def test_a_picture_scores_near_the_target(tmp_path: Path, source: bytes, wanted:
 def test_the_quality_of_a_large_picture_is_searched_on_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
-    monkeypatch.setattr(webp, "LARGE_PIXELS", 100_000)
+    monkeypatch.setattr("imgproc_local.codecs.quality.search.LARGE_PIXELS", 100_000)
     monkeypatch.setattr(avif, "MAX_TILE_PIXELS", 1_000_000)
     assert 82 <= score(LARGE, converted(tmp_path, LARGE, target)) <= 89
 
@@ -155,6 +155,6 @@ def recording_encoder(draft_deficit: float) -> tuple[EncoderProfile, list[int]]:
 def test_the_slow_encoder_runs_few_times_even_if_the_drafts_mislead(draft_deficit: float) -> None:
     image = pyvips.Image.new_from_array(pictures.photo(1500, 1100), interpretation="srgb")
     encoder, qualities = recording_encoder(draft_deficit)
-    result = encode_to_score(image, None, encoder, 85.0, Sample(image))
+    result = encode_to_score(image, encoder, 85.0, Sample(image))
     assert 83.5 <= result.score <= 89
     assert len(qualities) <= 8
