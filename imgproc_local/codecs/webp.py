@@ -75,8 +75,8 @@ _MAX_FAILED_LOSSY_SHARE = 0.6
 near-lossless.
 """
 
-_NEAR_LOSSLESS = (20, 40, 60)
-"""libwebp's near-lossless levels, the strongest first."""
+_NEAR_LOSSLESS = (40, 60)
+"""libwebp's near-lossless levels, the strongest first. At 20, what lossy WebP can't store misses the target, too."""
 
 
 def candidates(source: Source) -> Iterator[bytes]:
@@ -190,7 +190,7 @@ def _smallest(image: pyvips.Image, profile: bytes | None, source: Source) -> byt
         found.append(lossy.encoded)
     elif len(lossy.encoded) < _MAX_FAILED_LOSSY_SHARE * size_bytes:
         # lossy WebP stores chroma at half the resolution: coloured detail may miss the target at every quality
-        found += [_lossless(image, check_stop), *_near_lossless(image, profile, target, check_stop)]
+        found.append(_near_lossless(image, profile, target, check_stop))
     return min(found or [lossy.encoded], key=len)
 
 
@@ -211,13 +211,14 @@ def _lossless_candidates(image: pyvips.Image, sample: Sample, sample_bytes: floa
             yield _lossless(result.picture.shown(), check_stop)
 
 
-def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> Iterator[bytes]:
-    """The picture at the strongest near-lossless level that meets the target, if one does."""
+def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> bytes:
+    """The picture at the strongest near-lossless level that meets the target, lossless where none does."""
     for level in _NEAR_LOSSLESS:
         encoded = _save(image, check_stop, lossless=True, near_lossless=True, Q=level, effort=_LOSSLESS_EFFORT)
-        if score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile) >= target:
-            yield encoded
-            return
+        reached = score(image, pyvips.Image.webpload_buffer(encoded).copy_memory(), profile)
+        if reached >= target:
+            return with_score(encoded, reached)
+    return _lossless(image, check_stop)
 
 
 def _animated(source: Source, fail_on: str) -> tuple[bytes, bytes | None]:
