@@ -208,7 +208,7 @@ def _lossless_candidates(image: pyvips.Image, sample: Sample, sample_bytes: floa
     if ratio < _MAX_SAMPLE_RATIO and surplus > -3 and ratio * math.exp(-_LOG_BYTES_PER_POINT * surplus) < 1:
         result = palette.smallest_palette(image, sample.profile, target, check_stop, _PALETTE_SEARCH)
         if result:
-            yield _lossless(result.picture.shown(), check_stop)
+            yield with_score(_lossless(result.picture.shown(), check_stop), result.score)
 
 
 def _near_lossless(image: pyvips.Image, profile: bytes | None, target: float, check_stop: CheckStop) -> bytes:

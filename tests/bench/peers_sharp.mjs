@@ -20,7 +20,7 @@ async function encode({ source, result, format, options }) {
 
 // encoders are loaded at their first use, which must not count
 const small = { create: { width: 64, height: 64, channels: 3, background: "teal" } };
-for (const format of ["jpeg", "webp", "avif"]) await sharp(small)[format]().toBuffer();
+for (const format of ["jpeg", "webp", "avif", "png"]) await sharp(small)[format]().toBuffer();
 
 console.log(`sharp ${sharp.versions.sharp}, libvips ${sharp.versions.vips}`);
 for await (const line of readline.createInterface({ input: process.stdin })) {

@@ -218,23 +218,26 @@ def chunk_bytes(kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload)) + kind + payload + struct.pack(">I", zlib.crc32(payload, zlib.crc32(kind)))
 
 
+def as_file(*chunks: bytes) -> bytes:
+    """A file of these chunks and the one that ends it."""
+    return b"".join((SIGNATURE, *chunks, chunk_bytes(b"IEND", b"")))
+
+
 def with_blocks(data: Data, blocks: Blocks) -> bytes:
     """The file with these metadata blocks and no others; the picture's chunks are copied bit for bit.
 
     The XMP packet is not compressed, so that readers that scan for it find it.
     """
-    out = [SIGNATURE]
+    out = []
     packed_profile = _packed_profile(data, blocks.icc) if blocks.icc else b""
     for chunk in chunks(data):
-        if chunk.kind == b"IEND":
-            out.append(chunk_bytes(b"IEND", b""))
-        elif _is_kept(chunk):
+        if _is_kept(chunk) and chunk.kind != b"IEND":
             out.append(whole_chunk(data, chunk))
         if chunk.kind == b"IHDR":
             out += [chunk_bytes(b"iCCP", b"icc\0\0" + packed_profile)] if packed_profile else []
             out += [chunk_bytes(b"eXIf", blocks.exif)] if blocks.exif else []
             out += [_xmp_chunk(blocks.xmp)] if blocks.xmp else []
-    return b"".join(out)
+    return as_file(*out)
 
 
 def _is_kept(chunk: _Chunk) -> bool:
@@ -348,12 +351,4 @@ def as_png(data: Data, frame: _Frame, palette: bytes) -> bytes:
     header = data[16:29]
     size = frame.width.to_bytes(4, "big") + frame.height.to_bytes(4, "big")
     compressed = b"".join(data[start:end] for start, end in frame.data_ranges)
-    return b"".join(
-        [
-            SIGNATURE,
-            chunk_bytes(b"IHDR", size + header[8:]),
-            palette,
-            chunk_bytes(b"IDAT", compressed),
-            chunk_bytes(b"IEND", b""),
-        ]
-    )
+    return as_file(chunk_bytes(b"IHDR", size + header[8:]), palette, chunk_bytes(b"IDAT", compressed))

@@ -21,19 +21,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import deflate
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from imgproc_local.codecs.container import Data
 from imgproc_local.codecs.container import png as container
 from imgproc_local.codecs.metadata.icc import colour_space
 from imgproc_local.codecs.picture.decode import evaluate, open_upright, to_srgb, without_alpha
 from imgproc_local.codecs.picture.libvips import pyvips
-from imgproc_local.codecs.picture.source import Source
+from imgproc_local.codecs.picture.source import Source, score_of, with_score
 from imgproc_local.codecs.png import palette
 from imgproc_local.codecs.quality.search import LARGE_PIXELS
 from imgproc_local.domain.errors import CheckStop
 from imgproc_local.domain.image import Format, ImageInfo
-from imgproc_local.domain.plan import Effort
 
 _MAX_LOSSY_SIZE_SHARE = 0.8
 """A picture with changed pixels is used only if it is smaller than this share of the lossless one."""
@@ -60,34 +59,32 @@ def candidates(source: Source) -> Iterator[bytes]:
     elif indexed:
         _check_complete(path, info, check_stop)
         packed = indexed_layout(palette.read_indexed(data), check_stop).packed()
-        blocks = source.blocks_for(Format.PNG, orientation=info.orientation)
-        yield container.with_blocks(_with_density(packed, data, 1), blocks)
+        packed = _with_density(packed, data, 1)
+        yield source.finished(packed, Format.PNG, source.record.icc, orientation=info.orientation)
         yield deflated_again(clean, info, check_stop)
     else:
         target = None if is_marked(data) else source.options.target
-        packed, profile = _encoded(path, info, source.record.icc, target, source.options.effort, check_stop)
-        blocks = structs.replace(source.blocks_for(Format.PNG), icc=profile)
-        yield container.with_blocks(_with_density(packed, data, info.orientation), blocks)
+        packed, profile = _encoded(source, target)
+        yield source.finished(_with_density(packed, data, info.orientation), Format.PNG, profile)
 
 
 def converted(source: Source) -> bytes:
     """The picture of a working copy, which is a PNG, as a PNG with the original's metadata."""
-    path, info, data, check_stop = source.path, source.info, source.data, source.check_stop
+    info, data, profile = source.info, source.data, source.record.icc
     if container.has_own_colours(data):
-        return container.with_blocks(deflated_again(bytes(data), info, check_stop), source.blocks_for(Format.PNG))
-    options = source.options
-    packed, profile = _encoded(path, info, source.record.icc, options.target, options.effort, check_stop)
-    return container.with_blocks(packed, structs.replace(source.blocks_for(Format.PNG), icc=profile))
+        packed = deflated_again(bytes(data), info, source.check_stop)
+    else:
+        packed, profile = _encoded(source, source.options.target)
+    return source.finished(packed, Format.PNG, profile)
 
 
-def _encoded(
-    path: Path, info: ImageInfo, profile: bytes | None, target: float | None, effort: Effort, check_stop: CheckStop
-) -> tuple[bytes, bytes | None]:
+def _encoded(source: Source, target: float | None) -> tuple[bytes, bytes | None]:
     """The smallest encoding of the picture that meets the target, and the profile to write into it.
 
     `target` is None for a picture that is already posterised: its samples and its mark are preserved.
     """
-    image = open_upright(path, info)
+    info, profile, check_stop = source.info, source.record.icc, source.check_stop
+    image = open_upright(source.path, info)
     if info.pixels >= LARGE_PIXELS:
         options = {"compression": 9, "filter": "all", "keep": "none", "bitdepth": info.bits_per_sample}
         return bytes(evaluate(image, check_stop, "pngsave_buffer", **options)), profile
@@ -100,12 +97,13 @@ def _encoded(
         palette_source, palette_profile = _without_redundancy(to_srgb(image), rgb_only=False), None
     else:
         palette_source, palette_profile = image, profile
-    reduced = palette.smallest_palette(palette_source, palette_profile, target, check_stop, palette.SEARCHES[effort])
+    search = palette.SEARCHES[source.options.effort]
+    reduced = palette.smallest_palette(palette_source, palette_profile, target, check_stop, search)
     if reduced:
         indexed = indexed_layout(reduced.picture, check_stop)
         max_share = 1 if reduced.exact and palette_source is image else _MAX_LOSSY_SIZE_SHARE
         if indexed.estimated_bytes < max_share * lossless.estimated_bytes:
-            return indexed.packed(), palette_profile
+            return with_score(indexed.packed(), reduced.score), palette_profile
     posterized = palette.posterized(image, profile, target, check_stop)
     if posterized is not None:
         rounded = layout(posterized, check_stop)
@@ -140,9 +138,8 @@ def _with_density(packed: bytes, data: Data, orientation: int) -> bytes:
             across, down, unit = struct.unpack(">IIB", data[chunk.payload : chunk.end])
             if orientation > 4:
                 across, down = down, across
-            return container.with_chunks(
-                packed, container.chunk_bytes(b"pHYs", struct.pack(">IIB", across, down, unit))
-            )
+            density = container.chunk_bytes(b"pHYs", struct.pack(">IIB", across, down, unit))
+            return with_score(container.with_chunks(packed, density), score_of(packed))
     return packed
 
 
@@ -190,13 +187,7 @@ class _Layout(Struct, frozen=True):
         stream = _deflated(self.filtered)
         if marked:
             stream = stream[:2] + _MARK + stream[2:]
-        chunks = (
-            self.header,
-            *self.chunks,
-            container.chunk_bytes(b"IDAT", stream),
-            container.chunk_bytes(b"IEND", b""),
-        )
-        return container.SIGNATURE + b"".join(chunks)
+        return container.as_file(self.header, *self.chunks, container.chunk_bytes(b"IDAT", stream))
 
 
 def is_marked(data: Data) -> bool:

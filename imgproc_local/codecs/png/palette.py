@@ -1,9 +1,9 @@
 """Reduces the colours of a picture as far as the target score allows: to a palette, or to fewer levels per channel.
 
 `smallest_palette`: libimagequant uses as few colours as its own quality setting allows. The lowest sufficient setting
-is searched for each picture, with and without dithering. The search in a large picture uses tiles; the result is
-checked on the whole. The score hardly changes if a white background becomes light grey, but people see it. So the
-colours of large areas are preserved exactly.
+is searched for each picture, and with dithering again if a first trial shows that it pays. The search in a large
+picture uses tiles; the result is checked on the whole. The score hardly changes if a white background becomes light
+grey, but people see it. So the colours of large areas are preserved exactly.
 
 `posterized` is for graphics that 256 colours can't represent. Samples in detailed areas are rounded to multiples of a
 step. Smooth areas (flat colours and gradients) are preserved: rounding would cause visible bands, and they compress
@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import math
 from bisect import bisect_left
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import deflate
@@ -38,7 +38,11 @@ QUICK_EFFORT = 4
 as long.
 """
 
-_DITHER_LEVELS = (0.0, 0.5)
+_DITHER = 0.5
+"""libimagequant's level of dithering, where it is used. It often takes more bytes than the points that it gains."""
+
+_LOG_BYTES_PER_POINT = 0.05
+"""Natural logarithm of the ratio of file sizes that one point of score is worth."""
 
 _LARGE_SAMPLE_TILES = 54
 """Two megapixels. Pictures of up to three megapixels are searched as a whole."""
@@ -104,14 +108,15 @@ def estimated_bytes(data: bytes) -> int:
     if len(data) > slices * slice_bytes:
         step = len(data) // slices
         part = b"".join(data[start : start + slice_bytes] for start in range(0, step * slices, step))
-    return len(deflate.zlib_compress(part, 8)) * len(data) // max(1, len(part))
+    return len(deflate.zlib_compress(part, 7)) * len(data) // max(1, len(part))
 
 
 class Result(Struct, frozen=True):
-    """An indexed picture; `exact` where no pixel changed."""
+    """An indexed picture and its score; `exact` where no pixel changed, which has no score."""
 
     picture: Indexed
     exact: bool
+    score: float | None
 
 
 class _LargeAreas(Struct, frozen=True):
@@ -128,6 +133,12 @@ class _Trial(Struct, frozen=True):
     picture: Indexed
     score: float
     size_bytes: int
+
+    def outweighs(self, other: _Trial | None) -> bool:
+        """Whether the points that this trial gains are worth its bytes; also where there is nothing to compare with."""
+        if other is None:
+            return True
+        return math.log(self.size_bytes / other.size_bytes) < _LOG_BYTES_PER_POINT * (self.score - other.score)
 
 
 def smallest_palette(
@@ -147,25 +158,31 @@ def smallest_palette(
         size_bytes = estimated_bytes(picture.indices) + 3 * len(picture.colours)
         return _Trial(dither, quality, effort, picture, sample.score_srgb(picture.shown(profile)), size_bytes)
 
-    first = attempt(_DITHER_LEVELS[-1], _SCALE.highest, QUICK_EFFORT)
+    first = attempt(_DITHER, _SCALE.highest, QUICK_EFFORT)
     if first.score < target - 3:  # a higher effort does not gain so many points
         return None
     trials = [first]
     if first.score < target + 1:  # fewer colours would score below the target
-        trials += [attempt(dither, _SCALE.highest) for dither in _DITHER_LEVELS]
+        trials.append(attempt(0.0, _SCALE.highest))
     else:
-        start = _SCALE.initial
-        for dither in _DITHER_LEVELS:
-            found = search(partial(attempt, dither), _SCALE, options.limits, target, start)
-            start = min((quality for quality, trial in found.items() if trial.score >= target), default=start)
-            trials += found.values()
+        plain = search(partial(attempt, 0.0), _SCALE, options.limits, target, _SCALE.initial)
+        start = min((quality for quality, trial in plain.items() if trial.score >= target), default=_SCALE.initial)
+        dithered = cache(partial(attempt, _DITHER))
+        trials += [*plain.values(), dithered(start)]
+        if dithered(start).outweighs(plain.get(start)):
+            predicted = {quality: trial.score for quality, trial in plain.items()}
+            trials += search(dithered, _SCALE, options.limits, target, start, predicted).values()
     best = min((trial for trial in trials if trial.score >= target), key=lambda trial: trial.size_bytes, default=None)
     if best is None:
         return None
-    picture = best.picture if sample.is_whole else _quantised_whole(image, profile, colours, best, target, check_stop)
-    if picture is None:
+    whole: tuple[Indexed, float] | None = best.picture, best.score
+    if not sample.is_whole:
+        whole = _quantised_whole(image, profile, colours, best, target, check_stop)
+    if whole is None:
         return None
-    return Result(picture, bool((_rgba(image) - picture.shown()).abs().max() == 0))
+    picture, reached = whole
+    exact = bool((_rgba(image) - picture.shown()).abs().max() == 0)
+    return Result(picture, exact, None if exact else reached)
 
 
 def _quantised_whole(
@@ -175,16 +192,17 @@ def _quantised_whole(
     found: _Trial,
     target: float,
     check_stop: CheckStop,
-) -> Indexed | None:
+) -> tuple[Indexed, float] | None:
     """The whole picture quantised with the settings found on its tiles, or at a higher quality until it meets the
-    target.
+    target, and its score.
     """
     areas = _labelled(image, colours)
     for added in (0, 10, 100):
         quality = _SCALE.clamped(found.quality + added)
         picture = _quantised(image, areas, found.dither, quality, found.effort, check_stop)
-        if score(image, picture.shown(), profile) >= target:
-            return picture
+        reached = score(image, picture.shown(), profile)
+        if reached >= target:
+            return picture, reached
     return None
 
 
@@ -219,7 +237,8 @@ def _large_area_colours(image: pyvips.Image) -> list[bytes]:
     pixels = Image.frombytes("RGBA", (subsampled.width, subsampled.height), subsampled.write_to_memory())
     counted: list[Any] = pixels.getcolors(subsampled.width * subsampled.height) or []
     min_count = max(2, subsampled.width * subsampled.height / 40)
-    return [bytes(colour) for count, colour in sorted(counted, reverse=True) if count >= min_count]
+    frequent = [each for each in counted if each[0] >= min_count]
+    return [bytes(colour) for _, colour in sorted(frequent, reverse=True)]
 
 
 def _labelled(image: pyvips.Image, colours: list[bytes]) -> _LargeAreas:
