@@ -67,7 +67,7 @@ def scaled(source: Source, size: ScaledSize) -> bytes:
     """
     frames = animation.scaled_frames(source, size)
     encoded = evaluate(frames, source.check_stop, "gifsave_buffer", **_OPTIONS)
-    return container.with_blocks(encoded, source.blocks_for(Format.GIF))
+    return source.finished(encoded, Format.GIF, None)
 
 
 def _smaller(

@@ -50,7 +50,10 @@ ACCEPTED_FORMATS: dict[Operation, tuple[Format, ...]] = {
 WebP, which `convert` alone refuses.
 """
 
-ACCEPTED_LOCALLY = {operation: (*formats, *READ_ONLY_FORMATS) for operation, formats in ACCEPTED_FORMATS.items()}
+ACCEPTED_LOCALLY = {
+    operation: tuple(dict.fromkeys((*formats, Format.AVIF, *READ_ONLY_FORMATS)))
+    for operation, formats in ACCEPTED_FORMATS.items()
+}
 """The formats of pictures from the command line and the local page."""
 
 TIFF_SIZE_FACTOR = 32

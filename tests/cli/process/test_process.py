@@ -75,7 +75,9 @@ def test_all_pictures_of_a_folder_are_processed(program: Program, folder: Path, 
     assert "[" not in result.stderr, "there is no progress line without a terminal"
 
 
-def test_tiff_and_heic_become_jpeg_and_a_raw_file_is_skipped_by_name(program: Program, tmp_path: Path) -> None:
+def test_tiff_and_heic_become_jpeg_an_avif_remains_one_and_a_raw_file_is_skipped_by_name(
+    program: Program, tmp_path: Path
+) -> None:
     pillow_heif = pytest.importorskip("pillow_heif", reason="needs imgproc-local[heic]")
     folder = tmp_path / "pictures"
     folder.mkdir()
@@ -83,10 +85,11 @@ def test_tiff_and_heic_become_jpeg_and_a_raw_file_is_skipped_by_name(program: Pr
     options = {"compression": "tiff_lzw", "save_all": True, "append_images": [picture.resize((20, 20))]}
     picture.save(folder / "boat.tif", **options)
     pillow_heif.from_pillow(picture).save(folder / "lake.heic")
+    (folder / "hill.avif").write_bytes(pictures.avif())
     (folder / "raw.cr2").write_bytes(b"II*\0\x10\0\0\0CR\x02\0" + bytes(100))
     result = program("process", folder, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
-    assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".jpg", ".jpg", ".webp", ".webp"]
+    assert sorted(Path(name).suffix for name in names(tmp_path / "out")) == [".avif", ".jpg", ".jpg", *[".webp"] * 3]
     assert "a camera raw file: export it as JPEG first" in result.stdout + result.stderr
     assert "boat.tif: only the first of its 2 pages is processed." in result.stderr
 
@@ -140,7 +143,7 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
     for name, content in (
         ("broken.jpg", pictures.broken_jpeg()),
         ("cut.png", pictures.png()[:20]),
-        ("x.avif", pictures.avif()),
+        ("x.bmp", b"BM" + bytes(60)),
         ("large.jpg", pictures.jpeg(400, 300)),
     ):
         (folder / name).write_bytes(content)
@@ -148,14 +151,14 @@ def test_what_can_not_be_processed_fails_and_the_others_are_done(
         os.mkfifo(folder / "pipe.jpg")
         (folder / "dangling.jpg").symlink_to(folder / "nowhere")
         (folder / "loop.jpg").symlink_to("loop.jpg")
-    named = (folder / "notes.txt", folder / "x.avif", missing)
+    named = (folder / "notes.txt", folder / "x.bmp", missing)
     command = ("process", folder, *named, "--out", tmp_path / "out", "--json")
     result = program.in_process(*command, max_pixels=100_000)
     assert result.exit_code == 1
     status = {Path(image["file"]).name: image["status"] for image in json.loads(result.stdout)}
     assert sum(each == "completed" for each in status.values()) == 3
     reasons = {"old harbour.png": "It was removed while it was processed.", missing.name: "No such file or folder."}
-    reasons |= dict.fromkeys(("broken.jpg", "cut.png", "notes.txt"), "") | {"x.avif": "AVIF", "large.jpg": "100,000"}
+    reasons |= dict.fromkeys(("broken.jpg", "cut.png", "notes.txt"), "") | {"x.bmp": "", "large.jpg": "100,000"}
     if os.name == "posix":
         reasons |= {"dangling.jpg": "", "loop.jpg": "It can't be read"}
         assert f"Skipped: {folder / 'pipe.jpg'}: " in result.stderr
